@@ -5,8 +5,8 @@
  *
  *   {"mutant":"…","law":"…","verdict":"killed"|"survived"|"undecided","reason":"…","seed":N,"path":"…"|null}
  *
- * `--seed` is a base as for `npm run properties`; `--seed N --path P MUTANT`, from such a line, tries that one case again. Exit codes: 0 everything was
- * tried (whatever the verdicts), 2 the options lead nowhere.
+ * `--seed` is a base as for `npm run properties`; `--seed N --law L --path P MUTANT`, from such a line, tries that one case
+ * again. Exit codes: 0 everything was tried (whatever the verdicts), 2 the options are wrong.
  */
 import { parseArgs } from "node:util";
 import { MUTANTS } from "../src/mutants/catalogue.ts";
@@ -14,7 +14,7 @@ import { type Mutant, nobody } from "../src/mutants/mutant.ts";
 import { readBudget } from "./laws/seed.ts";
 import type { LawTrial, TrialOptions } from "./rigs/mutant-trial.ts";
 
-/** Deployments at once: they mostly wait for a lost answer. */
+/** Deployments that run at once; they mostly wait for lost answers. */
 const AT_ONCE = 4;
 
 class UsageError extends Error {}
@@ -57,7 +57,7 @@ const main = async (): Promise<void> => {
     throw new UsageError("--path leads to one case of one law, so it needs --seed and --law.");
   }
   const mutants = chosenMutants(positionals);
-  // A whole platform, loaded for those who asked for something that there is.
+  // Loads the whole platform only after the options proved valid.
   const { PART_LAWS } = await import("./laws/part-laws.ts");
   const { lawsFor, tryLaw } = await import("./rigs/mutant-trial.ts");
   const laws = PART_LAWS.filter((law) => name === undefined || law.name === name);
@@ -67,7 +67,7 @@ const main = async (): Promise<void> => {
   const options: TrialOptions = { seed: seed ?? readBudget({}).seed, runs: integer("runs"), path };
   const say = (line: LawTrial): void => void process.stdout.write(`${JSON.stringify(line)}\n`);
   const trials = mutants.flatMap((mutant) => lawsFor(mutant, laws).map((law) => ({ mutant, law })));
-  // Those that count come first and alone: they would hold up the timers of those that wait.
+  // Laws that use the CPU run first and alone, because they would delay the timers of laws that wait.
   for (const { mutant, law } of trials.filter((trial) => trial.law.waits !== true))
     say(await tryLaw(law, mutant, options));
   const waiting = trials.filter((trial) => trial.law.waits === true).values();

@@ -1,8 +1,8 @@
 /**
  * `npm run properties`: runs the laws with a chosen seed, budget or profile, and replays one failing case from the line
- * that its failure printed. A thin front of vitest: it turns options into the environment that laws/seed.ts reads.
+ * that its failure printed. A thin wrapper of vitest: it turns options into the environment that laws/seed.ts reads.
  *
- * Exit codes: 0 all laws hold (or the replayed case does), 1 a law is broken, 2 the options lead nowhere.
+ * Exit codes: 0 all laws hold (or the replayed case does), 1 a law is broken, 2 the options are wrong.
  */
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -16,7 +16,7 @@ const USAGE = `npm run properties -- [--seed N] [--profile quick|nightly] [--run
 npm run properties -- --seed N --only LAW --path P [--commands C] FILE     replays one case, as its failure printed it`;
 const COPY = "copy the whole line that the failure printed";
 
-/** Beyond any budget; drawing up to it takes seconds. */
+/** More cases than any budget draws; drawing so many takes seconds. */
 const CASES_MAX = 10_000_000;
 
 class UsageError extends Error {}
@@ -54,7 +54,7 @@ const checkValues = ({ values: { seed, runs, profile, path, commands } }: Read):
   }
 };
 
-/** The law whose case is asked for, and its file. */
+/** Returns the law whose case is replayed, and its file. */
 const lawToReplay = ({ values: { seed, path, only }, positionals }: Read): { name: string; file: string } => {
   const [file] = positionals;
   if (seed === undefined || only === undefined || file === undefined || positionals.length > 1) {
@@ -72,7 +72,7 @@ const lawToReplay = ({ values: { seed, path, only }, positionals }: Read): { nam
   try {
     text = readFileSync(join(root, file), "utf8");
   } catch {
-    // Said below: a file that cannot be read has no law.
+    // An unreadable file is reported below as one without the law.
   }
   if (!text.includes(`law(`) || !text.includes(JSON.stringify(only))) {
     throw new UsageError(`${file} has no law called "${only}": ${COPY}.`);
@@ -83,7 +83,7 @@ const lawToReplay = ({ values: { seed, path, only }, positionals }: Read): { nam
 const root = fileURLToPath(new URL("..", import.meta.url));
 const vitest = fileURLToPath(new URL("../node_modules/vitest/vitest.mjs", import.meta.url));
 
-/** What vitest prints is passed on as it comes, or kept until it is known whether it is worth reading. */
+/** Runs vitest. `keeps`: its output is returned instead of passed on. */
 const runVitest = (args: string[], env: NodeJS.ProcessEnv, keeps: boolean): Promise<{ code: number; said: string }> =>
   new Promise((resolve) => {
     const stdio = keeps ? (["inherit", "pipe", "pipe"] as const) : ("inherit" as const);
@@ -119,7 +119,7 @@ const replayCase = async (read: Read, env: NodeJS.ProcessEnv): Promise<number> =
     try {
       verdict = JSON.parse(readFileSync(verdictTo, "utf8")) as Verdict;
     } catch {
-      // The law did not get as far as a verdict; what vitest said tells why.
+      // The law reached no verdict; the output of vitest shows why.
     }
     if (verdict?.verdict === "no-such-case") {
       throw new UsageError(`--path ${path} leads to no case of "${name}": ${COPY}, on the commit that printed it.`);

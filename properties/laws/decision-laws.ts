@@ -1,6 +1,6 @@
 /**
- * Laws about one decision, as functions of what decides: the tests hand in the healthy orders and spoilt ones, the trials of
- * mutants those of a mutant (mutant-laws.ts).
+ * Laws about one decision, as functions of what decides: tests pass in the healthy orders of checks and spoilt ones, the
+ * trials of mutants a mutant's (mutant-laws.ts).
  */
 import fc from "fast-check";
 import { expect } from "vitest";
@@ -37,7 +37,7 @@ export const nothingIsAskedBeyond = (orders: Orders) =>
     if (name === "b2b_overloaded") expect(asked).toEqual([]);
   });
 
-/** Items 80, 122, 205, 227; A9: written again from the specification. */
+/** The meter that a call must be charged to, written independently from the specification (items 80, 122, 205, 227; A9). */
 const meterOf = (facts: Facts): { name: string; amount: number; cap: number | null } | null => {
   const load = { name: "map_loads", amount: 1, cap: facts.tier === "Pro" ? 5 * ALLOWANCE : ALLOWANCE };
   if (facts.route === "sdk.sessions") return facts.product === "tile" ? load : null;
@@ -58,7 +58,7 @@ export const chargesTheMeterOfItsRoute = (orders: Orders) =>
 const NEEDS: Readonly<Record<Product, Scope | null>> = { chat: "ai", editor: "design", viewer: null, tile: "maps" };
 const BY_TIER: Readonly<Record<string, readonly Product[]>> = { Pro: PRODUCTS, Free: ["tile"] };
 
-/** P3 as a caller sees it: by minting each product. */
+/** P3 as a caller sees it, by minting each product. */
 export const mintsStoredAndTier = (orders: Orders) =>
   fc.property(scopesArb, productsArb, tierArb, (scopes, products, tier) => {
     const stored = PRODUCTS.filter((product) => {
@@ -93,7 +93,7 @@ export const slotsComeBack = (orders: Orders, shedder: (caps: Caps) => Shedder, 
     expect(call.shedder.inFlightByOrganization()).toEqual({});
   });
 
-/** Items 146, 159-160: named to a browser only when it stands in the allowlist of a key that browsers may use. */
+/** Items 146, 159-160: an answer allows an origin only if it is in the allowlist of a key that browsers may use. */
 export const originIsToldOnlyWhenListed = (orders: Orders, cors: (call: Call) => string | null) =>
   fc.property(factsArb, (facts) => {
     const { call } = decide(facts, orders);

@@ -1,6 +1,6 @@
 /**
- * P5 for what the server writes: status, headers and body of every refusal, against the tables of section 7 written a second
- * time. A function of the writer, so that a mutant's can be tried (mutant-laws.ts).
+ * P5 for what the server writes: status, headers and body of every refusal, against an independent copy of the tables of
+ * section 7. A function of the writer, so that a mutant's can be tried (mutant-laws.ts).
  */
 import fc from "fast-check";
 import { expect } from "vitest";
@@ -23,10 +23,10 @@ const STATUS_OF = new Map(
     names.split(/\s+/).map((name) => [name, Number(status)] as const),
   ),
 );
-/** Section 7.1: the flat four, the two without a word, and the rest. */
+/** Section 7.1: four refusals are flat, two have no text, all others have a `detail`. */
 export const FLAT = ["map_load_quota_exceeded", "b2b_overloaded", "org_overloaded", "tile_access_restricted"];
 export const SILENT = ["unauthenticated", "key_service_unavailable"];
-/** Items 208, 214, 218; `rate_limited` says its own. */
+/** Retry-After in seconds (items 208, 214, 218); `rate_limited` computes its own. */
 const RETRY: Readonly<Record<string, string>> = {
   tile_access_restricted: "3600",
   b2b_overloaded: "1",

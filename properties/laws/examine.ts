@@ -1,18 +1,18 @@
 /**
- * Draws the cases of a property and tells what came of them, as data: for the tests (`law.ts`), for the trials of mutants,
- * and for the replay of one case. It knows nothing of vitest.
+ * Draws the cases of a property and returns the result as data: for the tests (`law.ts`), for the trials of mutants, and for
+ * the replay of one case. Does not depend on vitest.
  */
 import fc from "fast-check";
 
-/** What a law's predicate may be: synchronous, or about promises. */
+/** A law's property, synchronous or asynchronous. */
 export type Property = fc.IRawProperty<unknown>;
 
 export type Finding = {
   seed: number;
   path: string;
-  /** Of a model-based property: which of its commands were run. */
+  /** Which commands of a model-based property were run. */
   commands: string | undefined;
-  /** The predicate's own words. */
+  /** The message of the predicate's error. */
   why: string;
   /** fast-check's report and `why`. */
   message: string;
@@ -24,11 +24,11 @@ export type Draw = {
   /** Only the case at this path, and through these commands of a model. */
   path?: string | undefined;
   commands?: string | undefined;
-  /** Whether a failing case is made smaller (default); not worth the time where it is enough to know that there is one. */
+  /** Whether a failing case is shrunk (default); a waste of time if it is enough to know that one exists. */
   shrinks?: boolean;
 };
 
-/** A path that leads to no case of this property. */
+/** Thrown for a path that leads to no case of the property. */
 export class NoSuchCase extends Error {
   override name = "NoSuchCase";
 }
@@ -36,12 +36,12 @@ export class NoSuchCase extends Error {
 /** Model-based runs print the path through their commands. */
 const commandsIn = (report: string): string | undefined => /replayPath="([^"]*)"/.exec(report)?.[1];
 
-/** The case at a path was set aside by its own predicate (a precondition, or a machine that stood still). */
+/** Thrown if the predicate set the case at a path aside (a precondition, or a machine that stood still). */
 export class NotJudged extends Error {
   override name = "NotJudged";
 }
 
-/** From a path fast-check goes on to the neighbours of the case when it holds; a replay is about the case alone. */
+/** When a replayed case holds, fast-check goes on to its neighbours; this wrapper runs the case alone. */
 const firstCaseOnly = (property: Property, judged: { cases: number; setAside: boolean }): Property => ({
   isAsync: () => property.isAsync(),
   generate: (random, bias) => property.generate(random, bias),
@@ -77,7 +77,7 @@ const check = async (property: Property, { seed, runs, path, shrinks = true }: D
   return details;
 };
 
-/** `null`: the law held for each case. Throws when none was drawn, for that would prove nothing. */
+/** Returns `null` if the law held for each case. Throws if no case was drawn, which would prove nothing. */
 export const examine = async (property: Property, draw: Draw): Promise<Finding | null> => {
   const details = await check(property, draw);
   if (!details.failed) {

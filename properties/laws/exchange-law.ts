@@ -1,6 +1,6 @@
 /**
- * P8 as a function of the servers, each with the session lifetime that it is configured with: the answer of a successful
- * exchange. For the test and for mutants (mutant-laws.ts).
+ * P8, the answer of a successful exchange, as a function of the servers, each with its configured session lifetime. For the
+ * test and for mutants (mutant-laws.ts).
  */
 import fc from "fast-check";
 import { expect } from "vitest";
@@ -49,7 +49,7 @@ export const sessionIsShortAndNew = (open: () => readonly ExchangeServer[]) => {
       expect(heard.headers["cache-control"]).toBe("no-store");
       expect(seen.has(token), "a token of an earlier mint").toBe(false);
       seen.add(token);
-      // The same key again: a token of its own (item 86).
+      // A second exchange with the same key mints another token (item 86).
       const again = await api.call({ method: "POST", path: "/sdk/sessions", origin: ORIGIN, credential, body });
       expect((again.json as { session_token: string }).session_token).not.toBe(token);
     },

@@ -1,6 +1,6 @@
 /**
- * P12 as a function of the deployment and of the states that its two links go through. For the test, with links in this process
- * and with a real toxiproxy, and for mutants (mutant-laws.ts).
+ * P12 as a function of the deployment and of the states that its two links go through. For the tests, with links in this
+ * process and with a real toxiproxy, and for mutants (mutant-laws.ts).
  */
 import { randomUUID } from "node:crypto";
 import fc from "fast-check";
@@ -15,18 +15,18 @@ export type Kind = { request: Request; normal: string; needs: readonly Link[] };
 
 const ORIGIN = "https://app.example";
 export const CALM: State = { keys: "none", limiter: "none" };
-/** Short where a lost answer is waited for, long enough that a busy machine is not taken for a slow limiter. */
+/** Short, because lost answers are waited for; long enough that a busy machine does not look like a slow limiter. */
 export const FAULTS_OPTIONS = { keyServiceBudgetMs: 400, limiterBudgetMs: 400 };
 /**
- * What a call may take at the most before it counts as hanging: both budgets and, on a machine that is busy with other
- * tests, several times as much again. A call that waits for a dependency without a budget never gets this far.
+ * How long a call may take before it counts as hanging: several times both budgets, for a machine that is busy with other
+ * tests. A call that waits for a dependency without a budget takes longer.
  */
 export const TIME_BUDGET_MS = 3_000;
-/** States of a link in which a question can still be answered in time. */
+/** States of a link in which a request can still be answered in time. */
 const CAN_ANSWER = ["none", "slow-within-budget", "trickle", "flapping"];
 const POST = { method: "POST" as const, path: "/sdk/sessions", origin: ORIGIN };
 
-/** One organization, and a call of each kind that meets the two dependencies in its own way. */
+/** Makes one organization, and a call for each way of needing the two dependencies. */
 export const prepare = async (api: RealApi): Promise<Record<string, Kind>> => {
   const { id } = (await api.operate("POST", "/orgs", { tier: "Pro" })).json as { id: string };
   const key = async (kind: string, status = "valid"): Promise<string> => {
@@ -55,7 +55,7 @@ export const prepare = async (api: RealApi): Promise<Record<string, Kind>> => {
 
 const AWAY: Readonly<Record<Link, string>> = { keys: "503", limiter: "429 limiter_unavailable" };
 
-/** Goes through the states with one call of each kind in each, heals, and looks at what was charged. */
+/** Makes one call of each kind in each state, heals the links, and checks what was charged. */
 export const judge = async (api: RealApi, kinds: Record<string, Kind>, states: State[]): Promise<void> => {
   const run = `run-${randomUUID()}`;
   let sent = 0;
@@ -69,7 +69,7 @@ export const judge = async (api: RealApi, kinds: Record<string, Kind>, states: S
     if (!allowed.includes(outcome)) throw new Error(`${where}: expected ${allowed.join(" or ")}, got ${outcome}`);
     // An admitted call was charged for certain, so a limiter that cannot answer admits nobody.
     if (outcome === "200" && !CAN_ANSWER.includes(state.limiter)) throw new Error(`${where}: admitted uncharged`);
-    // And a key service that cannot answer has not said that a key is unknown.
+    // A key service that cannot answer cannot have reported a key as unknown.
     if (name === "unknown" && outcome !== AWAY.keys && !CAN_ANSWER.includes(state.keys)) {
       throw new Error(`${where}: expected ${AWAY.keys}, got ${outcome}`);
     }
@@ -94,7 +94,7 @@ export const judge = async (api: RealApi, kinds: Record<string, Kind>, states: S
   ).toEqual(new Array(admitted).fill(1));
 };
 
-/** Any sequence of states, drawn from these. */
+/** Draws sequences of states from these faults. */
 export const anyFaultsLeaveAllowedAnswers = (
   faults: readonly string[],
   open: () => { api: RealApi; kinds: Record<string, Kind> },

@@ -1,6 +1,6 @@
 /**
- * A law: what must hold for all inputs, as one vitest test. Its seed stands in the test's title, and a failure ends in the
- * line that replays exactly the failing case.
+ * A law: what must hold for all inputs, as one vitest test. Its seed is in the test's title, and a failure ends with the
+ * command that replays exactly the failing case.
  */
 import { writeFileSync } from "node:fs";
 import { relative } from "node:path";
@@ -11,20 +11,20 @@ import { type Replay, type Runs, readBudget, runsOf, seedOfLaw } from "./seed.ts
 
 export const BUDGET = readBudget(process.env);
 
-/** Far more than the quick budget needs on a busy machine; a budget of somebody's own choice may take its time. */
+/** Far more than the quick budget needs on a busy machine; a budget chosen by the user may take two hours. */
 const TIMEOUT_MS = BUDGET.profile === "quick" && BUDGET.runs === null ? 120_000 : 7_200_000;
 
 const DEFAULT_RUNS: Runs = { quick: 300, nightly: 30_000 };
 
-/** What became of a replayed case, for the command that asked for it (replay.ts). */
+/** The result of a replayed case, for the command that replays it (replay.ts). */
 export type Verdict = { verdict: "failed" | "held" } | { verdict: "no-such-case"; why: string };
 
-/** For a POSIX shell. */
+/** Quotes a word for a POSIX shell. */
 const quoted = (text: string): string => (/^[\w:+/=.,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
-/** Fails with the line that replays the case. */
+/** Throws with the command that replays the case. */
 const failWith = (name: string, { path, commands, message }: Finding): never => {
   const words = ["npm run properties -- --seed", `${BUDGET.seed}`, "--only", quoted(name), "--path", path];
   if (commands !== undefined) words.push("--commands", quoted(commands));
@@ -45,9 +45,9 @@ const replay = async (property: Property, seed: number, { verdictTo, ...where }:
 };
 
 /**
- * Registers the law under a name that is its promise. The property is made afresh for each run (schedulers and models hold
- * state), from the path through its commands when one is replayed; the name pattern of a replay leaves all other laws out.
- * `skipped`: why it cannot be judged here.
+ * Registers a law under a name that states it. The property is made anew for each run, because schedulers and models hold
+ * state; a replay passes the path through its commands, and its name pattern leaves all other laws out. `skipped`: why the
+ * law cannot be judged here.
  */
 export const law = (
   name: string,

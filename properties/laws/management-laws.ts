@@ -1,6 +1,6 @@
 /**
- * Key management (B5) as a function of what decides it, against the order written a second time: for the test, and for
- * mutants (mutant-laws.ts).
+ * Key management (B5) as a function of what decides it, against an independent copy of its order of checks: for the test,
+ * and for mutants (mutant-laws.ts).
  */
 import fc from "fast-check";
 import { expect } from "vitest";
@@ -10,7 +10,7 @@ import type { KeyRecord, Organization } from "../../src/core/records.ts";
 import type { KeyDecisions } from "../../src/platform/keys/store.ts";
 import { keyArb, NOW_MS, ORIGINS, organizationArb, productsArb, scopesArb } from "../model/arbitraries.ts";
 
-/** Mostly words of the specification, sometimes one that is not. */
+/** Mostly names of the specification, sometimes with an unknown one. */
 const withStranger = <T extends string>(known: fc.Arbitrary<T[]>): fc.Arbitrary<string[]> =>
   fc.oneof(
     { weight: 6, arbitrary: known },
@@ -33,7 +33,7 @@ export const creationArb: fc.Arbitrary<KeyCreation> = fc.record(
   { requiredKeys: ["kind"] },
 );
 export const updateArb: fc.Arbitrary<KeyUpdate> = creationArb.map(({ kind: _, env: __, ...update }) => update);
-/** Keys as management leaves them: vendor acknowledged, live publishable keys with origins. */
+/** Keys that management can have made: vendor acknowledged, live publishable keys with origins. */
 export const managedKeyArb: fc.Arbitrary<KeyRecord> = keyArb.map((key) => ({
   ...key,
   vendor_acknowledged: key.vendor_acknowledged || key.scopes.includes("vendor"),
@@ -43,7 +43,7 @@ export const managedKeyArb: fc.Arbitrary<KeyRecord> = keyArb.map((key) => ({
 }));
 export const orgArb: fc.Arbitrary<Organization> = organizationArb.map((org) => ({ ...org, id: "org_a" }));
 
-/** B5 again, as rules over plain words; the key as it would become, and what it gains over what it could. */
+/** An independent copy of B5: `Draft` is the key as it would become, `Gain` what it could not do before. */
 type Draft = {
   kind: string;
   env: string;

@@ -1,7 +1,7 @@
 /**
- * P1 over real sockets, as a function of the server: the facts of a call are made true in a deployment, by its control plane and
- * its links, and the answer is what the independent order of checks demands. What only a limiter's clock or a start option could
- * make true (a spent rate, a capped meter of analyses) is left to the core's own law.
+ * P1 over real sockets, as a function of the server: the control plane and the links make the facts of a call true in a
+ * deployment, and the answer must be what the independent order of checks demands. Facts that need a limiter's clock or a start
+ * option (a spent rate, a capped meter of analyses) are left to the core's own law.
  */
 import fc from "fast-check";
 import { readAnswer } from "../../src/contract/envelopes.ts";
@@ -29,7 +29,7 @@ const BODIES: Partial<Record<RouteName, object>> = {
   "design.analyze": { dataset: { sample_rows: [] } },
   "maps.loads": {},
 };
-/** Routes that a property can call as they are, those without a stream. */
+/** Routes without a stream. */
 const ROUTES: readonly RouteName[] = [
   "sdk.sessions",
   "design.styles",
@@ -61,7 +61,7 @@ const mintFor = async (api: RealApi, credential: string, product: Product): Prom
   return (json as { session_token: string }).session_token;
 };
 
-/** Makes the organization and the key, and the credential that the call comes with. */
+/** Makes the organization and the key, and returns the credential of the call. */
 const prepare = async (api: RealApi, facts: Facts): Promise<string | null> => {
   const fields = { tier: "Pro", map_load_allowance: ALLOWANCE, in_flight_cap: null };
   const { id: org } = (await api.operate("POST", "/orgs", fields)).json as { id: string };
@@ -86,7 +86,7 @@ const prepare = async (api: RealApi, facts: Facts): Promise<string | null> => {
   if (credential === "none") return null;
   if (credential === "nonsense") return "Basic-abcdefghijkl";
   if (credential === "oversized") return `svc_sk_live_${"a".repeat(300)}`;
-  // The last sign of a signature may carry bits that count for nothing, so it is the first that is received.
+  // Replaces the first character of the signature: the last one may hold bits that decoding ignores.
   if (credential === "session")
     return facts.tokenGood
       ? token

@@ -1,6 +1,6 @@
 /**
- * The laws that can be asked about any parts of the platform, each with the parts that it looks at: the same definitions that
- * the tests judge the healthy parts by. A law over sockets opens a deployment of its own.
+ * The laws that can judge any parts of the platform, each with the parts that it looks at: the same definitions by which the
+ * tests judge the healthy parts. A law over sockets opens a deployment of its own.
  */
 import { openLimiterStore } from "../../src/platform/limiter/store.ts";
 import type { Parts } from "../../src/platform/parts.ts";
@@ -29,18 +29,18 @@ import { everyStreamSpeaksItsOwnVocabulary } from "./voice-law.ts";
 type OpenLaw = { property: Property; close(): Promise<void> };
 
 export type PartLaw = {
-  /** Whether it spends its time waiting for sockets and budgets, rather than counting. */
+  /** Set if the law mostly waits for sockets and budgets instead of using the CPU. */
   waits?: true;
-  /** Short, for a table. */
+  /** A short name, for a table. */
   name: string;
-  /** A mutant that spoils none of these is not tried. */
+  /** The law is tried only on mutants that spoil one of these parts. */
   looksAt: readonly (keyof Parts)[];
-  /** Cases, enough for a mutant that it can see. */
+  /** Enough cases to find every mutant that the law can see. */
   runs: number;
   open(parts: Parts): Promise<OpenLaw>;
 };
 
-/** Longer budgets than in the tests: trials run side by side, and a busy machine is not to be taken for a slow dependency. */
+/** Longer budgets than in the tests: trials run side by side, and a busy machine must not look like a slow dependency. */
 const PATIENT = { keyServiceBudgetMs: 700, limiterBudgetMs: 500 };
 
 const pure =
@@ -210,7 +210,7 @@ export const PART_LAWS: readonly PartLaw[] = [
         await api.close();
         throw error;
       });
-      // One fault that costs a whole budget, and those that cost nothing.
+      // `reply-lost` costs a whole budget per call, the other faults cost no time.
       const faults = ["refused", "reset", "accepted-then-closed", "truncated-reply", "nonsense", "reply-lost"];
       return {
         property: anyFaultsLeaveAllowedAnswers(faults, () => ({ api, kinds })),

@@ -1,6 +1,6 @@
 /**
- * P6 as a function of the store and of what the API does around it: the meter over any interleaving of parallel mints. For
- * the test, for stores that are broken on purpose, and for mutants (mutant-laws.ts).
+ * P6, that the meter is exact under any interleaving of parallel mints, as a function of the store and of what the API does
+ * around it. For the test, for stores that are broken on purpose, and for mutants (mutant-laws.ts).
  */
 import fc from "fast-check";
 import { expect } from "vitest";
@@ -24,7 +24,7 @@ const planArb: fc.Arbitrary<QuotaPlan> = fc.record({
 
 export type Schedules = { run: number; interleaved: number };
 
-/** `schedules` counts what was really played, and what of it had anything to interleave. */
+/** `schedules` counts the schedules that were played, and those of them that had something to interleave. */
 export const meterIsExact = (
   open: (s: fc.Scheduler) => LimiterStore,
   parts: Pick<Parts, "settlement" | "chargeId"> = HEALTHY,
@@ -45,7 +45,7 @@ export const meterIsExact = (
     const room = Math.max(0, plan.cap - plan.usedBefore);
     expect(count("admitted")).toBeLessThanOrEqual(plan.monthTurns ? room + plan.cap : room);
     if (plan.burst !== null) expect(count("admitted") + count("left")).toBeLessThanOrEqual(plan.burst);
-    // Without a fault in the way nobody is turned away who had room.
+    // Without faults every mint that fits is admitted.
     const calm = plan.batches.flat().every(({ impatient, leaves }) => !impatient && !leaves);
     if (calm && plan.burst === null && !plan.monthTurns) {
       expect(count("admitted")).toBe(Math.min(room, ends.size));

@@ -1,6 +1,6 @@
 /**
- * The rate limit as a function of what decides it, and an independent bucket to hold against it: for the test, and for
- * mutants (mutant-laws.ts).
+ * The rate limit as a function of what decides it, and an independent leaky bucket to compare it with: for the test, and
+ * for mutants (mutant-laws.ts).
  */
 import fc from "fast-check";
 import { type Rate, type RateTake, takeRate } from "../../src/core/rate-limit.ts";
@@ -14,7 +14,7 @@ export const gapsArb = fc.array(
     maxLength: 120,
   },
 );
-/** Rates whose interval is whole milliseconds: then nothing is rounded, and the two must agree to the call. */
+/** Rates whose interval is whole milliseconds: nothing is rounded, so limit and bucket must agree on every call. */
 export const wholeRateArb: fc.Arbitrary<Rate> = fc.record({
   perS: fc.constantFrom(1, 2, 4, 5, 8, 10, 20, 25, 40, 50, 100, 125, 200, 250, 500, 1_000),
   burst: fc.integer({ min: 1, max: 20 }),
@@ -41,7 +41,7 @@ export const timesOf = (gaps: number[], startMs = NOW_MS): number[] => {
   });
 };
 
-/** Thousandths of a call: a millisecond brings `perS` of them, a call costs a thousand, the bucket holds burst calls. */
+/** Counts in thousandths of a call: a millisecond adds `perS`, a call costs a thousand, the bucket holds `burst` calls. */
 export const leakyBucket = ({ perS, burst }: Rate) => {
   let level = burst * 1000;
   let lastMs = Number.NaN;
@@ -63,7 +63,7 @@ export const noWindowHoldsMore = (decide: typeof takeRate) =>
     for (let from = 0; from < admitted.length; from += 1) {
       for (let to = from; to < admitted.length; to += 1) {
         const windowS = ((admitted[to] as Taken).atMs - (admitted[from] as Taken).atMs) / 1000;
-        // A thousandth of a call for the rounding of an interval that is no whole number of milliseconds.
+        // Adds a millisecond's calls, because an interval that is no whole number of milliseconds is rounded.
         const most = rate.burst + rate.perS * windowS + 0.001 * rate.perS;
         const calls = to - from + 1;
         if (calls > most) throw new Error(`expected at most ${most} calls in ${windowS} s, got ${calls}`);

@@ -1,7 +1,7 @@
 /**
- * The model-based law as a function of the server: whatever is done to a deployment and in whatever order, the real server
- * over real sockets answers as the model does, which decides with the core; once it is healed its meters, its ledger and its
- * counts say what the model says, and no credential stands in its log. For the test and for mutants (mutant-laws.ts).
+ * The model-based law as a function of the server: whatever is done to a deployment in whatever order, the real server over
+ * real sockets answers as the model does, which decides with the core. Once the deployment is healed, its meters, ledger and
+ * counts equal the model's, and its log holds no credential. For the test and for mutants (mutant-laws.ts).
  */
 import { randomUUID } from "node:crypto";
 import fc from "fast-check";
@@ -17,10 +17,10 @@ import { heal, middleOfMonth, setClock } from "../model/operator-commands.ts";
 import type { RealApi } from "../rigs/real-api.ts";
 import { unlessStalled } from "../rigs/stalls.ts";
 
-/** Short where a lost answer is waited for, long enough that a busy machine is not taken for a slow limiter. */
+/** Short, because lost answers are waited for; long enough that a busy machine does not look like a slow limiter. */
 export const MODEL_OPTIONS = { keyServiceBudgetMs: 400, limiterBudgetMs: 400 };
 
-/** Two organizations with tiny allowances and a full key each, and a server key. */
+/** Makes two organizations with tiny allowances, a publishable key each, a server key for the Pro one, and two sessions. */
 const setup = async (api: RealApi): Promise<{ model: Model; real: Real }> => {
   const model = new Model();
   const real: Real = { api, run: `run-${randomUUID()}`, sent: 0 };
@@ -48,14 +48,14 @@ const setup = async (api: RealApi): Promise<{ model: Model; real: Real }> => {
   return { model, real };
 };
 
-/** Counts by outcome and organization as one text, so that a difference is told whole. */
+/** Formats counts by outcome and organization as one text, so that a failure shows them whole. */
 const told = (counts: unknown): string =>
   Object.entries(counts as Record<string, Record<string, number>>)
     .flatMap(([outcome, byOrg]) => Object.entries(byOrg).map(([org, n]) => `${n} of ${outcome} for ${org}`))
     .sort()
     .join(", ");
 
-/** After healing: meters as in the model, each admitted call charged once, nothing else. */
+/** Heals, then checks that meters and counts equal the model's and that each admitted metered call is charged once. */
 const agree = async (model: Model, real: Real): Promise<void> => {
   const { api } = real;
   await heal(model, real);
@@ -80,7 +80,7 @@ const agree = async (model: Model, real: Real): Promise<void> => {
   expect(told(counts), "what the platform says it answered").toBe(told(model.answered()));
 };
 
-/** P11 in the wild: of every credential that the run used, none stands in the log. */
+/** P11 on the real log: it holds none of the credentials that the run used. */
 const logIsClean = (model: Model, log: string): void => {
   expect(log, "the log").not.toBe("");
   expect(findSecrets(log).length, "credentials in the log").toBe(0);

@@ -1,6 +1,6 @@
 /**
- * P2 as a function of the orders of checks: whoever removes the cause of the reported refusal, and nothing else, comes to a
- * later check or in. Later and earlier are meant by the specification's order (order-oracle.ts), not by the core's.
+ * P2 as a function of the orders of checks: a caller who removes only the cause of the reported refusal gets a later refusal
+ * or is admitted. Later means later in the specification's order (order-oracle.ts), not in the core's.
  */
 import fc from "fast-check";
 import type { AnyRefusalName } from "../../src/contract/refusals.ts";
@@ -15,7 +15,7 @@ const neededProduct = (facts: Facts): Product =>
 const neededScope = (facts: Facts): "ai" | "design" | "maps" =>
   (isExchange(facts) ? PRODUCT_SCOPE[facts.product] : routeOf(facts.route).scope) as "ai";
 
-/** What a caller or an operator would mend: one cause, and no more than that. */
+/** How a caller or an operator removes the cause of each refusal, and nothing else. */
 const REPAIR: Partial<Record<AnyRefusalName, (facts: Facts) => Partial<Facts>>> = {
   b2b_overloaded: () => ({ replicaFull: false }),
   unauthenticated: (facts) => {

@@ -1,4 +1,4 @@
-/** P11 for the log: whatever a call came with, its line holds no credential. A function of the line's writer. */
+/** P11 for the log, as a function of the line's writer: the line of a call never holds its credential. */
 import fc from "fast-check";
 import { expect } from "vitest";
 import { findSecrets } from "../../src/contract/credentials.ts";
@@ -15,7 +15,7 @@ const entryArb = (credential: fc.Arbitrary<string | null>): fc.Arbitrary<CallEnt
     credential,
   });
 
-/** What stands for no key of ours must not be logged either: it may be somebody's key of another service. */
+/** Texts that are no key of ours; they must not be logged either, because they may be keys of another service. */
 const strangeArb = fc.string({
   unit: fc.constantFrom(..."abcdefghijklmnopqrstuvwxyz0123456789"),
   minLength: 9,

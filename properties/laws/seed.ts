@@ -1,6 +1,6 @@
 /**
- * The one place that says how many cases a property draws and from which seed, so that two runs of one commit judge the
- * same cases and a failure can be replayed. Settings come from the environment, because vitest starts its own workers:
+ * Decides how many cases every property draws and from which seed, so that two runs of one commit judge the same cases and
+ * a failure can be replayed. Settings come from the environment, because vitest starts its own workers:
  *
  *   FLOODGATE_PROPERTY_SEED      an integer; default below, the same on every machine
  *   FLOODGATE_PROPERTY_PROFILE   quick (default) or nightly
@@ -11,9 +11,9 @@
 
 export type Replay = {
   path: string;
-  /** Which of a model's commands were run; without it the same ones are not drawn again. */
+  /** Which of a model's commands were run; without this text other commands are drawn. */
   commands?: string;
-  /** Where to write what became of the case. */
+  /** File for the result of the case. */
   verdictTo?: string;
 };
 type Budget = { seed: number; profile: "quick" | "nightly"; runs: number | null; replay: Replay | null };
@@ -22,7 +22,7 @@ type Budget = { seed: number; profile: "quick" | "nightly"; runs: number | null;
 export type Runs = { quick: number; nightly: number };
 
 const DEFAULT_SEED = 20_261;
-/** The seed of one law in a run of them all, so that no two laws draw the same numbers: FNV-1a of its name, from the base. */
+/** Derives a law's seed from the base and its name (FNV-1a), so that no two laws draw the same numbers. */
 export const seedOfLaw = (base: number, name: string): number => {
   let hash = base | 0;
   for (const char of name) hash = Math.imul(hash ^ (char.codePointAt(0) as number), 16_777_619);
@@ -36,7 +36,7 @@ const integer = (name: string, text: string | undefined): number | null => {
   return value;
 };
 
-/** Throws, in one sentence, on a value that it cannot read: a wrong seed must not silently judge other cases. */
+/** Throws on a value that it cannot read, because a wrong seed would silently judge other cases. */
 export const readBudget = (env: Readonly<Record<string, string | undefined>>): Budget => {
   const profile = env.FLOODGATE_PROPERTY_PROFILE || "quick";
   if (profile !== "quick" && profile !== "nightly") {

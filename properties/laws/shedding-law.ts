@@ -1,5 +1,5 @@
 /**
- * Shedding by calls in flight as a function of what sheds: for the tests of both ways to shed, and for mutants
+ * Shedding by calls in flight as a function of the shedder: for the tests of fixed and adaptive shedding, and for mutants
  * (mutant-laws.ts).
  */
 import fc from "fast-check";
@@ -26,7 +26,7 @@ export const stepArb: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ does: fc.constant("caps" as const), caps: capsArb }),
 );
 
-/** Plays the steps; `each` sees every call with the model's own counts before it. */
+/** Plays the steps; `each` gets every call, with the room that the model's own counts leave for it. */
 export const play = (
   shedder: Shedder,
   caps: Caps,

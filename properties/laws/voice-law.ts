@@ -1,5 +1,5 @@
 /**
- * What the server says on its three streams (section 6; items 92-95, 104-105, 166-179), read by the parser of the driver: its own
+ * The events of the three streams (section 6; items 92-95, 104-105, 166-179), read by the driver's parser: each stream's own
  * vocabulary, one end, nothing after it, and not all at once. A function of the voice, so that a mutant's can be tried.
  */
 import fc from "fast-check";
@@ -9,7 +9,7 @@ import type { Stream } from "../../src/contract/routes.ts";
 import { lastEventOf } from "../../src/contract/streams.ts";
 import type { StreamVoice } from "../../src/platform/api/routes/stream-script.ts";
 
-/** Section 6 a second time. */
+/** An independent copy of section 6. */
 const WORDS: Readonly<Record<Stream, { content: string[]; end: string }>> = {
   control: { content: ["token", "action", "quota"], end: "done" },
   summary: { content: ["summary_delta"], end: "summary_done" },

@@ -1,12 +1,12 @@
 /**
- * Random records of the domain: organizations, keys, origins, addresses, credentials. Drawn from small pools where two of
- * them should meet (an origin and an allowlist that names it), from wide ones where only the shape matters.
+ * Random records of the domain: organizations, keys, origins, addresses, credentials. Values that should often match (an
+ * origin and an allowlist that names it) are drawn from small pools; values whose shape alone matters, from wide ones.
  */
 import fc from "fast-check";
 import { PRODUCTS, type Product, SCOPES, type Scope } from "../../src/contract/routes.ts";
 import type { KeyRecord, KeySnapshot, Organization, Tier } from "../../src/core/records.ts";
 
-/** A moment in the middle of a month, so that nothing depends on its edge unless it asks for that. */
+/** A moment in the middle of a month, far from the month's ends. */
 export const NOW_MS = Date.UTC(2026, 4, 15, 12);
 
 export const tierArb: fc.Arbitrary<Tier | null> = fc.constantFrom<Tier | null>("Pro", "Free", null);
@@ -59,7 +59,7 @@ const segmentArb = text(`${BASE62}_-`, 8, 60);
 const jwtArb = fc.tuple(segmentArb, segmentArb, segmentArb).map(([h, p, s]) => `eyJ${h}.${p}.${s}`);
 
 const envArb = fc.constantFrom("live_", "test_", "");
-/** Keys as this project makes them, and as another deployment might: base64 with its signs. */
+/** Keys as this project makes them, and as another deployment may: base64 with its special characters. */
 const keySecretArb = fc
   .tuple(
     fc.constantFrom("svc_pk_", "svc_sk_"),
@@ -67,14 +67,14 @@ const keySecretArb = fc
     fc.oneof(text(BASE62, 16, 60), text(`${BASE62}+/=_-.~`, 16, 60)),
   )
   .map((parts) => parts.join(""))
-  // Three dots are how a mask is known; no issuer puts them into a secret.
+  // Three dots mark a masked credential; no issuer puts them into a secret.
   .filter((secret) => !secret.includes("..."));
 const sessionTokenArb = fc
   .tuple(fc.constantFrom("live", "test", "canary"), jwtArb)
   .map(([env, jwt]) => `svc_sess_${env}_${jwt}`);
 export const credentialArb = fc.oneof(keySecretArb, sessionTokenArb, jwtArb);
 
-/** The ways to cut a number of bytes into chunks, byte by byte and empty chunks included. */
+/** Ways to cut bytes into chunks, including empty chunks and single bytes. */
 export const cutsArb: fc.Arbitrary<number[] | "every byte"> = fc.oneof(
   { weight: 4, arbitrary: fc.array(fc.nat({ max: 10_000 }), { maxLength: 12 }) },
   fc.constant("every byte" as const),

@@ -45,7 +45,7 @@ export const mint = (which: number, product: Product, from: From, byToken: boole
     expect(answer.expires_in, `${what}: expires_in`).toBeLessThanOrEqual(1800);
     expect(answer.product, `${what}: its product`).toBe(product);
     const stored = model.org(known.key.org_id).basemap_style_id;
-    // Absent, never null, where none is stored (item 33).
+    // The member is absent, and never null, if no style is stored (item 33).
     expect("basemap_style_id" in answer ? [answer.basemap_style_id] : [], `${what}: its style`).toEqual(
       stored === null ? [] : [stored],
     );
@@ -74,7 +74,7 @@ const BODIES: Partial<Record<RouteName, object>> = {
 const PATHS: Partial<Record<RouteName, string>> = { "maps.tiles": "/maps/tiles/1/0/0" };
 export const USED_ROUTES = ["design.styles", "chat.route", "maps.tiles", "maps.loads", "design.analyze"] as const;
 
-/** One place is no route: the answer is a 200 that says so. */
+/** A route needs two places: this body is answered with a 200 that reports the failure. */
 const ONE_PLACE = { places: [{ lat: 1, lon: 1 }], profile: "walking", raw_query: "x" };
 
 export const use = (
@@ -88,7 +88,7 @@ export const use = (
     const credential = by === "nothing" ? null : by === "token" ? tokenAt(model, which) : keyAt(model, which).secret;
     const origin = ORIGINS[from];
     const { method, path } = routeOf(route);
-    // Only a route that reads a body can be sent a bad one, and only a route of places can fail.
+    // Only routes that read a body can refuse one, and only `chat.route` can fail.
     const sent = BODIES[route] === undefined || (kind === "failing" && route !== "chat.route") ? "fine" : kind;
     const expected = model.decide({ route, credential, origin, body: sent });
     const body = sent === "malformed" ? [] : sent === "failing" ? ONE_PLACE : BODIES[route];

@@ -1,7 +1,7 @@
 /**
- * What every command of the model-based law is made of: what it is told apart by, how it finds its keys and tokens in the model,
- * and how an answer is compared. A command names organizations, keys and tokens by number, taken modulo how many there are, so
- * that shrinking keeps it meaningful.
+ * The common parts of the model-based law's commands: how a command is printed, finds keys and tokens in the model, and
+ * compares an answer. A command names organizations, keys and tokens by a number, modulo how many there are, so that it
+ * stays valid when the case is shrunk.
  */
 import type fc from "fast-check";
 import { expect } from "vitest";
@@ -23,7 +23,7 @@ export const FOREIGN = "https://evil.example";
 export const MINUTE_MS = 60_000;
 
 export type Command = fc.AsyncCommand<Model, Real>;
-/** A command from its words: shows itself as it would be written. */
+/** Makes a command that is printed as `text`. */
 export const command = (
   text: string,
   run: (model: Model, real: Real, what: string) => Promise<void>,
@@ -33,7 +33,7 @@ export const command = (
 export const pick = <T>(items: readonly T[], which: number): T => items[which % items.length] as T;
 export const orgIdAt = (model: Readonly<Model>, which: number): string => pick([...model.orgs.keys()], which);
 
-/** Mostly a key or token that is still good, because the rest of the checks stand behind that. */
+/** Picks mostly a valid key or token, because an invalid one ends at an early check. */
 export const keyAt = (model: Readonly<Model>, which: number): KnownKey => {
   const live = model.keys.filter(({ key }) => model.isLive(key));
   return pick(which < 5 && live.length > 0 ? live : model.keys, which);
@@ -45,7 +45,7 @@ export const publishableAt = (model: Readonly<Model>, which: number): KnownKey =
 export const tokenAt = (model: Readonly<Model>, which: number): string | null => {
   const fresh = model.tokens.filter(({ session }) => session.expiresAtS * 1000 > model.nowMs());
   const from = which < 5 && fresh.length > 0 ? fresh : model.tokens;
-  // The newest first: its key is the likeliest to be good still.
+  // The newest comes first, because its key is the likeliest to be still valid.
   return from.length === 0 ? null : pick(from.toReversed(), which).token;
 };
 

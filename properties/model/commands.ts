@@ -1,6 +1,6 @@
 /**
- * What can be done to a deployment, drawn: each command does it to the model and to the real server and compares
- * (call-commands.ts, key-commands.ts, operator-commands.ts).
+ * Draws commands: each does the same to the model and to the real server and compares them (call-commands.ts,
+ * key-commands.ts, operator-commands.ts).
  */
 import fc from "fast-check";
 import { PRODUCTS, type Product, type RouteName, SCOPES, type Scope } from "../../src/contract/routes.ts";
@@ -48,7 +48,7 @@ const rarely = fc.nat({ max: 5 }).map((n) => n === 5);
 const SESSIONS = ["enabled", "enabled", "enabled", "disabled", "not_configured"] as const;
 const FULL = [null, null, null, "replica", "organizations"] as const;
 
-/** Weighted so that most calls get somewhere: what takes keys, plans or links away is done seldom, and mended soon. */
+/** Weighted so that most calls pass several checks: keys, plans and links are broken seldom and repaired soon. */
 export const commandArb: fc.Arbitrary<Command> = fc.oneof(
   {
     weight: 12,
@@ -102,7 +102,7 @@ export const commandArb: fc.Arbitrary<Command> = fc.oneof(
               "nonsense",
             ),
           },
-          // These two cost a whole budget for each call.
+          // Each of these two costs a whole budget per call.
           fc.constantFrom<Fault>("request-lost", "reply-lost"),
         ),
       )

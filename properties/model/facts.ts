@@ -1,6 +1,6 @@
 /**
- * What is true of one call, in words that neither the core nor its oracle own: both are asked about the same facts. The
- * rig at the end puts facts before the core: it builds the call, answers what the core asks for, and notes what happened.
+ * The facts of one call, in terms of neither the core nor its oracle, so that both can decide about the same facts. `decide`
+ * at the end runs the core on facts: it builds the call, answers what the core asks for, and records what happened.
  */
 import fc from "fast-check";
 import { type Product, ROUTES, type RouteName, routeOf, type Scope } from "../../src/contract/routes.ts";
@@ -17,7 +17,7 @@ export type Facts = {
   replicaFull: boolean;
   orgFull: boolean;
   credential: "none" | "nonsense" | "oversized" | "publishable" | "server" | "session";
-  /** Signature and time of a session token. */
+  /** Whether a session token's signature and lifetime are valid. */
   tokenGood: boolean;
   /** The product that the session was minted for. */
   sessionProduct: Product;
@@ -25,7 +25,7 @@ export type Facts = {
   keyUnknown: boolean;
   keyRevoked: boolean;
   keyExpired: boolean;
-  /** Said by the record, or by its time alone. */
+  /** Whether the record's status says that the key expired, or only its `expires_at`. */
   expiredByStatus: boolean;
   sessions: "enabled" | "disabled" | "not_configured";
   origin: "none" | "listed" | "respelled" | "foreign" | "lookalike" | "null";
@@ -149,7 +149,7 @@ const SECRETS: Record<Facts["credential"], string | null> = {
   session: "svc_sess_live_eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJrIn0.c2lnbmF0dXJl",
 };
 
-/** The header that says it. */
+/** The Origin header for each fact. */
 export const ORIGIN: Record<Facts["origin"], string | null> = {
   none: null,
   listed: "https://app.example",
@@ -195,7 +195,7 @@ const callOf = (facts: Facts, makeShedder: (caps: Caps) => Shedder = fixedShedde
   return new Call(routeOf(route), head, deployment, shedder);
 };
 
-/** Puts the answer to a question into the call, as the world of these facts would. */
+/** Answers the core's question according to the facts. */
 const answer = (call: Call, ask: Ask, facts: Facts): void => {
   if (ask.ask === "session") {
     const { sessionProduct: product } = facts;

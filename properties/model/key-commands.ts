@@ -22,7 +22,7 @@ const manage = async (real: Real, org: string, method: "POST" | "PATCH" | "DELET
     ...(body === undefined ? {} : { body }),
   });
 };
-/** Where an answer was lost nobody knows what was stored, so keys are managed over a healthy link or a dead one. */
+/** If an answer is lost, what was stored is unknown, so keys are managed only over a link that is healthy or fully down. */
 const managementIsCertain = (model: Readonly<Model>): boolean =>
   !["reply-lost", "truncated-reply"].includes(model.faults.keys);
 

@@ -1,7 +1,7 @@
 /**
- * The model of a deployment for model-based properties: records, meters, sessions and a clock in plain maps, and the core
- * to decide by. What the model says of a call is what the core says when its questions are answered from these maps, so
- * a difference to the real server is a fault of its wiring: its links, stores, caches, tokens, clocks.
+ * The model of a deployment for model-based properties: records, meters, sessions and a clock in plain maps. The core decides
+ * each call with answers from these maps, so a difference from the real server is a fault of the server's wiring: its links,
+ * stores, caches, tokens or clocks.
  */
 import { outcomeOf } from "../../src/contract/refusals.ts";
 import { type Meter, type Product, type RouteName, routeOf } from "../../src/contract/routes.ts";
@@ -22,7 +22,7 @@ type ModelCall = {
   route: RouteName;
   credential: string | null;
   origin: string | null;
-  /** What an exchange asks for. */
+  /** The product that an exchange asks for. */
   product?: Product;
   body?: BodyKind;
 };
@@ -30,7 +30,7 @@ export type Expected = { outcome: string; quota?: { meter: string; limit: number
 
 export const CAPS: Caps = { globalInFlight: 64, orgInFlight: 32 };
 const LOOPBACK = "127.0.0.1";
-/** Refused before anybody knows whose call it is. */
+/** Refusals before the caller's organization is known. */
 const BEFORE_AUTHENTICATION = ["b2b_overloaded", "unauthenticated", "key_service_unavailable"];
 
 export class Model {
@@ -40,7 +40,7 @@ export class Model {
   readonly faults: Record<Link, Fault> = { keys: "none", limiter: "none" };
   sessions: Deployment["sessions"] = "enabled";
   caps: Caps = { ...CAPS };
-  /** Of the deployment's clock over the real one, in milliseconds. */
+  /** By how many milliseconds the deployment's clock is ahead of the real one. */
   offsetMs = 0;
   /** Metered calls that were admitted. */
   charged = 0;
@@ -78,7 +78,7 @@ export class Model {
     byOrg[org] = (byOrg[org] ?? 0) + 1;
   }
 
-  /** What the server must answer; an admitted call is charged in the model. */
+  /** Returns what the server must answer, and charges an admitted call in the model. */
   decide({ route, credential, origin, product, body = "fine" }: ModelCall): Expected {
     const deployment: Deployment = { sessions: this.sessions, rate: null, designCap: null };
     const head = { readCaller: () => ({ credential, origin, address: LOOPBACK }), nowMs: () => this.nowMs() };

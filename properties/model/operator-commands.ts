@@ -1,4 +1,4 @@
-/** What the operator, the clock and the faults do, as commands; and what is read back of it. */
+/** Commands of the operator, the clock and the faults, and one that reads the meters. */
 import { expect } from "vitest";
 import type { Organization, Tier } from "../../src/core/records.ts";
 import type { Fault, Link } from "../rigs/real-api.ts";
@@ -12,7 +12,7 @@ export const setTier = (which: number, tier: Tier | null): Command =>
     model.orgs.set(id, { ...model.org(id), tier });
   });
 
-/** By its time, or because its record says so. */
+/** Lets a key expire by its status or by `expires_at`. */
 export const expire = (which: number, byStatus: boolean): Command =>
   command(`expire(${which}, ${byStatus})`, async (model, real) => {
     const known = pick(model.keys, which);
@@ -40,7 +40,7 @@ export const setClock = async (model: Model, real: Real, offsetMs: number): Prom
   model.offsetMs = Math.round(offsetMs);
   await real.api.operate("PATCH", "/deployment", { clock_offset_ms: model.offsetMs });
 };
-/** Noon of the 15th, so that no edge of a month is near. */
+/** Noon of the 15th, far from the month's ends. */
 export const middleOfMonth = (nowMs: number, monthsOn: number): number => {
   const date = new Date(nowMs);
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + monthsOn, 15, 12);
@@ -81,6 +81,6 @@ export const readMeters = (): Command =>
         expect(org).toEqual(model.org(id));
       }
     },
-    // While answers are lost a charge may be on its way back.
+    // While answers are lost, a refund may be under way.
     ({ faults }) => faults.limiter === "none",
   );

@@ -1,6 +1,6 @@
 /**
- * The order of checks a second time, written from the specification (section 4.1, 5, 7.2) and requirements.md, part B
- * without a look at the core: two lists of rules, the first that applies decides. It imports no product code but types.
+ * An independent copy of the order of checks, written from the specification (section 4.1, 5, 7.2) and requirements.md, part
+ * B, and not from the core: two lists of rules, of which the first that applies decides. Imports only types of the product.
  */
 import type { Facts } from "./facts.ts";
 
@@ -76,8 +76,8 @@ export const demanded = (facts: Facts): string | null =>
   rulesFor(facts).find(([applies]) => applies(facts))?.[1] ?? null;
 
 /**
- * Where a refusal stands in the order of the specification: the place of its first cause that is there; `Infinity` for an
- * admitted call, `-1` for a refusal that has no cause in these facts.
+ * The place of a refusal in the specification's order: the index of the first rule that applies and has this answer;
+ * `Infinity` for an admitted call, `-1` for a refusal that no rule explains.
  */
 export const placeOf = (name: string | null, facts: Facts): number =>
   name === null

@@ -1,8 +1,8 @@
 /**
  * Mints over an unreliable link to a limiter store, for P6. Each message waits for fast-check's scheduler before it is
  * applied and again before its answer arrives: the two halves of an indeterminate write. A caller's deadline is a task as
- * well, so an answer that loses the race is a lost reply. Refunds go through the platform's own settlement. What the store
- * does is looked at on every step, because a count that was wrong for a moment may be right again at the end.
+ * well, so an answer that loses the race is a lost reply. Refunds go through the platform's own settlement. The store's
+ * count is checked on every step, because a count that was wrong for a moment may be right again at the end.
  */
 import type fc from "fast-check";
 import { windowOf } from "../../src/core/meters.ts";
@@ -14,7 +14,7 @@ import { HEALTHY, type Parts } from "../../src/platform/parts.ts";
 import { NOW_MS } from "./arbitraries.ts";
 
 export type MintPlan = {
-  /** Whether the caller's deadline is a rival of the answer. */
+  /** Whether the caller's deadline may come before the answer. */
   impatient: boolean;
   /**
    * Whether the network delivers the message of a charge a second time, at any later moment. A refused take is sent once:
@@ -26,11 +26,11 @@ export type MintPlan = {
 };
 
 export type QuotaPlan = {
-  /** Mints that travel together. */
+  /** Mints that are sent in one message. */
   batches: MintPlan[][];
   cap: number;
   usedBefore: number;
-  /** Calls that the key's bucket holds; the clock of rates stands still. `null`: no rate. */
+  /** Calls that the key's bucket holds; the clock of rates stands still. `null`: no rate limit. */
   burst: number | null;
   /** Whether a new month begins at some point. */
   monthTurns: boolean;
@@ -42,9 +42,9 @@ type MintEnd = "admitted" | "left" | "over_cap" | "rate_limited" | "unavailable"
 
 type QuotaRun = {
   ends: Map<string, MintEnd>;
-  /** What was wrong at some step; empty for a healthy store. */
+  /** What was wrong at any step; empty for a healthy store. */
   complaints: string[];
-  /** How many steps waited for their turn: what there was to interleave. */
+  /** Number of scheduled steps, which the scheduler interleaves. */
   steps: number;
   /** Net of the ledger for each charge id, and the store's count for each month. */
   net: Map<string, number>;
@@ -77,7 +77,7 @@ export const runQuota = async (
     const after = used();
     if (after > Math.max(plan.cap, plan.usedBefore)) complaints.push(`used ${after} is over the cap ${plan.cap}`);
     if (after < before) complaints.push(`a take lowered used from ${before} to ${after}`);
-    // A copy is answered as its first was, and charged no more.
+    // A copy gets the same answer as the first message and is not charged again.
     const taken = isCopy ? 0 : answers.filter(({ verdict }) => verdict === "taken").length;
     if (after !== before + taken)
       complaints.push(`${taken} taken of ${takes.length} moved used from ${before} to ${after}`);
@@ -91,7 +91,7 @@ export const runQuota = async (
 
   const limiter: Pick<Limiter, "refund"> = {
     refund: async (refund) => {
-      // A refund that is asked for again, because its confirmation was lost, is two messages.
+      // A refund whose confirmation is lost is sent twice.
       for (const copy of ["first", "second"]) {
         await turn(`${refund.charge_id}: ${copy} refund arrives`);
         const before = used();
@@ -108,7 +108,7 @@ export const runQuota = async (
   const send = async (
     label: string,
     takes: Take[],
-    /** Of a first sending; a copy needs nothing more. */
+    /** Called with the answers of a first message; absent for a copy. */
     applied?: (answers: StoreAnswer[]) => void,
   ): Promise<StoreAnswer[]> => {
     await turn(`${label} arrives`);
@@ -170,7 +170,7 @@ export const runQuota = async (
     );
   }
   await s.waitFor(Promise.all(all));
-  // What is still under way: refunds, copies, and deadlines that nobody waits for any more.
+  // Runs what is still scheduled: refunds, copies, and deadlines that nobody waits for any more.
   do await s.waitIdle();
   while (settlement.unsettled() > 0);
   await Promise.all(copies);

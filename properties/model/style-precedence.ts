@@ -1,15 +1,15 @@
 /**
  * Which basemap style an embed shows (specification 2.2, item 35): `styleUrl` > `styleId` > the organization's stored
- * `basemap_style_id` > `svc-morning`. The rule is the SDK's: no server and no caller here decides by it, so it stands with the laws alone.
+ * `basemap_style_id` > `svc-morning`. The rule is the SDK's; no server or caller here uses it, so only the laws contain it.
  */
 
-/** The only style that the specification names: what is shown when nobody chose one. */
+/** The only style that the specification names: shown if no style is chosen. */
 export const DEFAULT_STYLE = "svc-morning";
 
 export type StyleChoice = {
   styleUrl?: string | null;
   styleId?: string | null;
-  /** From the session exchange; absent when the organization stored none, or from an older revision (item 16). */
+  /** From the session exchange; absent if the organization stored none, or the server is of an older revision (item 16). */
   basemap_style_id?: string | null;
 };
 

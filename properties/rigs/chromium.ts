@@ -1,4 +1,4 @@
-/** A headless Chromium, driven over its debugging pipe (Chrome DevTools Protocol): nothing listens on any port. */
+/** A headless Chromium, driven over its debugging pipe (Chrome DevTools Protocol), so that it opens no port. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { accessSync, constants, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,7 +13,7 @@ const FLAGS = [
 ];
 const ANSWER_MS = 20_000;
 
-/** The path of one that is installed; `null` where there is none. */
+/** Returns the path of an installed Chromium; `null` if there is none. */
 export const findChromium = (): string | null => {
   const folders = (process.env.PATH ?? "").split(delimiter);
   for (const path of NAMES.flatMap((name) => folders.map((folder) => join(folder, name)))) {
@@ -33,7 +33,7 @@ type Message = {
   error?: { message: string };
 };
 
-/** What a page did that one which holds everything must not do. */
+/** Console messages, errors and requested URLs of a page. */
 type Seen = { messages: string[]; requests: string[] };
 
 export class Chromium {
@@ -74,7 +74,7 @@ export class Chromium {
     else for (const listener of this.#listeners) listener(message);
   }
 
-  /** Rejects when there is no answer in time, or an error for one. */
+  /** Rejects if no answer comes in time, or an error. */
   send(method: string, params: Record<string, unknown>): Promise<Record<string, unknown>> {
     this.#last += 1;
     const id = this.#last;
@@ -91,7 +91,7 @@ export class Chromium {
     });
   }
 
-  /** Opens a page at a width and in a colour scheme, until it has loaded; what it does from then on is in `seen` as well. */
+  /** Opens a page at a width and in a colour scheme and waits until it has loaded; later events are added to the result. */
   async open(url: string, { width, scheme }: { width: number; scheme: "light" | "dark" }): Promise<Seen> {
     const seen: Seen = { messages: [], requests: [] };
     await this.send("Emulation.setDeviceMetricsOverride", { width, height: 900, deviceScaleFactor: 1, mobile: false });
@@ -114,7 +114,7 @@ export class Chromium {
     return seen;
   }
 
-  /** The value of an expression in the page. */
+  /** Returns the value of an expression in the page. */
   async evaluate<T>(expression: string): Promise<T> {
     const answer = await this.send("Runtime.evaluate", { expression, returnByValue: true });
     if (answer.exceptionDetails !== undefined) throw new Error(JSON.stringify(answer.exceptionDetails));

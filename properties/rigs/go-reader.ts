@@ -1,6 +1,6 @@
 /**
- * The Go reader of event streams (src/native/eventstream) as a question and an answer: it is built once from source and asked
- * line by line. Where there is no Go, or no source yet, it says why, so that a test can be skipped aloud.
+ * Runs the Go parser of event streams (src/native/eventstream) in a child process, which is built from source and answers
+ * each line with a line. Without Go or the source, the reason is returned, so that a test is skipped with it.
  */
 import { type ChildProcessByStdio, execFile, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -20,7 +20,7 @@ export type GoReader = { read(chunks: Uint8Array[]): Promise<GoRead>; close(): P
 const NATIVE = fileURLToPath(new URL("../../src/native", import.meta.url));
 const run = promisify(execFile);
 
-/** Why there is no Go reader here, `null` when there can be one. */
+/** Returns why the Go reader cannot run here; `null` if it can. */
 export const missingGoReader = async (): Promise<string | null> => {
   if (!existsSync(join(NATIVE, "eventstream", "reader_test.go"))) return "src/native/eventstream does not exist";
   try {

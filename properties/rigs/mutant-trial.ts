@@ -1,7 +1,7 @@
 /**
- * One law asked about one mutant. A law that is broken has killed it only when the same case breaks it again in a deployment of
- * its own, and holds with the healthy parts: otherwise it was the machine, or the law. That is tried a few times; then nothing
- * is decided.
+ * Tries one law on one mutant. A broken law kills the mutant only if the same case breaks it again in a new deployment and
+ * holds with the healthy parts: otherwise the machine or the law is at fault. After a few attempts without a result the trial
+ * is undecided.
  */
 import { maskSecrets } from "../../src/contract/credentials.ts";
 import type { Mutant } from "../../src/mutants/mutant.ts";
@@ -15,14 +15,14 @@ export type LawTrial = {
   mutant: string;
   law: string;
   verdict: "killed" | "survived" | "undecided";
-  /** One line: what was expected and what came. */
+  /** What was expected and what came, in one line. */
   reason: string;
   /** The law's seed, and the path of the case that broke it. */
   seed: number;
   path: string | null;
 };
 
-/** The healthy platform of a trial: records are not remembered, so that a change shows at once. */
+/** The healthy platform of a trial: it caches no key records, so that a change shows at once. */
 const HEALTHY_PARTS = FORGETFUL;
 
 const spoiltPartsOf = (mutant: Mutant): (keyof Parts)[] => {
@@ -50,12 +50,12 @@ const examineWith = async (law: PartLaw, parts: Parts, draw: Draw): Promise<Find
   }
 };
 
-/** `path`: only the case that a line reported, from the seed that stands in it. */
+/** `path`: tries only the case that a line of output reported, with the seed of that line. */
 export type TrialOptions = { seed: number; runs: number | null; path?: string | undefined };
 
 type Again = { killed: string } | { doubt: string };
 
-/** The same case once more, in deployments of its own. */
+/** Tries the same case once more, in new deployments. */
 const breaksAgain = async (
   law: PartLaw,
   mutant: Mutant,
@@ -66,7 +66,7 @@ const breaksAgain = async (
   let same: Draw = { seed, runs: 1, path };
   let again = await judge(mutant.spoil(HEALTHY_PARTS), same);
   if (again === null && !alone) {
-    // What a mutant remembers of earlier cases may be what breaks this one: then all of them up to it.
+    // State from earlier cases may break this one, so all cases up to it are played again.
     same = { seed, runs: Number.parseInt(path, 10) + 1, shrinks: false };
     again = await judge(mutant.spoil(HEALTHY_PARTS), same);
   }

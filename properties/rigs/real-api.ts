@@ -1,7 +1,7 @@
 /**
  * A whole reference deployment on loopback for properties: API, key service and limiter over real HTTP, each of the API's
- * links through a TCP link that can be broken and healed. Key records are not remembered, so that a change is seen by the
- * next call; how long they may be remembered is another property's matter.
+ * links through a TCP link that can be broken and healed. Key records are not cached, so that the next call sees a change;
+ * another property covers how long they may be cached.
  */
 
 import {
@@ -19,7 +19,7 @@ export type Link = "keys" | "limiter";
 export type Fault = LinkFault | "refused";
 export const FAULTS: readonly Exclude<Fault, "none">[] = ["refused", ...LINK_FAULTS];
 
-/** The API's two links, and how they are broken. */
+/** The API's two links, which can be broken. */
 type BreakableLinks = {
   urls: Record<Link, string>;
   /** `none` heals. */
@@ -70,16 +70,16 @@ export type RealApi = {
   setFault: BreakableLinks["setFault"];
   /** Resolves when no call is in flight and every refund is confirmed; throws after 10 s. */
   settled(): Promise<void>;
-  /** What the API has logged since it was last asked for, at its most talkative. */
+  /** Returns what the API has logged since the last call, at level `debug`. */
   takeLog(): string;
   close(): Promise<void>;
 };
 
-/** A call that hangs this long is answered with an exception: longer than any budget, shorter than a test's patience. */
+/** A call that hangs this long throws: longer than any budget, shorter than a test's timeout. */
 const HANGS_MS = 10_000;
 const SETTLES_MS = 10_000;
 
-/** Nothing is remembered, so that a change shows at once. */
+/** Caches no key records, so that a change shows at once. */
 export const FORGETFUL: Parts = { ...HEALTHY, keyCache: { maxAgeMs: 0, singleFlight: true } };
 
 type Surroundings = { openLinks?: OpenLinks; hangsMs?: number };

@@ -1,19 +1,19 @@
 /**
- * What the machine did meanwhile: a case that broke while this process, servers
- * and all, was kept from running shows nothing about budgets of some hundred milliseconds. It is set aside then, never passed.
+ * Detects stalls of this process, which runs the servers too: a case that broke during a stall shows nothing about budgets
+ * of some hundred milliseconds. Such a case is set aside and never passed.
  */
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import fc from "fast-check";
 
-/** Every how often it is looked; what the loop's delay is counted from. */
+/** Interval at which the event loop's delay is sampled; subtracted from the measured delay. */
 const LOOKS_MS = 10;
-/** Once so late, or late by so much all the time: a call has a dozen turns of the loop to make within its budget. */
+/** Largest and mean delay of the event loop that count as a stall: a call needs a dozen turns of the loop in its budget. */
 const ONCE_MS = 150;
 const ALWAYS_MS = 20;
 
 type Tried = { error: unknown; stalled: string | null } | null;
 
-/** `null`: it held. */
+/** Runs a case; `null`: it held. */
 const tried = async (run: () => Promise<void>): Promise<Tried> => {
   const delay = monitorEventLoopDelay({ resolution: LOOKS_MS });
   delay.enable();
@@ -32,7 +32,7 @@ const tried = async (run: () => Promise<void>): Promise<Tried> => {
   }
 };
 
-/** For a property: a case that broke in a stall was not drawn. fast-check fails a property that is left with too few. */
+/** For a property: discards a case that broke in a stall. fast-check fails a property that discards too many. */
 export const unlessStalled = async (run: () => Promise<void>): Promise<void> => {
   const seen = await tried(run);
   if (seen === null) return;
@@ -42,7 +42,7 @@ export const unlessStalled = async (run: () => Promise<void>): Promise<void> => 
 
 const ATTEMPTS_MAX = 4;
 
-/** For a single case: it is tried again. A machine that never stands still long enough is told as such. */
+/** For a single case: tries it again if it broke in a stall. Throws if the machine stalls in every attempt. */
 export const againIfStalled = async (run: () => Promise<void>): Promise<void> => {
   let stalled = "";
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt += 1) {

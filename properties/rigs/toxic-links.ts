@@ -9,7 +9,7 @@ const BUDGETS_MS: Readonly<Record<Link, number>> = {
   limiter: FAULTS_OPTIONS.limiterBudgetMs,
 };
 
-/** `prefix` tells the proxies of one deployment from another's on the same server. */
+/** `prefix` distinguishes the proxies of deployments on the same toxiproxy. */
 export const toxicLinks =
   (toxiproxy: Toxiproxy, prefix: string): OpenLinks =>
   async (services) => {

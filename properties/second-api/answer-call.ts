@@ -1,6 +1,6 @@
 /**
- * One call from its arrival to its answer: CORS, disturbances that do not depend on the caller, then the route that answers; and how
- * every answer is written.
+ * Answers one call: CORS, disturbances that do not depend on the caller, then the route that answers. Also writes every
+ * answer.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { gzipSync } from "node:zlib";
@@ -39,7 +39,7 @@ const setCorsHeads = (api: ApiState, req: IncomingMessage, res: ServerResponse):
   }
 };
 
-/** Whatever is asked: a service that stumbles, is busy, is away or has lost its keys for a while. */
+/** The answer to any call of a service that fails at random, is away, or has lost its key service for a while. */
 const UNAVAILABLE: Reply = { ...SERVER_ERROR, status: 503 };
 
 const disturbance = (api: ApiState, path: string): Reply | null => {
@@ -50,7 +50,7 @@ const disturbance = (api: ApiState, path: string): Reply | null => {
   if (is("stumbles") && Math.random() < 0.02) return UNAVAILABLE;
   if (is("has-a-stumbling-limiter") && Math.random() < 0.02) return detail(429, "limiter_unavailable");
   if (!is("is-away-for-a-while")) return null;
-  // Others begin a maintenance in the midst of the run.
+  // A maintenance window begins in the middle of the run.
   if (path === "/design/themes" && api.awayUntilMs === 0) api.awayUntilMs = performance.now() + 3_500;
   return performance.now() < api.awayUntilMs ? UNAVAILABLE : null;
 };

@@ -1,6 +1,6 @@
 /**
- * What the second deployment makes of well-formed bodies and queries: the readings that the specification leaves open, and the
- * members that a defect refuses or forgets.
+ * How the second deployment reads well-formed bodies and queries: the readings that the specification leaves open, and the
+ * members that a defect refuses or ignores.
  */
 import type { Names } from "./names.ts";
 import type { Reply } from "./replies.ts";
@@ -9,14 +9,14 @@ type Fields = Readonly<Record<string, unknown>>;
 
 const refusal = (detail: unknown): Reply => ({ status: 422, body: { detail } });
 
-/** The product as such a deployment reads it. */
+/** The product as this deployment reads it. */
 export const productRead = (product: unknown, { has }: Names): unknown => {
   if (typeof product !== "string") return product;
   if (has("takes-capitals")) return product.toLowerCase();
   return has("trims-products") ? product.trim() : product;
 };
 
-/** Members of the exchange's body beside the product. */
+/** Refuses members of the exchange's body other than the product. */
 export const memberRefusal = (body: Fields, { is, has }: Names): Reply | null => {
   const others = Object.keys(body).filter((name) => name !== "product");
   if (is("no-other-members") && others.length > 0) return refusal("malformed_body");
@@ -37,7 +37,7 @@ const poiRefusal = (query: URLSearchParams, { is, has }: Names): Reply | null =>
   const alien = [...query.keys()].find((name) => !known.includes(name));
   if (has("poi-knows-no-source") && alien !== undefined) return refusal(`no parameter ${alien}`);
   if (has("poi-knows-no-source") && query.get("lat") === "north") return refusal("lat is no number");
-  // A list of sources of its own, and strict about what is not listed.
+  // Has its own list of sources and refuses others.
   if (is("sources-are-listed") && query.has("source")) return refusal("no such source");
   if (is("sources-are-listed") && alien !== undefined) return refusal(`no parameter ${alien}`);
   const strange = query.has("source") || (lang !== null && lang !== "de");
@@ -70,7 +70,7 @@ const controlRefusal = (body: Fields, { is, has }: Names): Reply | null => {
   return isOdd ? refusal("malformed_body") : null;
 };
 
-/** A body or query that is refused although its JSON is right. */
+/** Refuses a body or query whose JSON is valid. */
 export const fieldRefusal = (route: string, url: string, body: Fields, names: Names): Reply | null => {
   if (route === "POST /chat/control/stream") return controlRefusal(body, names);
   if (route === "GET /retrieval/poi/enrich") return poiRefusal(new URL(url, "http://api").searchParams, names);

@@ -1,6 +1,6 @@
 /**
- * Who calls: where the second deployment looks for a credential, which key or session it takes it for, how it signs sessions,
- * and whether an Origin is listed. A defect of taking the wrong thing for good belongs here.
+ * Authentication: where the second deployment looks for a credential, which key or session the credential is, how sessions are
+ * signed, and whether an Origin is listed. Defects that accept a wrong credential or origin belong here.
  */
 import { createHmac, randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
@@ -28,7 +28,7 @@ export const keyBySecret = (api: ApiState, text: string): Key | undefined =>
     (key) => isSecretOf(api, key, text) && (api.arrivesAtMs.get(key) ?? 0) <= performance.now(),
   );
 
-/** Calls go to two replicas in turn, of which one never hears of a deletion. */
+/** Calls alternate between two replicas, and one of them never learns of a deletion. */
 export const isOnOtherReplica = (api: ApiState, key: Key): boolean =>
   api.lingering.has(key.id) && api.turns++ % 2 === 1;
 
@@ -50,7 +50,7 @@ const partsOf = (token: string): string[] => token.replace(/^svc_sess_[^_]*_/, "
 
 export const readToken = (api: ApiState, token: string): { key: Key; product: string } | null => {
   const { is, has, keys } = api;
-  // Others keep a list of what they issued, and parse nothing else.
+  // This variant keeps a list of issued tokens and parses no others.
   if (is("looks-sessions-up") && !api.issued.has(token)) return null;
   const [head = "", payload = "", signature = ""] = partsOf(token);
   try {
@@ -77,11 +77,11 @@ export const readToken = (api: ApiState, token: string): { key: Key; product: st
   }
 };
 
-/** `null`: no session of ours that lasts. */
+/** `null`: no valid session of this deployment. */
 export const sessionIn = (api: ApiState, credential: string): { key: Key; product: string } | null =>
   credential.startsWith("svc_sess_") ? readToken(api, credential) : null;
 
-/** A session of ours that cannot be read any more: it is over. */
+/** Whether the token was signed here, even if its session is over. */
 export const isOurs = (api: ApiState, token: string): boolean => {
   const [head = "", payload = "", signature = ""] = partsOf(token);
   return token.startsWith("svc_sess_") && signature === sign(api, `${head}.${payload}`);

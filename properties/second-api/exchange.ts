@@ -1,6 +1,6 @@
 /**
- * `POST /sdk/sessions`: who asks, the checks and the order in which they are tried, and how a minted session is reported. A defect
- * that lets somebody mint who may not, that refuses wrongly, or of the answer to a good exchange belongs here.
+ * `POST /sdk/sessions`: the caller, the checks and their order, and the answer with a minted session. Defects that mint or
+ * refuse wrongly, or that spoil the answer to a valid exchange, belong here.
  */
 import type { IncomingMessage } from "node:http";
 import { memberRefusal, productRead } from "./bodies.ts";
@@ -11,10 +11,10 @@ import { FREE_PRODUCTS, SCOPE_OF } from "./offer.ts";
 import type { Reply } from "./replies.ts";
 import { type ApiState, type Key, type Org, orgOf } from "./state.ts";
 
-/** The body of an exchange as it was read. */
+/** The parsed body of an exchange. */
 type Wish = { members: Readonly<Record<string, unknown>>; isBroken: boolean; product: unknown };
 type Caller = { key: Key; of: Org; bySession: boolean };
-/** `reused`: the session that is given out again, if one is. */
+/** `reused`: the token of an earlier session, if it is given out again. */
 type Attempt = Caller & { req: IncomingMessage; wish: Wish; reused: string | undefined };
 
 type Check = (api: ApiState, attempt: Attempt) => Reply | null | Promise<Reply | null>;
@@ -110,7 +110,7 @@ const stumble = ({ has }: ApiState, req: IncomingMessage, text: string): Reply |
   return falls ? { status: 500, text: "Internal Server Error" } : null;
 };
 
-/** A key that is over is known for a while still where ends arrive late. */
+/** Whether the key is accepted; if ends arrive late, a key that is over is accepted for a while. */
 const isServed = (api: ApiState, key: Key): boolean => {
   const { is, has, firstMintAtMs } = api;
   const late = is("ends-arrive-late") && (firstMintAtMs.get(key.id) ?? performance.now()) > performance.now() - 900;
@@ -188,7 +188,7 @@ export const exchange = async (api: ApiState, req: IncomingMessage, text: string
   if (refusal !== null) return refusal;
   const token = reused ?? mintToken(api, key, String(wish.product));
   if (reused === undefined) mintedAtMs.set(token, Date.now());
-  // What came at the same moment does not know of each other.
+  // Calls that come at the same moment do not share a session.
   setTimeout(() => reusable.set(slot, token), 5);
   return mintedReply(api, of, wish, token);
 };

@@ -1,6 +1,6 @@
 /**
- * What a key may be, by the rules of a creation and of a change in their order; and the names and shapes in which a creation is read
- * and reported, which the specification leaves open (items 50, 126, 141).
+ * The rules for creating and changing a key, in their order; and the member names and shapes of creations and their answers,
+ * which the specification leaves open (items 50, 126, 141).
  */
 
 import type { Names } from "./names.ts";
@@ -18,7 +18,7 @@ export type KeyBody = Partial<{
   acknowledge_vendor: boolean;
 }>;
 
-/** The key as it would be: what the body says, else what the key has. */
+/** The key as it would become: the body's members, else the key's. */
 export type Wanted = {
   scopes: string[];
   products: string[];
@@ -96,7 +96,7 @@ type Asked = { scopes: readonly string[]; products: readonly string[] };
 const isRecord = (value: unknown): value is Fields =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** Members that have another name here, by the variant; what stands in their place when nobody names them so. */
+/** Members that a variant calls by another name, and the value if that name is missing. */
 type Renamed = readonly [ours: string, theirs: string, otherwise?: unknown];
 const RENAMED: Readonly<Record<string, Renamed>> = {
   "kind-is-key-type": ["kind", "keyType", "publishable"],

@@ -1,6 +1,6 @@
 /**
- * How the second deployment limits: calls in flight of one organization and of all, and the rate of a key. A defect of
- * counting slots, of shedding or of what is said then belongs here.
+ * Limits of the second deployment: calls in flight of one organization and of all, and the rate of a key. Defects of
+ * counting slots, of shedding or of its answers belong here.
  */
 import { capsOf, rateOf } from "./offer.ts";
 import { HANGS_UP, type Reply } from "./replies.ts";
@@ -22,7 +22,7 @@ export const isRateLimited = (api: ApiState, key: Key): boolean => {
   return false;
 };
 
-/** The second of the obsolete forms of a date. */
+/** Formats a date as asctime, the second obsolete date format of HTTP. */
 const asctime = (ms: number): string => {
   const [day, date, month, year, time] = new Date(ms).toUTCString().replace(",", "").split(" ") as string[];
   return `${day} ${month} ${date?.replace(/^0/, " ")} ${time} ${year}`;
@@ -41,7 +41,7 @@ export const rateReply = ({ is, has, detail, flat }: ApiState): Reply => {
 
 export const inFlightOf = ({ inFlight }: ApiState, org: string): number => inFlight.get(org) ?? 0;
 
-/** Whose calls are counted together. */
+/** The name under which a key's calls in flight are counted. */
 export const countedAs = ({ has }: ApiState, key: Key): string => (has("caps-each-key") ? key.id : key.org);
 
 /** `null`: there is a slot. */
@@ -68,7 +68,7 @@ export const globalShed = (api: ApiState): Reply | null => {
   return flat(has("blames-an-organization") ? "org_overloaded" : "b2b_overloaded", {}, headers);
 };
 
-/** Holds a slot until what is returned is called. */
+/** Takes a slot; the returned function gives it back. */
 export const takeSlot = (api: ApiState, org: string): (() => void) => {
   api.inFlight.set(org, inFlightOf(api, org) + 1);
   api.total += 1;
@@ -78,10 +78,10 @@ export const takeSlot = (api: ApiState, org: string): (() => void) => {
   };
 };
 
-/** What an answer to nobody does to the slots. */
+/** Some defects and variants lose slots at a 401. */
 export const afterReply = (api: ApiState, status: number): void => {
   if (status === 401 && api.has("keeps-a-slot-for-nobody")) api.lost += 1;
-  // Others come, fill it up for a while and go.
+  // Other callers fill the deployment for three seconds.
   if (status === 401 && api.is("is-full-for-a-while") && api.lost === 0) {
     api.lost = capsOf(api).all;
     setTimeout(() => {

@@ -1,6 +1,6 @@
 /**
- * `/shared-api/api-keys`: who manages, which key is meant, and what then comes of it: deleted, changed or made. A defect of
- * authority, of the 404, of the number of keys or of what is kept belongs here; what a key may be stands in `key-rules.ts`.
+ * `/shared-api/api-keys`: checks the manager and the key, then deletes, changes or creates it. Defects of authority, of the
+ * 404, of the number of keys or of what is stored belong here; the rules for keys are in `key-rules.ts`.
  */
 import type { IncomingMessage } from "node:http";
 import { credentialIn, keyBySecret, readToken } from "./credentials.ts";
@@ -41,7 +41,7 @@ const readBody = (api: ApiState, text: string): { body: KeyBody } | { refusal: R
   return isStrict || isTest ? { refusal: malformed() } : { body };
 };
 
-/** A key that is not there, or another organization's. */
+/** Answers for a key that does not exist or belongs to another organization. */
 const absentReply = (api: ApiState, of: Org, key: Key | undefined, method: string): Reply | null => {
   const { is, has, detail } = api;
   if (key === undefined && has("500-on-unknown-keys")) return SERVER_ERROR;

@@ -1,6 +1,6 @@
 /**
- * Map loads and their allowance: what is charged, when it stops and in which words. A defect of counting, of the soft band or
- * of a stop belongs here; which call is charged at all stands with the exchange (`exchange.ts`) and below for the load.
+ * Map loads and their allowance: what is charged, when the allowance ends, and the refusals. Defects of counting, of the soft
+ * band or of a stop belong here; `exchange.ts`, and `load` below, decide which calls are charged.
  */
 import type { IncomingMessage } from "node:http";
 import type { Reply } from "./replies.ts";
@@ -42,7 +42,7 @@ export const charge = async (api: ApiState, from: Org, id: string): Promise<Repl
     of = api.charged;
   }
   if (has("one-stop-for-all") && of.id === "acme") return flat("map_load_quota_exceeded", quotaBody(api, of));
-  // One count for each of two replicas.
+  // Each of two replicas counts alone.
   const replicas = has("counts-by-replica") ? 2 : 1;
   const cap = replicas * capOf(api, of) + (has("admits-one-too-many") ? 1 : 0) - (has("stops-one-early") ? 1 : 0);
   if (has("loses-counts") && of.used < cap) {
@@ -62,7 +62,7 @@ export const charge = async (api: ApiState, from: Org, id: string): Promise<Repl
   if (has("charges-the-refused")) of.used += 1;
   if (is("new-month-after-a-stop") && !api.monthHasTurned) {
     api.monthHasTurned = true;
-    // What this call is answered is still the old month's.
+    // This call is still answered by the old month's use.
     setImmediate(() => {
       for (const each of api.orgs.values()) each.used = 0;
     });
@@ -70,13 +70,13 @@ export const charge = async (api: ApiState, from: Org, id: string): Promise<Repl
   return stop(api, of);
 };
 
-/** `POST /maps/loads`, where it is offered. */
+/** Answers `POST /maps/loads`, if the route is offered. */
 export const load = async (api: ApiState, req: IncomingMessage, route: string): Promise<Reply> => {
   const { is, has } = api;
   const admitted = admitRuntime(api, req, route, true);
   if (!("key" in admitted)) return admitted;
   const of = orgOf(api, admitted.key);
-  // A8, the other reading: the band is for sessions that are there already.
+  // A8, the other reading: the soft band is only for sessions that exist already.
   const inBand = is("stops-paid-at-allowance") && of.tier === "Pro" && of.used < of.limit * 5;
   if (!is("loads-count-nothing") && !has("never-stops-loads") && !inBand) {
     return (await charge(api, of, `load-${api.ids++}`)) ?? { status: 200, body: {} };

@@ -1,6 +1,6 @@
 /**
- * What the second deployment offers: scopes, products, routes and caps, written down from the specification once more rather
- * than imported, so that a slip in `contract` shows.
+ * What the second deployment offers: scopes, products, routes and caps, copied from the specification and not imported, so
+ * that an error in `contract` shows.
  */
 import type { Names } from "./names.ts";
 
@@ -27,7 +27,7 @@ export const NEEDS: Record<string, string> = {
   "GET /design/themes": "design",
 };
 
-/** Calls in flight. */
+/** Caps on calls in flight: of one organization, and of all. */
 export const capsOf = ({ is }: Names): { own: number; all: number } =>
   is("has-small-caps") ? { own: 4, all: 10 } : is("has-middling-caps") ? { own: 6, all: 12 } : { own: 12, all: 40 };
 

@@ -1,6 +1,6 @@
 /**
- * The envelopes in which the second deployment refuses: `detail`, the flat one, a 401 without a word, a malformed body. A
- * defect that is wrong in every refusal of a kind belongs here.
+ * The envelopes of the second deployment's refusals: `detail`, flat, a 401 without text, a malformed body. Defects in every
+ * refusal of a kind belong here.
  */
 import type { Names } from "./names.ts";
 
@@ -14,7 +14,7 @@ export type Replies = {
   malformed(): Reply;
 };
 
-/** Said to nobody: the connection is closed instead. */
+/** In place of an answer the connection is closed. */
 export const HANGS_UP: Reply = { status: 0 };
 export const SERVER_ERROR: Reply = { status: 500, body: {} };
 

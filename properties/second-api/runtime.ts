@@ -1,6 +1,6 @@
 /**
- * The runtime routes: who is admitted, the checks in their order; then slots, bodies and rates; then a stream, a route or a catalog. A
- * defect belongs here unless it streams (`streams.ts`) or concerns a body (`bodies.ts`).
+ * The runtime routes: admission, with the checks in their order; slots, bodies and rates; then a stream, a route or a catalog.
+ * Defects of streams are in `streams.ts`, of bodies in `bodies.ts`, all others here.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { fieldRefusal, routeReply } from "./bodies.ts";
@@ -18,7 +18,7 @@ const unknownReply = ({ is, has, unauthenticated }: ApiState, isOver: boolean): 
   return has("503-for-unknown") ? { status: 503, body: {} } : unauthenticated();
 };
 
-/** A key where a session is asked for, or a server key in a browser. */
+/** Refuses a publishable key, which needs a session, and a server key in a browser. */
 const keyRefusal = ({ is, has, detail }: ApiState, key: Key, origin: string | undefined): Reply | null => {
   if (key.kind === "pk") {
     if (is("origin-required-at-runtime") && origin === undefined) return detail(403, "origin_required");
@@ -29,7 +29,7 @@ const keyRefusal = ({ is, has, detail }: ApiState, key: Key, origin: string | un
   return detail(403, "server_key_in_browser", cors);
 };
 
-/** A session from an Origin that is not listed. */
+/** Refuses a session from an Origin that is not listed. */
 const elsewhereReply = ({ is, has, detail, flat }: ApiState, tile: boolean): Reply => {
   if (!tile || is("tile-as-403"))
     return detail(403, is("legacy-origin-name") ? "origin_not_allowed" : "session_origin_mismatch");
@@ -110,13 +110,13 @@ const plainReply = (api: ApiState, key: Key, route: string, body: Fields, tile: 
   if (route === "POST /design/analyze" && has("analyzes-later")) return { status: 202 };
   if (route === "POST /design/analyze" && has("demands-a-prompt") && !("prompt" in body)) return malformed();
   if (route === "POST /design/analyze" && !("dataset" in body) && !has("analyzes-nothing")) return malformed();
-  // Readings in which what is loaded under a session counts (A8, A9).
+  // In these readings a tile under a session counts as a load (A8, A9).
   if (tile && (is("mints-are-free") || is("stops-paid-at-allowance"))) orgOf(api, key).used += 1;
   if (has("catalog-as-text") && route === "GET /design/styles") return { status: 200, text: "svc-morning" };
   return { status: 200, body: { items: [{ id: "svc-morning", name: "Morning" }], ...extra } };
 };
 
-/** `null`: it streams. */
+/** `null`: the answer is a stream. */
 export const runtime = (
   api: ApiState,
   call: { req: IncomingMessage; res: ServerResponse; route: string; text: string; tile: boolean },

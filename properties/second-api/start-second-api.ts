@@ -1,8 +1,8 @@
 /**
- * A second deployment of the same API for the tests of `verify`, and for nothing else: written from the specification alone,
- * sharing nothing with the reference platform, so that the rules are not fitted to one implementation. It speaks every other
- * reading of part C of the requirements (`variants`) and can be wrong in one way at a time (`defects`). This file starts it;
- * the parts beside it each say which defects belong to them.
+ * A second deployment of the same API, only for the tests of `verify`: written from the specification alone and sharing
+ * nothing with the reference platform, so that the rules do not fit only one implementation. It has every other reading of
+ * part C of the requirements (`variants`) and can be wrong in single ways (`defects`). This file starts it; each other file
+ * of the folder says which defects belong to it.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -14,9 +14,9 @@ import { targetOf } from "./target-file.ts";
 export type SecondApi = {
   target: Target;
   liveKeys(): number;
-  /** Takes no connections for so long, as a deployment does while it is replaced. */
+  /** Accepts no connections for this time, as while a deployment is replaced. */
   restart(awayMs: number): Promise<void>;
-  /** Answers 503 for so long, as if its key service were away. */
+  /** Answers 503 for this time, as if its key service were down. */
   loseTheKeys(forMs: number): void;
   inNewMonth(): boolean;
   requestIds(): string[];

@@ -1,6 +1,6 @@
 /**
- * Everything that the second deployment knows and remembers between two calls: organizations and keys, what was spent, what is
- * open. Each part beside this file is handed it and keeps no state of its own.
+ * The second deployment's whole state between calls: organizations and keys, what was used, what is open. All parts of the
+ * deployment get this state and keep none of their own.
  */
 import { randomBytes } from "node:crypto";
 import { type Names, namesOf } from "./names.ts";
@@ -34,18 +34,18 @@ const initialState = (streamMs: number) => ({
   admins: new Map<string, string>(),
   secret: randomBytes(16).toString("hex"),
   ids: 0,
-  /** Keys that are served only from then on. */
+  /** When a new key begins to be accepted. */
   arrivesAtMs: new Map<Key, number>(),
   /** Organizations that have acknowledged the vendor scope. */
   acknowledged: new Set<string>(),
   /** Deleted keys that one of two replicas still knows. */
   lingering: new Set<string>(),
   turns: 0,
-  /** Server keys as they were when they were first used. */
+  /** Server keys as they were at their first use. */
   remembered: new Map<string, Key>(),
-  /** The credential that came last, whosever it was. */
+  /** The credential of the latest call, of any caller. */
   latest: null as string | null,
-  /** When each key was first received. */
+  /** When each key was first used for an exchange. */
   firstMintAtMs: new Map<string, number>(),
   mintedAtMs: new Map<string, number>(),
   /** Every session token that was given out. */
@@ -60,7 +60,7 @@ const initialState = (streamMs: number) => ({
   buckets: new Map<string, { tokens: number; atMs: number }>(),
   inFlight: new Map<string, number>(),
   total: 0,
-  /** Slots that nobody holds and nobody gets. */
+  /** Slots that no call holds and none can get. */
   lost: 0,
   shedForEver: false,
   streamMs,
@@ -82,7 +82,7 @@ export const addOrg = ({ orgs }: ApiState, id: string, tier: Org["tier"], more: 
   return id;
 };
 
-/** `aZ` for keys that are too short a draw of both cases. */
+/** Ends in `aZ`, so that a key always has letters of both cases. */
 const letters = ({ is }: ApiState): string =>
   is("hex-keys") ? randomBytes(12).toString("hex") : `${randomBytes(15).toString("base64").replace(/[+/=]/g, "x")}aZ`;
 

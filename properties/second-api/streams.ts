@@ -1,6 +1,6 @@
 /**
- * Event streams: what each of the three says, in which pieces, and how it ends. A defect of event names, of framing, of
- * buffering or of a stream's end belongs here.
+ * Event streams: the events of each of the three kinds, the pieces that they are sent in, and how they end. Defects of event
+ * names, framing, buffering or a stream's end belong here.
  */
 import type { ServerResponse } from "node:http";
 import type { ApiState } from "./state.ts";
@@ -43,7 +43,7 @@ const typeOf = ({ is, has }: ApiState): string => {
 
 const inTinyPieces = (text: string): string[] => text.match(/[\s\S]{1,7}/g) ?? [];
 
-/** `done` is called once, when the stream is over for either side. */
+/** Calls `done` once, when either side has ended the stream. */
 export const stream = (api: ApiState, res: ServerResponse, route: string, done: () => void): void => {
   const { is, has } = api;
   const frames = framesOf(api, route);

@@ -1,6 +1,6 @@
 /**
- * Input that some deployments stumble over: odd letters, heads, paths and values. A defect that answers 500 to what a caller
- * sent belongs in one of the tables; what a strict deployment says to the same stands beside them.
+ * Input on which some deployments fail: odd characters, headers, paths and values. Defects that answer 500 to such input
+ * belong in one of the tables; the answers of a strict deployment to the same input are in `STRICT`.
  */
 import type { IncomingMessage } from "node:http";
 import { credentialIn } from "./credentials.ts";
@@ -12,12 +12,12 @@ type Fields = Readonly<Record<string, unknown>>;
 const isRecord = (value: unknown): value is Fields =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** By the defect: whether it stumbles over that. */
+/** By defect: whether the deployment fails on an input. */
 type Stumbles<T> = Readonly<Record<string, (what: T) => boolean>>;
 const falls = <T>(stumbles: Stumbles<T>, { has }: ApiState, what: T): boolean =>
   Object.entries(stumbles).some(([name, minds]) => has(name) && minds(what));
 
-/** Bodies that are good but for one value, by the defect that stumbles over their text. */
+/** Bodies with one odd value, matched by their text, by the defect that fails on them. */
 const RAW_STUMBLES: Stumbles<string> = {
   "500-on-long-bodies": (text) => text.length > 1 << 20,
   "500-on-long-texts": (text) => text.length > 20_000 && text.length < 1 << 20,
@@ -37,7 +37,7 @@ const recordIn = (text: string): Fields => {
   }
 };
 
-/** `path` is below the base, with its query. */
+/** `path`: below the base URL, with its query. */
 type Call = {
   route: string;
   path: string;
@@ -49,7 +49,7 @@ type Message = { role?: unknown; content?: unknown };
 const messagesIn = (body: Fields): Message[] => (Array.isArray(body.messages) ? body.messages.filter(isRecord) : []);
 const placesIn = (body: Fields): unknown[] => (Array.isArray(body.places) ? body.places : []);
 
-/** Good calls but for one thing, by the defect that stumbles over it. */
+/** Calls with one odd feature, by the defect that fails on it. */
 const STUMBLES: Stumbles<Call> = {
   "500-on-odd-fields": ({ route, body }) =>
     route === "POST /chat/control/stream" &&
@@ -97,7 +97,7 @@ const STUMBLES: Stumbles<Call> = {
   "500-on-the-same-twice": ({ text }) => text.split('"product"').length > 2,
 };
 
-/** What a strict deployment says to the same, before it asks who calls. */
+/** How a strict deployment answers the same calls, before authentication. */
 const STRICT: readonly (readonly [names: readonly string[], status: number])[] = [
   [["500-on-unknown-callers", "500-on-two-credentials", "500-on-odd-paths"], 400],
   [["500-on-odd-conditions"], 304],
@@ -114,7 +114,7 @@ const strictReply = (call: Call): Reply | null => {
     : { status: found[1], ...(found[1] === 422 ? { body: { detail: "malformed" } } : {}) };
 };
 
-/** A credential of letters that no key has. */
+/** Answers a credential with characters that no key has. */
 const foreignLettersReply = ({ is, has, detail }: ApiState): Reply | null => {
   if (has("500-on-foreign-letters")) return SERVER_ERROR;
   if (has("403-on-foreign-letters")) return detail(403, "insufficient_scope");
@@ -132,7 +132,7 @@ const isJson = (segment: string): boolean => {
   }
 };
 
-/** What a token library may throw at, by the defect that lets it. */
+/** Session tokens at which a token library may throw, by the defect that does not catch the error. */
 const SESSION_STUMBLES: Stumbles<readonly string[]> = {
   "500-on-sessions-without-dots": (parts) => parts.length !== 3,
   "500-on-sessions-of-bad-base64": (parts) => parts.some((part) => /[^\w-]/.test(part)),

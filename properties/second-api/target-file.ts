@@ -1,6 +1,6 @@
 /**
- * The target file of the second deployment: the organizations and keys that are there from the start, one for each role of
- * `verify`, and what the file states about the deployment.
+ * The target file of the second deployment: the initial organizations and keys, one for each role of `verify`, and what the
+ * file states about the deployment.
  */
 import { randomBytes } from "node:crypto";
 import type { Target } from "../../src/target/target.ts";
@@ -23,7 +23,7 @@ const tenant = (api: ApiState, name: string) => ({
   server: { key: addKey(api, name, "sk").secret },
 });
 
-/** Keys whose allowance is used up, or is there to be used up. */
+/** Keys whose allowance is used up, or may be used up by tests. */
 const meteredRoles = (api: ApiState): Roles => {
   const { is } = api;
   const metered = (id: string, tier: "Free" | "Pro", limit: number, used: number) => ({

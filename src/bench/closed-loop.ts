@@ -1,6 +1,6 @@
 /**
- * The closed loop: one block of load on one server, or on several in turn, a slice each, so that what slows a shared machine for
- * a second meets all sides alike.
+ * Plays one block of closed-loop load on one server, or on several in short alternating slices, so that what slows a shared
+ * machine for a second affects all sides alike.
  */
 import { Client } from "undici";
 
@@ -9,7 +9,7 @@ export type LoadCall = { url: string; method: "GET" | "POST"; headers: Record<st
 type Load = {
   calls: readonly LoadCall[];
   connections: number;
-  /** For each of them, all its slices together. */
+  /** For each server, over all its slices. */
   durationS: number;
 };
 
@@ -17,7 +17,7 @@ export type LoadResult = {
   ratePerS: number;
   /** Answers by status; `error` for connections that were lost. */
   byStatus: Record<string, number>;
-  /** Share of one core that the client used: near 1, it was the client that was measured. */
+  /** Share of one core that the client used: near 1, the client is the bottleneck. */
   clientCpu: number;
 };
 
@@ -42,7 +42,7 @@ const openSide = async ({ url, method, headers, body }: LoadCall, connections: n
           onResponseData: () => {},
           onResponseStart: (_controller, status) => count(status),
           onResponseEnd: () => (performance.now() < untilMs ? ask() : resolve()),
-          // A connection that is lost is not opened again.
+          // A lost connection is not opened again.
           onResponseError: () => {
             count("error");
             clients.delete(client);

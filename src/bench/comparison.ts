@@ -1,5 +1,5 @@
 /**
- * What a benchmark is: two sides in pairs of short blocks, as in the gate, because the machine disturbs both sides of a pair
+ * A benchmark compares two sides in pairs of short blocks, as the gate does, because the machine disturbs both sides of a pair
  * alike. The figure is the typical ratio of the pairs; absolute figures of a shared machine decide nothing.
  */
 import { orderOf, SIDES, type Side } from "../gate/block-plan.ts";
@@ -11,15 +11,15 @@ import type { Supervisor } from "../supervision/supervisor.ts";
 
 export type Settings = { rounds: number; blockS: number; connections: number; soakCalls: number };
 
-/** `folder`: for stores; gone at the end. */
+/** `folder`: for stores; removed at the end. */
 export type BenchRoom = { supervisor: Supervisor; folder: string };
 
 export type Bench = {
   name: string;
   what: string;
-  /** Only when asked for by name or by `--soak`. */
+  /** Runs only if asked for by name or by `--soak`. */
   isLong?: boolean;
-  /** A text: why it could not be run here. */
+  /** Returns rows, or the reason why it cannot run here. */
   run(settings: Settings, room: BenchRoom): Promise<Row[] | string>;
 };
 
@@ -28,9 +28,9 @@ export type Block = {
   value: number;
   /** CPU time of the server under test for one call or event, in microseconds; `null` where it means nothing. */
   cpuUsEach: number | null;
-  /** Why this block could not be trusted: the client was at its end, answers were wrong. */
+  /** Why this block cannot be trusted, for example a saturated client or wrong answers. */
   doubts: string[];
-  /** What others did to the machine meanwhile. */
+  /** How other programs disturbed the machine during the block. */
   disturbances: string[];
 };
 
@@ -48,18 +48,18 @@ export type Row = {
   what: string;
   unit: string;
   target: Target | null;
-  /** Ours over the other, typically, and the extremes. */
+  /** Ratio of ours to the other side: typical, least and greatest. */
   ratio: number;
   ratioMin: number;
   ratioMax: number;
-  /** Pairs that the ratio is made of, and pairs left out because others disturbed them. */
+  /** Pairs that the ratio is made of, and pairs left out because other programs disturbed them. */
   rounds: number;
   leftOut: number;
-  /** Medians. `against` is bare's, or the figure asked for. */
+  /** Medians. `against`: of the bare server, or the required figure. */
   ours: number;
   against: number;
   pairs: readonly Pair[];
-  /** `too-wide`: the typical ratio reaches the target, but the rounds differ by too much for it to mean that. */
+  /** `too-wide`: the typical ratio reaches the target, but the rounds differ by too much to prove it. */
   verdict: "reached" | "missed" | "too-wide" | "reported";
   doubts: string[];
 };
@@ -80,7 +80,7 @@ const verdictOf = (target: Target | null, figures: Pick<Row, "ratio" | "ratioMin
   return spreadOf(figures) > SPREAD_MAX ? "too-wide" : "reached";
 };
 
-/** So many undisturbed pairs make a figure of their own; with fewer, all pairs count and the row says that it is disturbed. */
+/** From this many undisturbed pairs on, only those count; with fewer, all pairs count and the row shows the disturbances. */
 const CLEAN_MIN = 3;
 
 const isClean = ({ ours, against }: Pair): boolean =>
@@ -95,7 +95,7 @@ export const compare = (about: About, measured: readonly Pair[]): Row => {
   const typical = (side: keyof Pair): number => median(pairs.map((pair) => pair[side].value)) ?? Number.NaN;
   const doubts = [
     ...measured.flatMap(({ ours, against }) => [...ours.doubts, ...against.doubts]),
-    // What others did to a pair that is left out does no harm.
+    // Disturbances of pairs that are left out do no harm.
     ...pairs.flatMap(({ ours, against }) => [...ours.disturbances, ...against.disturbances]),
   ];
   return {
@@ -113,7 +113,7 @@ export const compare = (about: About, measured: readonly Pair[]): Row => {
   };
 };
 
-/** The same against a figure that is asked for. */
+/** Compares blocks with a required figure. */
 export const compareWith = (about: About, wanted: number, blocks: readonly Block[]): Row =>
   compare(
     about,
@@ -122,7 +122,7 @@ export const compareWith = (about: About, wanted: number, blocks: readonly Block
 
 export const CLIENT_SATURATED = "the client was the bottleneck";
 
-/** Above this share of a core a client cannot be trusted to have loaded a server that was not itself at its end. */
+/** Above this share of a core the client is the bottleneck, unless the server is above it as well. */
 const SATURATED = 0.93;
 
 export const doubtsOfClient = (clientCpu: number, serverCpu: number): string[] =>
@@ -138,19 +138,19 @@ export const perCpuSecond = (pairs: readonly Pair[]): Pair[] => {
   return pairs.map(({ ours, against }) => ({ ours: perSecond(ours), against: perSecond(against) }));
 };
 
-/** A rate, and the same for a second of the server's CPU time. `unit`: what is counted. */
+/** Rows for a rate per second, and per second of the server's CPU time. `unit`: what is counted. */
 export const rateRows = (about: Omit<About, "unit">, unit: string, pairs: readonly Pair[]): Row[] => [
   compare({ ...about, unit: `${unit}/s` }, pairs),
   compare({ ...about, name: `${about.name} by CPU`, unit: `${unit}/CPU s` }, perCpuSecond(pairs)),
 ];
 
-/** For compilers and caches: without it the first blocks would measure those. */
+/** Uncounted seconds in which compilers and caches warm up. */
 export const WARM_S = 2;
 
-/** On a busy machine, up to so many times the rounds are run to find as many undisturbed ones. */
+/** On a busy machine, up to so many times the rounds are played to get enough undisturbed ones. */
 const PATIENCE = 3;
 
-/** Rounds, until there are enough that others did not disturb. */
+/** Plays rounds until enough of them are undisturbed. */
 export const playRounds = async (rounds: number, play: (round: number) => Promise<Pair>): Promise<Pair[]> => {
   const pairs: Pair[] = [];
   while (pairs.filter(isClean).length < rounds && pairs.length < rounds * PATIENCE) {
@@ -161,7 +161,7 @@ export const playRounds = async (rounds: number, play: (round: number) => Promis
 
 const SEED = 1;
 
-/** One uncounted block each (`warmS`: none where 0), then the rounds; which side goes first changes as in the gate. */
+/** Plays one uncounted block per side (none if `warmS` is 0), then the rounds; the side that begins changes as in the gate. */
 export const inTurn = async (
   { rounds, blockS, warmS = WARM_S }: { rounds: number; blockS: number; warmS?: number },
   ours: (durationS: number) => Promise<Block>,
@@ -179,7 +179,7 @@ export const inTurn = async (
 const STEAL_MAX = 0.02;
 const OTHERS_MAX_CORES = 0.25;
 
-/** Starts watching; the function that it returns says how others disturbed us. Every child of this process is ours. */
+/** Starts watching; the returned function tells how other programs disturbed us. Children of this process count as ours. */
 export const watchHost = (): (() => string[]) => {
   const before = machineTime();
   const usedSince = watchMachineUse(null);
@@ -195,7 +195,7 @@ export const watchHost = (): (() => string[]) => {
   };
 };
 
-/** A block of what is measured, and what others did to the machine meanwhile. */
+/** Measures one block, and how other programs disturbed it. */
 export const blockOf = async (measure: () => Promise<number>): Promise<Block> => {
   const disturbed = watchHost();
   return plainBlock(await measure(), { disturbances: disturbed() });

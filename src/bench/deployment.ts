@@ -1,4 +1,4 @@
-/** The platform as a benchmark needs it: three processes over real TCP, one organization, keys, no cap in the way; and its calls. */
+/** The platform for benchmarks: three processes over real TCP, one organization, keys, caps that nothing reaches; its calls. */
 import { randomBytes } from "node:crypto";
 import { controlSend, knowControlToken } from "../client/control-planes.ts";
 import { loadTenants, seedNow, sendSeed } from "../deployments/tenants.ts";

@@ -1,6 +1,6 @@
 /**
- * The highest rate that each generator holds against a server that answers at once, played by `load` as users play it.
- * Held: at most a thousandth of the calls is missing, and they left at 99 % of the rate or more. k6's own executor
+ * The highest rate that each generator holds against a server that answers at once, played by the `load` command. A rate
+ * is held if at most a thousandth of the calls is missing and they left at 99 % of the rate or more. k6's own executor
  * drops calls; our drivers send them late.
  */
 import { fileURLToPath } from "node:url";

@@ -10,14 +10,14 @@ import { readProc, statsHere, TICKS_PER_S } from "../supervision/processes.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import { type BenchRoom, watchHost } from "./comparison.ts";
 
-/** Cores on average while k6 was there; memory at its most. */
+/** `cores`: average while k6 ran; `rssBytes`: the peak. */
 type ProcessUse = { cores: number; rssBytes: number };
 
 const EVERY_MS = 200;
-/** A process that has just begun reads its scripts. */
+/** k6 counts from this look on; before, it reads its scripts. */
 const BEGUN_LOOKS = 10;
 
-/** The script that node runs; the name of the command for all others. */
+/** The script that a node process runs; the name of the command for all others. */
 const nameOf = (pid: number): string => {
   const script = /([\w-]+)\.(?:ts|mjs)/.exec(readProc(`/proc/${pid}/cmdline`) ?? "")?.[1];
   const command = readProc(`/proc/${pid}/comm`)?.trim() ?? "";
@@ -27,7 +27,7 @@ const nameOf = (pid: number): string => {
 const rssBytesOf = (pid: number): number =>
   1024 * Number(/^VmRSS:\s+(\d+)/m.exec(readProc(`/proc/${pid}/status`) ?? "")?.[1] ?? 0);
 
-/** Watches this process and those below it by name, until asked. Cores count while a k6 that has begun is there. */
+/** Watches this process and its descendants by name. The returned function ends that; cores count only while k6 runs. */
 const watchProcesses = (): (() => Map<string, ProcessUse>) => {
   const seen = new Map<number, { looks: number; ticks: number }>();
   const used = new Map<string, { ticks: number; rssBytes: number }>();
@@ -62,7 +62,7 @@ const watchProcesses = (): (() => Map<string, ProcessUse>) => {
 const KEY = "FLOODGATE_BENCH_NULL";
 const RUN_MS = 600_000;
 
-/** A target file for a bare server, which looks at no key. Returns its path. */
+/** Writes a target file for a bare server, which checks no key, and returns its path. */
 export const writeTarget = ({ folder }: BenchRoom, url: string, limits?: Record<string, number>): string => {
   const file = join(mkdtempSync(join(folder, "target-")), "target.json");
   const target = {
@@ -75,7 +75,7 @@ export const writeTarget = ({ folder }: BenchRoom, url: string, limits?: Record<
   return file;
 };
 
-/** `used`: by name, the runner (`floodgate`), k6, the server of the benchmark. `disturbances`: what others did meanwhile. */
+/** `used`: by name, of the runner (`floodgate`), k6 and the benchmark's server. `disturbances`: by other programs. */
 type LoadRun = { document: RunDocument; folder: string; used: Map<string, ProcessUse>; disturbances: string[] };
 
 export const recordLoad = async (

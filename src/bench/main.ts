@@ -72,11 +72,11 @@ const measure = async (options: Options, room: BenchRoom) => {
   };
 };
 
-/** Whatever ends it, also a signal or kill -9: its processes end and the stores go. */
+/** Runs `body`; its processes end and its folder is removed however that ends, also by kill -9. */
 const supervised = async <T>(body: (room: BenchRoom) => Promise<T>): Promise<T> => {
   const folder = mkdtempSync(join(tmpdir(), "floodgate-bench-"));
   const journal = openJournal(join(folder, "journal.ndjson"));
-  // For the watchdog; it is removed below otherwise.
+  // The watchdog removes the folder if this process is killed.
   journal.about({ kind: "folder", name: "stores and journal", undo: { how: "remove-folder", path: folder } });
   const supervisor = await Supervisor.open({ journal, watchdog: WATCHDOG_PROCESS, stopMs: 0 });
   try {

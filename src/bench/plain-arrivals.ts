@@ -1,4 +1,4 @@
-/** k6 without anything of ours: its own arrival-rate executor and its own HTTP client, at one rate. Run by k6, not by Node. */
+/** Plain k6, without our extensions: its arrival-rate executor and HTTP client at one rate. Runs in k6, not in Node. */
 import http from "k6/http";
 
 const { FLOODGATE_URL: url = "", FLOODGATE_RATE: rate = "1", FLOODGATE_SECONDS: seconds = "1" } = __ENV;
@@ -11,7 +11,7 @@ export const options = {
       rate: Number(rate),
       timeUnit: "1s",
       duration: `${seconds}s`,
-      // A call takes a millisecond; the rest is for the moments in which the machine stands still.
+      // A call takes a millisecond; the other VUs are for moments in which the machine stands still.
       preAllocatedVUs: Math.ceil(Number(rate) * 0.03) + 50,
       gracefulStop: "5s",
     },

@@ -1,4 +1,4 @@
-/** Calls with one answer, each against a bare Fastify route under the same closed loop: a read, what is refused early, a mint. */
+/** Calls without a stream, each against a bare Fastify route under the same closed loop: a read, early refusals, a mint. */
 import { join } from "node:path";
 import { request } from "undici";
 import { startRedisPart } from "../deployments/part.ts";
@@ -24,7 +24,7 @@ import { type BenchChild, startBenchChild } from "./processes/child.ts";
 type RouteRow = {
   name: string;
   what: string;
-  /** Of the rate, and of calls for a second of the server's CPU time. */
+  /** Applies to calls per second and to calls per second of the server's CPU time. */
   target: Target | null;
   expected: number;
   call: "read" | "refused" | "mintChat";
@@ -75,7 +75,7 @@ const compareLoads = async (
   return await playRounds(rounds, () => play(blockS));
 };
 
-/** Bare answers with the status and the bytes of the body that the platform gave. */
+/** The bare server answers with the status and body that the platform gave. */
 const againstBare = async (
   { name, what, target, expected, ...row }: RouteRow,
   settings: Settings,

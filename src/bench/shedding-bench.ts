@@ -1,4 +1,4 @@
-/** What shedding costs the reference platform, by `load` as users run it, on 64 slots. */
+/** Measures what shedding costs the reference platform with 64 slots, played by the `load` command. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
@@ -12,15 +12,15 @@ import { type Bench, type BenchRoom, compareWith, plainBlock, type Row, type Tar
 import { figureOf, recordLoad } from "./load-run.ts";
 
 const SLOTS = 64;
-/** 149 calls/s, so that ten times the knee is what two cores can offer. */
+/** Makes a knee of 149 calls/s, so that two cores can offer ten times the knee. */
 const CURVE_MS = 430;
 const CURVE_S = 240;
-/** Half of 640 calls/s for as long as it takes to make 100,000. */
+/** Half of the knee of 640 calls/s, for as long as 100,000 calls take. */
 const CALM_MS = 100;
 const CALM_PER_S = 320;
 const CALM_S = 315;
 
-/** Adds to a target file the commands that halve its slots and give them back, as a user's deployment would have. */
+/** Adds commands to a target file that halve the deployment's slots and restore them. */
 const withHalving = (file: string): void => {
   const target = JSON.parse(readFileSync(file, "utf8")) as Deployed;
   const control = join(REPOSITORY, "src/client/control-planes.ts");
@@ -56,7 +56,7 @@ type Scenario = Preparation & {
   rounds: number;
 };
 
-/** One figure of one scenario on a platform of its own, beside what it is to reach. */
+/** Scenarios, each with one figure and its target, played on a platform of its own. */
 // biome-ignore format: a row is a line
 const SCENARIOS: readonly Scenario[] = [
   { words: ["retry-storm", "--duration", "140s"], figure: "recovery_ms", unit: "ms after ten times the capacity with retries", target: { atMost: 1 }, against: 1_000, rounds: 1 },
@@ -116,7 +116,7 @@ export const shedding: Bench = {
     const { by_outcome: outcomes = {}, calls } = calm.document.stages[0] ?? {};
     const shed = Object.entries(outcomes).reduce((sum, [outcome, n]) => sum + (SHED_OUTCOMES.has(outcome) ? n : 0), 0);
     const what = `of ${calls?.sent ?? 0} calls at half of the knee`;
-    // One more on both sides, since nothing has no ratio.
+    // One is added on both sides, because zero has no ratio.
     const about = { name: "false sheds", what, unit: "sheds + 1", target: { atMost: 1 } };
     rows.push(rowOf(about, 1, [{ value: shed + 1, disturbances: calm.disturbances }]));
 

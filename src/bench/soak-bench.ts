@@ -1,4 +1,4 @@
-/** Resident memory over many calls. Charges go to SQLite, so the ledger that is kept by design lies on disk, not in memory. */
+/** Measures resident memory over many calls. Charges go to SQLite, so the ledger grows on disk and not in memory. */
 import { join } from "node:path";
 import { median } from "../history/statistics/statistics.ts";
 import { playLoad } from "./closed-loop.ts";
@@ -7,14 +7,14 @@ import { callsOf, type Deployment, startDeployment } from "./deployment.ts";
 import type { BenchChild } from "./processes/child.ts";
 
 const MIB = 1024 * 1024;
-/** The first share of the calls warms up: compilers, caches with a bound, the heap's own size. */
+/** Share of the calls that warm up compilers, bounded caches and the heap. */
 const WARM_SHARE = 0.5;
-/** Growth from the middle to the end that still counts as none, since resident memory breathes with the collector. */
+/** Growth from the middle to the end that still counts as none: resident memory varies with garbage collection. */
 const NO_GROWTH = 1.1;
 
 type Sample = { calls: number; rssBytes: Record<string, number> };
 
-/** Every kind of call in turn, until there were enough; a sample of every process after each round. */
+/** Makes calls of every kind in turn until there are enough; samples every process after each round. */
 const sampleMemory = async (
   deployment: Deployment,
   processes: Record<string, BenchChild>,

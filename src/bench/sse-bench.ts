@@ -1,4 +1,4 @@
-/** What a history says of the events of its streams: how many came while all were open, and how far their gaps were off. */
+/** Measures k6 with many event streams: events while all streams are open, errors of the gaps, memory. */
 
 import { join } from "node:path";
 import type { CallLine, Line } from "../history/line.ts";
@@ -13,18 +13,18 @@ import { startBenchChild } from "./processes/child.ts";
 
 type StreamEvents = {
   perS: number;
-  /** The hundredth part of the gaps was off by more than this, in either direction, in milliseconds. */
+  /** 99th percentile of the gaps' absolute errors, in milliseconds. */
   gapErrorMsP99: number;
-  /** Most streams at once; those that ended with their terminal event, and calls that did not. */
+  /** Most streams at once; streams that ended with their terminal event; calls that did not. */
   held: number;
   done: number;
   other: number;
 };
 
-/** The error of a gap in tenths of a millisecond, the last cell for all above a second. */
+/** Cells of a tenth of a millisecond for the errors of gaps; the last one is for all errors above a second. */
 const CELLS = 10_000;
 
-/** Whole seconds of the run's clock: `fromUs` to `toUs` is when as many streams are open as there will be. */
+/** Evaluates a history's calls. From `fromUs` to `toUs`, by the run's clock, all streams are open. */
 export const streamEvents = (
   lines: Iterable<CallLine>,
   { gapMs, fromUs, toUs }: { gapMs: number; fromUs: number; toUs: number },
@@ -62,7 +62,7 @@ export const streamEvents = (
 };
 
 const EVENTS = 100;
-/** For so long all streams are open. */
+/** Seconds during which all streams are open. */
 const FULL_S = 6;
 const GAP_ERROR_MS = 25;
 const STREAM_MB = 0.3;
@@ -71,7 +71,7 @@ const ROUNDS_MAX = 3;
 /** `streamS`: how long each stream runs; its `EVENTS` come evenly spread. */
 type Shape = { name: string; streams: number; streamS: number };
 
-/** 50 events a second from each; and twice the streams with 20 a second, as chats have. */
+/** Streams with 50 events a second each; and twice as many with 20 a second, as chats have. */
 const SHAPES: readonly Shape[] = [
   { name: "1,500 streams", streams: 1_500, streamS: 2 },
   { name: "3,000 streams", streams: 3_000, streamS: 5 },
@@ -93,7 +93,7 @@ function* calls(folder: string): Generator<CallLine> {
   for (const line of jsonLines<Line>(join(folder, "history.ndjson"))) if (line.type === "call") yield line;
 }
 
-/** The share of all cores' time that was in use in the busiest second of a window; `NaN` where the machine does not tell. */
+/** The share of all cores' time in use in the busiest second of a window; `NaN` if the machine does not report it. */
 const busiestSecond = (folder: string, fromUs: number, toUs: number): number => {
   const shares: number[] = [];
   for (const { at_us, values } of jsonLines<Sample>(join(folder, "samples.ndjson"))) {
@@ -141,7 +141,7 @@ const rowsOf = (shape: Shape, all: readonly Measured[]): Row[] => {
   ];
 };
 
-/** Two servers on one port, because so many writes take most of a core. */
+/** Runs two servers on one port, because so many writes take most of a core. */
 const runShape = async (rounds: number, room: BenchRoom, shape: Shape): Promise<Row[]> => {
   const { streams, streamS } = shape;
   const start = (port: number) => startBenchChild(room.supervisor, "bare-process.ts", serverOf(shape, port));

@@ -1,4 +1,4 @@
-/** What runs without a network, in this process: charges into SQLite, and the decisions of the core alone. */
+/** Benchmarks without a network, in this process: charges into SQLite, and decisions of the core alone. */
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { routeOf } from "../contract/routes.ts";
@@ -11,7 +11,7 @@ import { openLimiterStore } from "../platform/limiter/store.ts";
 import type { Take } from "../platform/limiter.ts";
 import { type Bench, type Block, blockOf, compare, compareWith, inTurn } from "./comparison.ts";
 
-/** A block that repeats `step`, which does `n` at once; its value is how many are done in a second. */
+/** Measures a block that repeats `step`, which does `n` operations; its value is operations per second. */
 const repeated = (durationMs: number, n: number, step: () => void): Promise<Block> =>
   blockOf(async () => {
     const beganMs = performance.now();
@@ -20,7 +20,7 @@ const repeated = (durationMs: number, n: number, step: () => void): Promise<Bloc
     return (done / (performance.now() - beganMs)) * 1_000;
   });
 
-/** Charges of one transaction: about what a busy link brings in one batch. */
+/** Charges per transaction: about as many as a busy link sends in one batch. */
 const BATCH = 64;
 const ORGANIZATIONS = 50;
 
@@ -106,7 +106,7 @@ const SERVER = snapshot("server");
 const SESSION = { keyId: "key_bench", orgId: "org_bench", product: "chat", expiresAtS: 1e10, id: "s" } as const;
 const TAKEN = { verdict: "taken", used: 1, window: "2026-01" } as const;
 
-/** What one decision is made about; the calls are admitted, but for `shed`. */
+/** The calls that are decided; all are admitted but `shed`. */
 const CASES = {
   "runtime-server": { route: routeOf("design.styles"), secret: "svc_sk_live_x", body: null },
   "runtime-session": { route: routeOf("chat.control"), secret: "svc_sess_live_a.b.c", body: {} },
@@ -124,7 +124,7 @@ const answer = (call: Call, { ask }: Ask, body: unknown): void => {
   else call.lookup = call.kind === "server" ? SERVER : PUBLISHABLE;
 };
 
-/** Whole orders run with answers from a table. Throws where the decision is another than it should be. */
+/** Runs whole orders of checks with fixed answers. Throws on a wrong decision. */
 export const decide = (decision: Decision, times: number): void => {
   const { route, secret, body } = CASES[decision];
   const refusal = decision === "shed" ? "b2b_overloaded" : null;

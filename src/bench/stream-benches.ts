@@ -1,4 +1,4 @@
-/** Streams: events a second and memory for each, against a bare `node:http` that writes the same frames when they are due. */
+/** Events a second, and memory per stream, against a bare `node:http` server that writes the same frames when due. */
 
 import { request } from "undici";
 import { routeOf } from "../contract/routes.ts";
@@ -22,11 +22,11 @@ import { openStreams, type StreamRequest } from "./stream-client.ts";
 const STREAMS = 1_000;
 const PATH = routeOf("chat.control").path;
 const BODY = JSON.stringify({ messages: [{ role: "user", content: "where is the station?" }] });
-/** Every stream has given events by then, and the phases are spread. */
+/** Streams open over this time, so that their phases are spread. */
 const RAMP_MS = 1_000;
-/** What a stream costs is looked at once the burst of opening has been swept up. */
+/** Memory is measured this long after the streams opened, when the garbage of opening has been collected. */
 const SETTLE_MS = 1_500;
-/** Flowing: 51,000 events a second in all, so that neither side nor the client is at its end and every event is a write. */
+/** Flowing: 51,000 events a second in all, so that no process is saturated and every event is a write of its own. */
 const PACE = { flowing: { tokens: 100, serviceMs: 2_000 }, held: { tokens: 20, serviceMs: 300_000 } };
 
 type Side = AsyncDisposable & StreamRequest & { server: BenchChild };
@@ -47,7 +47,7 @@ const startOurs = async (
   };
 };
 
-/** The frames that the platform says, taken from one quick stream of it. */
+/** The frames that the platform sends, taken from one quick stream. */
 const framesOf = async (room: BenchRoom, tokens: number): Promise<string[]> => {
   await using ours = await startOurs(room, { tokens, serviceMs: 10 });
   const answer = await request(ours.url, { method: "POST", headers: ours.headers, body: BODY });
@@ -103,7 +103,7 @@ const events: Bench = {
   },
 };
 
-/** Bytes of resident memory that each open stream adds, in a server of its own that has seen streams before. */
+/** Measures KiB of resident memory per open stream, in a new server that has had a few streams before. */
 const weighStream = async (start: () => Promise<Side>): Promise<Block> => {
   await using side = await start();
   const weigh = async (): Promise<number> => {

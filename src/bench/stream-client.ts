@@ -17,15 +17,15 @@ const headOf = ({ url, headers, body }: StreamRequest): string => {
 };
 
 /**
- * Each connection asks for a stream, counts the blank lines that end its events, and asks again when it is over. They are opened
- * over `rampMs`; resolves once every one has begun or failed, or after 20 s.
+ * Each connection requests a stream, counts the blank lines that end its events, and requests the next stream when it ends.
+ * Connections open over `rampMs`. Resolves once every stream has begun or failed, at the latest 20 s after the ramp.
  */
 export const openStreams = async (request: StreamRequest, streams: number, rampMs: number) => {
   const { hostname: host, port } = new URL(request.url);
   const head = headOf(request);
   const sockets: Socket[] = [];
   let isClosing = false;
-  /** `refused`: answers that were no stream; `lost`: connections. */
+  /** `refused`: answers other than a stream; `lost`: lost connections. */
   const seen = { begun: 0, events: 0, ended: 0, refused: 0, lost: 0 };
 
   const open = (): void => {

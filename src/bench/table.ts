@@ -1,4 +1,4 @@
-/** The rows as a table of 80 columns: ratios with their spread first, what they are made of after. */
+/** Formats the rows as a table of 80 columns: ratios with their spread, then the medians behind them. */
 import { type Row, spreadOf, type Target } from "./comparison.ts";
 
 const COLUMNS = [23, 8, 8, 7, 7, 9, 9] as const;
@@ -13,7 +13,7 @@ const line = (cells: readonly string[]): string =>
 const targetText = (target: Target | null): string =>
   target === null ? "-" : "atLeast" in target ? `>= ${target.atLeast}` : `<= ${target.atMost}`;
 
-/** Three digits that mean something; `M` and `k` where there are more. */
+/** Formats a number with about three significant digits and `M` or `k`. */
 export const short = (value: number): string => {
   if (!Number.isFinite(value)) return "-";
   if (value >= 1e6) return `${(value / 1e6).toFixed(2)}M`;

@@ -20,7 +20,7 @@ const BACKLOG = 4096;
 
 const bareFastify = async ({ method, path, status, body }: BareOptions & { kind: "fastify" }): Promise<Started> => {
   const server = fastify();
-  // JSON in, JSON out, both as Fastify does it by default.
+  // Parses and writes JSON as Fastify does by default.
   const answer: unknown = method === "GET" ? null : JSON.parse(body);
   if (method === "GET") server.get(path, (_, reply) => void reply.code(status).type("application/json").send(body));
   else server.post(path, (_, reply) => void reply.code(status).send(answer));
@@ -28,7 +28,7 @@ const bareFastify = async ({ method, path, status, body }: BareOptions & { kind:
   return { made: { url }, close: async () => void server.server.closeAllConnections() };
 };
 
-/** Like the platform, it writes in one go whatever has become due. */
+/** Writes all frames that are due at once, as the platform does. */
 const runFrames = (response: ServerResponse, frames: readonly string[], durationMs: number): void => {
   const beganMs = performance.now();
   let next = 0;
@@ -75,20 +75,20 @@ const bareStreams = async ({ headers, frames, durationMs }: BareOptions & { kind
   };
 };
 
-/** `fd`: -1 where the next frame has to wait for those before it, or the system gives sockets no descriptors. */
+/** `fd`: -1 if the next frame has to wait for earlier ones, or the system gives sockets no descriptors. */
 type Pulse = { socket: Socket; fd: number; next: number };
 
 const chunkOf = (frame: string): string => `${Buffer.byteLength(frame).toString(16)}\r\n${frame}\r\n`;
 
-/** Node does not document it. A write by the descriptor costs the process half of what one by the socket does. */
+/** A socket's file descriptor, which Node does not document. Writing by it costs half as much CPU as by the socket. */
 const descriptorOf = (socket: Socket): number => (socket as { _handle?: { fd?: number } | null })._handle?.fd ?? -1;
 
-/** Whole, or as much as the system takes now and the rest when it takes more. */
+/** Writes as much of the chunk as the system takes now; the socket sends the rest when it can. */
 const write = (stream: Pulse, chunk: Buffer): void => {
   let written = 0;
   try {
     if (stream.fd >= 0) written = writeSync(stream.fd, chunk);
-  } catch {} // it is full, or the reader has gone: the socket sees to both
+  } catch {} // its buffer is full or the reader has gone: the socket handles both
   if (written === chunk.length) return;
   stream.fd = -1;
   stream.socket.write(chunk.subarray(written));
@@ -100,7 +100,7 @@ const pulses = async (options: BareOptions & { kind: "pulses" }): Promise<Starte
   const lines = headers.flatMap((name, at) => (at % 2 === 0 ? [`${name}: ${headers[at + 1]}`] : []));
   const head = Buffer.from(["HTTP/1.1 200 OK", ...lines, "Transfer-Encoding: chunked", "", ""].join("\r\n"));
   const chunks = frames.map((frame, at) => Buffer.from(chunkOf(frame) + (at === frames.length - 1 ? "0\r\n\r\n" : "")));
-  /** Streams by the millisecond of `everyMs` in which their frames are due, so that each stays where it is. */
+  /** Open streams by the millisecond of the period `everyMs` in which their frames are due. */
   const due: Pulse[][] = Array.from({ length: everyMs }, () => []);
   let open = 0;
   let doneMs = 0;

@@ -1,6 +1,6 @@
 /**
- * Servers of a benchmark run in processes of their own, so that their CPU time is told apart from the client's. A child is sent
- * a line over its stdin and answers with one; it ends with its parent.
+ * Servers of a benchmark run in their own processes, so that their CPU time is separate from the client's. A child gets a line
+ * on stdin and answers with a line; it ends with its parent.
  */
 import { fileURLToPath } from "node:url";
 import { readLines } from "../../supervision/lines.ts";
@@ -13,9 +13,9 @@ type FromChild = { n: number; answer?: unknown } | { n: number; error: string };
 type Usage = { cpuUs: number; rssBytes: number };
 
 export type BenchChild = AsyncDisposable & {
-  /** What the child said of itself when it was ready: its address, for instance. */
+  /** What the child reported when it was ready, for example its address. */
   readonly made: unknown;
-  /** Rejects with the child's own sentence, or when it ended. */
+  /** Rejects with the child's own message, or if it has ended. */
   ask(question: unknown): Promise<unknown>;
   usage(): Promise<Usage>;
   end(): Promise<void>;
@@ -23,7 +23,7 @@ export type BenchChild = AsyncDisposable & {
 
 const ANSWER_MS = 120_000;
 
-/** `file` stands in this folder; `options` reach it over its stdin, because secrets do not belong in argv. */
+/** Runs a file of this folder. `options` go over stdin, because secrets do not belong in argv. */
 export const startBenchChild = async (
   supervisor: Supervisor,
   file: string,

@@ -1,4 +1,4 @@
-// Package account is the k6 output `floodgate-account=FILE`: what a run of somebody's own script amounts to. k6 itself ends with code 0 when
+// Package account is the k6 output `floodgate-account=FILE`, which summarizes a run of a user's own script. k6 itself ends with code 0 when
 // every iteration threw, iterations were dropped or cut off, a scenario never began, or a threshold had no sample.
 package account
 
@@ -31,25 +31,25 @@ type account struct {
 	Calls      calls        `json:"calls"` // of all scenarios, setup and teardown
 	Checks     checks       `json:"checks"`
 	Thresholds []*threshold `json:"thresholds"`
-	Troubles   []string     `json:"troubles"` // the first errors that k6 logged, beside those of iterations: its exit code does not tell
+	Troubles   []string     `json:"troubles"` // the first errors that k6 logged outside iterations, which its exit code does not show
 }
 
 type scenario struct {
 	Name         string `json:"name"`
 	Executor     string `json:"executor"`
-	GracefulStop bool   `json:"graceful_stop"` // iterations get time to end, so one that is cut off took longer than that
+	GracefulStop bool   `json:"graceful_stop"` // iterations get time to end, so an iteration that was cut off took longer
 	Ended        int64  `json:"ended"`         // iterations that k6 counts as complete
-	Threw        int64  `json:"threw"`         // those of them that ended with an exception
+	Threw        int64  `json:"threw"`         // of the ended, iterations that ended with an exception
 	Exception    string `json:"exception,omitempty"`
 	Cut          int64  `json:"cut"`
 	Dropped      int64  `json:"dropped"`
-	begun        int64  // with setup and teardown, where the script took the tag off
+	begun        int64  // includes setup and teardown if the script switched the scenario tag off
 }
 
 type calls struct {
 	ByStatus map[string]int64 `json:"by_status"` // of HTTP; "0" stands for no answer
-	Failed   int64            `json:"failed"`    // by k6's own measure (http_req_failed), or a stream that was refused or did not come to its end
-	Streams  int64            `json:"streams"`   // that were opened
+	Failed   int64            `json:"failed"`    // by k6's own measure (http_req_failed), and streams that were refused or did not end properly
+	Streams  int64            `json:"streams"`   // opened streams
 	Events   int64            `json:"events"`
 }
 
@@ -61,8 +61,8 @@ type checks struct {
 type threshold struct {
 	Metric  string `json:"metric"`
 	Source  string `json:"source"`
-	Samples int64  `json:"samples"` // of the metric, with its tags where the threshold names some
-	Keys    bool   `json:"keys"`    // other samples of the metric have the tags' keys, so that only the values never came
+	Samples int64  `json:"samples"` // samples of the metric, with the threshold's tags if it names some
+	Keys    bool   `json:"keys"`    // some sample of the metric has the threshold's tag keys, so only the values never came
 	Failed  bool   `json:"failed"`
 }
 
@@ -71,7 +71,7 @@ const (
 	exceptionLength = 500
 )
 
-// collector is the output. Its methods beside those of k6's interfaces are its own.
+// collector implements k6's output interfaces.
 type collector struct {
 	path        string
 	thresholds  map[string]metrics.Thresholds
@@ -136,7 +136,7 @@ func (o *collector) Levels() []logrus.Level {
 	return []logrus.Level{logrus.PanicLevel, logrus.FatalLevel, logrus.ErrorLevel}
 }
 
-// Fire takes every error that k6 logs. Exceptions of iterations are told only there, by the logger of the scenario's executor.
+// Fire gets every error that k6 logs. k6 reports exceptions of iterations only there, by the logger of the scenario's executor.
 func (o *collector) Fire(entry *logrus.Entry) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -178,7 +178,7 @@ func (o *collector) AddMetricSamples(containers []metrics.SampleContainer) {
 	}
 }
 
-// of gives the scenario of a name; where there is none, one that nobody reads.
+// of returns the scenario with a name; for an unknown name, one that is discarded.
 func (o *collector) of(name string) *scenario {
 	return cmp.Or(o.scenarios[name], o.scenarios[""], &scenario{})
 }
@@ -233,7 +233,7 @@ func (o *collector) see(sample metrics.Sample) {
 	}
 }
 
-// statusOf names the HTTP status of a call, which gRPC does not have; the script may have switched the tag off.
+// statusOf names the HTTP status of a call: "unknown" for gRPC, or if the script switched the tag off.
 func statusOf(metric, tag string) string {
 	if tag == "" || metric == metrics.GRPCReqDurationName {
 		return "unknown"
@@ -283,7 +283,7 @@ func (o *collector) judged() []*threshold {
 	return all
 }
 
-// metricOf is the metric or submetric that a threshold is on; nil where no sample of it came.
+// metricOf returns the metric or submetric of a threshold; nil if no sample of the metric came.
 func (o *collector) metricOf(name string) *metrics.Metric {
 	base, suffix, isSub := strings.Cut(name, "{")
 	metric := o.seen[base]

@@ -1,5 +1,5 @@
-// Package eventstream is a push parser of the text/event-stream format (HTML standard, section 9.2.6): chunks come in as the network cuts
-// them, events go out at the byte that completes them. It knows nothing of k6, so that it can be compared with another implementation alone.
+// Package eventstream is a push parser of the text/event-stream format (HTML standard, section 9.2.6): it takes chunks as the network cuts
+// them and dispatches each event at the byte that completes it. It does not depend on k6, so that another parser can be compared with it.
 package eventstream
 
 import (
@@ -17,16 +17,16 @@ var ErrEventTooLarge = errors.New("event too large")
 // Event is one dispatched event. The slices are the parser's own memory and change after the callback returns; take copies with Text.
 type Event struct {
 	ID      []byte // the last event id of the stream: it stays until another id line comes
-	OwnID   bool   // an id line stood in this very event
+	OwnID   bool   // this event has an id line of its own
 	Name    []byte // empty without an event line (the standard's "message")
 	Data    []byte // the lines of data joined by LF; nil when Parser.KeepData is false, as is Comment
 	Comment []byte // the last one since the previous event
 }
 
-// Parser holds what has to be remembered between chunks. The zero value counts events without keeping their data and has no bound.
+// Parser holds the state between chunks. The zero value counts events without keeping their data and has no bound.
 type Parser struct {
 	KeepData bool // keep the data and comments of events, which costs a copy
-	MaxBytes int  // of the data of one event, and of one line; 0 is no bound
+	MaxBytes int  // bound of the data of one event, and of one line; 0 is no bound
 
 	line    []byte // the beginning of a line whose end has not come yet
 	skipLF  bool   // the last byte was a CR: a LF right after it belongs to the same line end
@@ -41,10 +41,10 @@ type Parser struct {
 
 var byteOrderMark = []byte("\xEF\xBB\xBF")
 
-// Feed reads the next chunk and calls dispatch for each event it completes; where that returns false, the rest is left unread. The end of the
-// stream needs no call: an event that no blank line has ended is discarded. What retry lines say is ignored: nobody reconnects.
+// Feed reads the next chunk and calls dispatch for each event it completes; if dispatch returns false, the rest is left unread. The end of the
+// stream needs no call: an event that no blank line has ended is discarded. Retry lines are ignored, because nobody reconnects.
 func (p *Parser) Feed(chunk []byte, dispatch func(Event) bool) error {
-	// Remembered, so that a chunk with one kind of line end is searched once for the other.
+	// Kept, so that a chunk with one kind of line end is searched only once for the other.
 	nextCR, nextLF := -1, -1
 	for at := 0; at < len(chunk); {
 		if p.skipLF {
@@ -83,7 +83,7 @@ func (p *Parser) Feed(chunk []byte, dispatch func(Event) bool) error {
 	return nil
 }
 
-// next returns the first place of c at or after from: known while that is still ahead, otherwise searched; len(chunk) for none.
+// next returns the first index of c at or after from: known if it is still ahead, otherwise searched; len(chunk) for none.
 func next(chunk []byte, c byte, from, known int) int {
 	if known >= from {
 		return known
@@ -101,7 +101,7 @@ func (p *Parser) bounded(size int) error {
 	return nil
 }
 
-// take interprets one line without its end; false when dispatch asked to stop.
+// take interprets one line, given without its line end; it returns false when dispatch asked to stop.
 func (p *Parser) take(line []byte, dispatch func(Event) bool) bool {
 	if !p.isBegun {
 		p.isBegun, line = true, bytes.TrimPrefix(line, byteOrderMark)

@@ -17,8 +17,8 @@ import (
 
 var errTestOver = errors.New("the test is over")
 
-// beside makes calls that no VU waits for, because the script has their answers printed and does nothing else with them. A waiting VU costs a
-// quarter of a megabyte and milliseconds to make, such a call a goroutine and its connection.
+// beside makes calls that no VU waits for: their answers are printed, and the script does nothing else with them. A waiting VU costs a quarter
+// of a megabyte and milliseconds to make, a call without a VU only a goroutine and its connection.
 type beside struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -27,20 +27,20 @@ type beside struct {
 	mu      sync.Mutex
 	room    chan struct{}       // a place for each call that may be under way
 	idle    []http.RoundTripper // the newest last
-	ballast []byte              // never touched, so no memory; Go takes it for memory in use, and lets as much garbage lie
+	ballast []byte              // never touched, so it takes no memory; Go counts it as in use and lets as much garbage pile up
 }
 
-// While Go collects garbage, readers of streams wait, a tenth of a second and more on two cores. A call leaves some 35 kB, so Go would collect
-// several times during a burst: the ballast puts that off. The system has to clear the memory that garbage lies in, which cost a tenth of a
-// core at 750 calls/s on a virtual machine; so some of it is cleared before the first call.
+// While Go collects garbage, readers of streams wait a tenth of a second and more on two cores. A call leaves some 35 kB of garbage, so Go would
+// collect several times during a burst; the ballast delays that. The kernel has to clear the memory for garbage, which cost a tenth of a core
+// at 750 calls/s on a virtual machine, so some of that memory is cleared before the first call.
 const (
 	ballastOfCall = 180_000 // with what is in use no more than workload/k6-executor.ts takes a call for
 	ballastLeast  = 192 << 20
 	ballastMost   = 1 << 30
-	clearedMost   = 384 << 20 // 256 MiB of it took a second there
+	clearedMost   = 384 << 20 // clearing 256 MiB took a second there
 )
 
-// clearAhead has the system clear so much memory, and leaves it to Go as garbage.
+// clearAhead makes the kernel clear this much memory and leaves it to Go as garbage.
 func clearAhead(bytes int) {
 	memory := make([]byte, bytes)
 	for at := 0; at < bytes; at += os.Getpagesize() {
@@ -55,7 +55,7 @@ func newBeside() *beside {
 	return &beside{ctx: ctx, cancel: cancel}
 }
 
-// allow sets how many calls may be under way at once; every VU says the same.
+// allow sets how many calls may be under way at once; every VU calls it with the same number.
 func (b *beside) allow(calls int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -72,8 +72,8 @@ func (b *beside) allow(calls int) error {
 	return nil
 }
 
-// transportFor lends a call a transport of its own with the settings of a VU's: the one given back last, which has a connection, or a new one.
-// In a shared one, a call that waits for its connection may get another's that became free, so that nobody knows what connecting took.
+// transportFor lends a call its own transport with a VU's settings: the one given back last, which has a connection, or a new one. In a shared
+// transport, a call that waits for its new connection may get another one that became free, so the time to connect would be unknown.
 func (b *beside) transportFor(state *lib.State) http.RoundTripper {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,7 +96,7 @@ func (b *beside) giveBack(transport http.RoundTripper) {
 	b.idle = append(b.idle, transport)
 }
 
-// statedProxy is the proxy of the target file. HTTP_PROXY would not do: Go goes to loopback past it.
+// statedProxy is the proxy of the target file. HTTP_PROXY does not suffice, because Go ignores it for loopback.
 var statedProxy = sync.OnceValue(func() *url.URL {
 	proxy, err := url.Parse(os.Getenv("FLOODGATE_PROXY"))
 	if err != nil || proxy.Host == "" {
@@ -113,7 +113,7 @@ func throughProxy(transport http.RoundTripper, proxy *url.URL) http.RoundTripper
 	return transport
 }
 
-// kind checks parameters once for all calls of begin that have them.
+// kind checks parameters once for all calls of begin that share them.
 func (m *ModuleInstance) kind(params sobek.Value) (*kind, error) {
 	k, err := kindOf(m.vu.Runtime(), params)
 	if err != nil {
@@ -122,8 +122,8 @@ func (m *ModuleInstance) kind(params sobek.Value) (*kind, error) {
 	return k, nil
 }
 
-// begin makes an exchange at the moment for which it is intended, or at once where that is past, and prints what came of it. It returns when the
-// call has a place among those that may be under way; false where the iteration or all sending ended before.
+// begin makes an exchange at its intended moment, or at once if that is past, and prints the result. It returns true when the call has a place
+// among those that may be under way; false if the iteration or all sending ended before.
 func (m *ModuleInstance) begin(url, of, headers, body sobek.Value, i, step, attempt int64, intendedUs float64) (bool, error) {
 	state, b := m.vu.State(), m.beside
 	if b.room == nil {
@@ -177,8 +177,8 @@ func (m *ModuleInstance) begin(url, of, headers, body sobek.Value, i, step, atte
 	return true, nil
 }
 
-// finish waits until all calls of begin are over, at most for the limit, once sending has ended at most for drain, and breaks off the rest. To
-// be called in teardown, after which k6 takes no samples.
+// finish waits until all calls of begin are over, at most limitMs, and at most drainMs after sending has ended; then it breaks off the rest.
+// It must be called in teardown, after which k6 takes no samples.
 func (m *ModuleInstance) finish(limitMs, drainMs float64) {
 	over := make(chan struct{})
 	go func() {

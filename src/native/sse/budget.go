@@ -21,7 +21,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// charge is what a call is charged to beside a request, or "".
+// charge names the meter that a call is charged to in addition to a request, or is "".
 type charge string
 
 const (
@@ -29,7 +29,7 @@ const (
 	chargeAnalyses charge = "analyses"
 )
 
-// bounds are Budget of src/workload/budget.ts. Infinity is no bound.
+// bounds is Budget of src/workload/budget.ts. Infinity means no bound.
 type bounds struct {
 	Requests      float64        `json:"requests"`
 	MapLoads      float64        `json:"map_loads"`
@@ -38,14 +38,14 @@ type bounds struct {
 	MaxPerS       float64        `json:"maxPerS"`
 	StopErrorRate float64        `json:"stopErrorRate"`
 	Tolerated     []string       `json:"tolerated"` // beginnings of outcomes that are no errors
-	Stated        map[string]any `json:"stated"`    // the whole that the target file states, where this is a share of it
+	Stated        map[string]any `json:"stated"`    // the whole budget of the target file, if these bounds are a share of it
 }
 
 var none = math.Inf(1)
 
 var unbounded = bounds{Requests: none, MapLoads: none, Analyses: none, StreamSeconds: none, MaxPerS: none, StopErrorRate: none}
 
-// boundsOf checks what a script gives: a misspelt member would be a bound that does not hold.
+// boundsOf checks what a script gives: a misspelt member would be a bound that is silently missing.
 func boundsOf(value sobek.Value) (bounds, error) {
 	b := unbounded
 	if err := decode(value, &b); err != nil {
@@ -64,7 +64,7 @@ func boundsOf(value sobek.Value) (bounds, error) {
 	return b, nil
 }
 
-// of is the bound of a charge; of requests for "".
+// of returns the bound of a charge, or of requests for "".
 func (b *bounds) of(kind charge) float64 {
 	switch kind {
 	case chargeMapLoads:
@@ -80,13 +80,13 @@ func (b *bounds) tolerates(outcome string) bool {
 }
 
 // budget counts what all VUs of the process spend together; every call asks it before it leaves. src/workload/budget.ts has the same rules, and
-// budget-cases.json beside it tests both.
+// budget-cases.json in that folder tests both.
 type budget struct {
 	turn    chan struct{} // held by the one call that waits for the rate; the others wait behind it in order
 	ended   chan struct{} // closed when nothing leaves any more
 	once    sync.Once
-	by, why string        // for programs and for people, to be read when ended is closed
-	drained chan struct{} // closed and made anew whenever nothing is in flight any more
+	by, why string        // the reason for programs and for people; valid once ended is closed
+	drained chan struct{} // closed and replaced whenever the last call in flight is settled
 	alarm   alarm
 
 	mu       sync.Mutex
@@ -95,7 +95,7 @@ type budget struct {
 	pace     *rate.Limiter
 	spent    map[charge]int64 // requests under ""
 	reserved map[charge]int64 // of spent, what calls in flight may yet give back
-	freed    chan struct{}    // closed and made anew whenever it is known what became of a call
+	freed    chan struct{}    // closed and replaced whenever the outcome of a call is known
 	recent   recentCalls
 	inFlight int
 	most     int // in flight at once
@@ -123,7 +123,7 @@ func newBudget() *budget {
 
 var errUnsent = errors.New("not sent")
 
-// set sets the bounds. Each VU runs the init context of the script, so the same come many times.
+// set sets the bounds. Each VU runs the init context of the script, so set is called many times with the same bounds.
 func (b *budget) set(wanted bounds) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -137,8 +137,8 @@ func (b *budget) set(wanted bounds) error {
 	if wanted.MaxPerS != none {
 		b.pace = newPace(wanted.MaxPerS)
 	}
-	// The runner ends the load by SIGUSR1: no call leaves, those in flight end by themselves. After a signal that k6 itself knows nothing leaves
-	// either, and calls of begin are waited for no longer than a drain.
+	// The runner ends the load by SIGUSR1: no more calls leave, and those in flight end by themselves. The signals that k6 itself handles also
+	// end sending, so that finish waits no longer than a drain for calls of begin.
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGUSR1, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
@@ -148,8 +148,8 @@ func (b *budget) set(wanted bounds) error {
 	return nil
 }
 
-// take lets a call leave or returns why it may not. It waits for the rate, and, where calls in flight have reserved all that is left of a charge,
-// for them: others may go meanwhile.
+// take lets a call leave or returns why it may not. It waits for the rate and, if calls in flight have reserved all that is left of a charge, for
+// those calls; other calls may leave meanwhile.
 func (b *budget) take(ctx context.Context, kind charge, isStream bool) error {
 	for {
 		select {
@@ -176,7 +176,7 @@ func (b *budget) take(ctx context.Context, kind charge, isStream bool) error {
 	}
 }
 
-// rest waits for one of the two, or returns why the iteration ended.
+// rest waits for one of the two channels, or returns why the iteration ended.
 func rest[T any](ctx context.Context, come <-chan T, over <-chan struct{}) error {
 	select {
 	case <-come:
@@ -187,7 +187,7 @@ func rest[T any](ctx context.Context, come <-chan T, over <-chan struct{}) error
 	return nil
 }
 
-// try takes the call's turn and its cost now, or says how long its turn is still away, or what to wait for before asking again.
+// try takes the call's turn and its cost now, or returns how long to wait for the turn, or the channel to wait for before trying again.
 func (b *budget) try(now time.Time, kind charge, isStream bool) (wait time.Duration, freed <-chan struct{}, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -216,7 +216,7 @@ func (b *budget) try(now time.Time, kind charge, isStream bool) (wait time.Durat
 	return 0, nil, nil
 }
 
-// lacking names what a call would need and there is not enough of, and its bound; or gives "".
+// lacking returns the unit of which too little is left for a call, and its bound; or "".
 func (b *budget) lacking(now time.Time, kind charge, isStream bool) (string, float64) {
 	for _, unit := range []charge{"", kind} {
 		if most := b.bounds.of(unit); float64(b.spent[unit])+1 > most {
@@ -229,14 +229,14 @@ func (b *budget) lacking(now time.Time, kind charge, isStream bool) (string, flo
 	return "", 0
 }
 
-// mayHold says whether the budget may have made a call wait; otherwise what passed is our own time.
+// mayHold reports whether the budget may have made a call wait; otherwise a delay is our own processing time.
 func (b *budget) mayHold(kind charge) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.pace.Limit() != rate.Inf || kind != "" && b.bounds.of(kind) != none
 }
 
-// endFor ends all sending; the first reason stays.
+// endFor ends all sending; only the first reason is kept.
 func (b *budget) endFor(by, reason string) {
 	b.once.Do(func() {
 		b.by, b.why = by, reason
@@ -244,7 +244,7 @@ func (b *budget) endFor(by, reason string) {
 	})
 }
 
-// stopped is why nothing leaves any more, or "".
+// stopped returns why no call leaves any more, or "".
 func (b *budget) stopped() string {
 	select {
 	case <-b.ended:
@@ -271,8 +271,8 @@ func (b *budget) streamSeconds(now time.Time) float64 {
 	return (b.streamTime + time.Duration(b.open)*now.Sub(anchor)).Seconds()
 }
 
-// came notes what became of a call. What never reached the target was not spent, and a refusal gives the charge back; a call without an answer
-// may have been charged.
+// came notes the outcome of a call. A call that never reached the target was not spent, and a refusal gives the charge back; a call without an
+// answer may have been charged.
 func (b *budget) came(now time.Time, kind charge, came outcome) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -309,7 +309,7 @@ func (b *budget) waitUntil(ctx context.Context, us int64) (bool, error) {
 	return false, nil
 }
 
-// settled says that the script has taken note of a call: only then may the test be cut short without losing it.
+// settled notes that the script has recorded a call: only then can the test be cut short without losing the call.
 func (b *budget) settled() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -320,7 +320,7 @@ func (b *budget) settled() {
 	}
 }
 
-// drain waits until no call is in flight and returns true to its first caller; false at once to all others.
+// drain waits until no call is in flight, at most for the limit, and returns true to its first caller; it returns false at once to all others.
 func (b *budget) drain(ctx context.Context, limit time.Duration) bool {
 	b.mu.Lock()
 	isFirst, isIdle, drained := !b.draining, b.inFlight == 0, b.drained
@@ -332,7 +332,7 @@ func (b *budget) drain(ctx context.Context, limit time.Duration) bool {
 	return isFirst
 }
 
-// account is what was spent: PrintedSpent of src/workload/handover.ts, without its type.
+// account returns what was spent: PrintedSpent of src/workload/handover.ts, without its type.
 func (b *budget) account() map[string]any {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -349,7 +349,7 @@ func (b *budget) account() map[string]any {
 	}
 }
 
-// Calls leave at a little less than the permitted rate, because a network bunches them, with a burst of a twentieth of a second's (at least one).
+// Calls leave at a little less than the permitted rate, because a network bunches them. The burst is the calls of a twentieth of a second, at least one.
 const (
 	rateShare  = 0.95
 	burstShare = 0.05
@@ -359,7 +359,7 @@ func newPace(perS float64) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(rateShare*perS), int(max(1, burstShare*perS)))
 }
 
-// taken takes a turn now and returns 0, or says how long to wait before asking again.
+// taken takes a turn now and returns 0, or returns how long to wait before asking again.
 func taken(pace *rate.Limiter, now time.Time) time.Duration {
 	turn := pace.ReserveN(now, 1)
 	wait := turn.DelayFrom(now)
@@ -369,7 +369,7 @@ func taken(pace *rate.Limiter, now time.Time) time.Duration {
 	return wait
 }
 
-// recentCalls are the calls that ended in the last second, or the last ten where those are fewer.
+// recentCalls holds the calls that ended in the last second, or the last ten calls if fewer did.
 type recentCalls struct {
 	calls  []recentCall
 	failed int
@@ -398,7 +398,7 @@ func (r *recentCalls) add(at time.Time, failed bool) {
 	}
 }
 
-// tooMany says that the share of errors is over what ends a run, or gives "".
+// tooMany returns a message if the share of errors is above the bound that ends a run, else "".
 func (r *recentCalls) tooMany(share float64) string {
 	if len(r.calls) < recentMin || float64(r.failed) <= share*float64(len(r.calls)) {
 		return ""

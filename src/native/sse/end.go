@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// end says how an exchange ended. There are these nine and every exchange has exactly one.
+// end says how an exchange ended. Every exchange has exactly one of these nine ends.
 type end string
 
 const (
@@ -82,7 +82,7 @@ func has[T error](err error) bool {
 	return is
 }
 
-// refusesUs are the alerts (RFC 8446, 6.2) of a server that does not accept our side of a handshake.
+// refusesUs lists the alerts (RFC 8446, 6.2) by which a server rejects our side of a handshake.
 var refusesUs = map[tls.AlertError]bool{40: true, 42: true, 43: true, 44: true, 45: true, 46: true, 48: true, 116: true}
 
 var codeOfErrno = map[syscall.Errno]string{
@@ -99,7 +99,7 @@ var codeOfErrno = map[syscall.Errno]string{
 	syscall.ENOMEM:        "no_memory",
 }
 
-// transportCode returns the word of src/contract/transport-codes.ts for an error, "" where there is none. Every driver uses the same words.
+// transportCode returns the code of src/contract/transport-codes.ts for an error, or "". Every driver uses the same codes.
 func transportCode(err error) string {
 	if err == nil { // the usual case, returned without a search
 		return ""
@@ -141,7 +141,7 @@ func transportCode(err error) string {
 	return ""
 }
 
-// outcome is what became of a call, as far as the budget has to know. src/workload/budget.ts is the same for the other drivers.
+// outcome is the result of a call as far as the budget needs it. src/workload/budget.ts has the same for the other drivers.
 type outcome struct {
 	name    string // as the history counts it: "200", "429 b2b_overloaded", "503", "edge 502", "indeterminate"
 	left    bool   // its head was written, so the target may have seen it
@@ -149,8 +149,8 @@ type outcome struct {
 	ours    bool   // we broke it off before an answer: that says nothing about the target
 }
 
-// isError: no answer, which a stream without one event is as well, an answer outside the contract, or a server error. A refusal of overload is a
-// normal answer.
+// isError reports whether the call got no answer (or a stream without one event), an answer outside the contract, or a server error. A refusal
+// for overload is a normal answer.
 func (o outcome) isError() bool {
 	return strings.HasSuffix(o.name, " empty") || o.name == "indeterminate" || strings.HasPrefix(o.name, "edge ") || strings.HasPrefix(o.name, "5")
 }
@@ -202,7 +202,7 @@ func isGateways(status int, said string, hasDetail bool) bool {
 		slices.Contains([]int{403, 404, 405, 429}, status) && !hasDetail && !subcode.MatchString(said)
 }
 
-// refusal returns the outcome of a refusal as readAnswer of src/contract/envelopes.ts does, as far as it matters for telling errors.
+// refusal returns the outcome of a refusal as readAnswer of src/contract/envelopes.ts does, as far as needed to recognize errors.
 func refusal(status int, body string) string {
 	var fields map[string]any
 	isObject := json.Unmarshal([]byte(body), &fields) == nil && fields != nil
@@ -212,7 +212,7 @@ func refusal(status int, body string) string {
 		said, ok = fields["error"].(string)
 	}
 	_, isList := fields["detail"].([]any)
-	// The contract gives no subcode to these two, and any body.
+	// For these two statuses the contract has no subcode and allows any body.
 	plain := status == http.StatusUnauthorized || status == http.StatusServiceUnavailable
 	switch {
 	case ok && isGateways(status, said, hasDetail):

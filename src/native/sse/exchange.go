@@ -27,15 +27,15 @@ const (
 	gapsKept        = 10_000 // bounds what a stream without end takes of memory, and of the history
 )
 
-// maxStreamBytes bounds a whole stream: one that goes on beyond it is left.
+// maxStreamBytes bounds a whole stream; a longer one is closed.
 var maxStreamBytes = 64 << 20
 
 var errStreamTooLarge = errors.New("answer-too-large")
 
-// readBuffers lends out what a stream is read into: thousands of VUs each keep one only while they read.
+// readBuffers lends out the buffers that streams are read into, so that each of thousands of VUs holds one only while it reads.
 var readBuffers = sync.Pool{New: func() any { buffer := make([]byte, 8<<10); return &buffer }}
 
-// exchange is one request and all that came of it. Times are durations since it was handed to the transport, on the monotonic clock.
+// exchange is one request and its result. Times are durations since the request was handed to the transport, on the monotonic clock.
 type exchange struct {
 	request   *request
 	client    *client
@@ -60,7 +60,7 @@ type exchange struct {
 	gaps      []time.Duration
 }
 
-// wire is what the transport said of the connection, in nanoseconds since startedAt; 0 where it did not happen. Its own goroutines say it.
+// wire holds the transport's events in nanoseconds since startedAt; 0 if an event did not happen. The transport's goroutines write it.
 type wire struct {
 	connected atomic.Int64 // a connection was made; 0 where one was reused
 	sent      atomic.Int64 // the head was put into the buffer, just before it goes out, so the target may see it from now on
@@ -90,7 +90,7 @@ func (w *wire) readAt() time.Time {
 	return time.Now()
 }
 
-// run makes the exchange and always sets end. parent is the context of the iteration, or that of all calls beside the VUs.
+// run makes the exchange and always sets end. parent is the context of the iteration, or of all calls that no VU waits for.
 func (x *exchange) run(parent context.Context) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
@@ -110,7 +110,7 @@ func (x *exchange) run(parent context.Context) {
 		x.held = time.Since(asked)
 	}
 	if err != nil {
-		// Also where the test ended while it waited: nobody saw it, so it is no call.
+		// Also if the test ended while it waited: it was not sent, so it is no call.
 		x.end, x.err = endNotSent, err
 		if !errors.Is(err, errUnsent) {
 			x.err = fmt.Errorf("interrupted: %w", err)
@@ -135,7 +135,7 @@ func (x *exchange) run(parent context.Context) {
 		x.receive(ctx, answer)
 	}
 	if x.err != nil && !x.client.stopped() && x.client.listens("error") {
-		// A Go error, whose error() is its text: the shape of the community extension.
+		// The script gets a Go error, whose error() returns its text, as from the community's extension.
 		x.client.emit("error", x.client.rt.ToValue(x.err))
 	}
 }
@@ -144,21 +144,21 @@ func (x *exchange) run(parent context.Context) {
 // It is shorter than in src/client/send-request.ts, because a waiting stream occupies a VU or a place of the concurrent calls.
 const graceAfterTerminal = 250 * time.Millisecond
 
-// never is a time-out that no run lasts for.
+// never is a time-out that is longer than any run.
 const never = milliseconds(1 << 62)
 
-// within cancels the exchange after so long, 0 for never: the blocked read then returns, so that no goroutine stands beside each stream.
+// within cancels the exchange after the limit (0: never). That ends a blocked read, so no stream needs a goroutine of its own for time-outs.
 func (x *exchange) within(limit milliseconds, what, code string) *time.Timer {
 	after := time.Duration(cmp.Or(limit, never))
 	return time.AfterFunc(after, func() { x.cancel(&timeoutError{what, after, code}) })
 }
 
-// came notes that bytes came; comments count, they are there to keep a stream alive.
+// came notes that bytes came. Comments count too, because servers send them to keep a stream alive.
 func (x *exchange) came() {
 	x.toNext.Reset(time.Duration(cmp.Or(x.request.IdleTimeout, never)))
 }
 
-// handling brackets the time in the script's handlers: nobody reads, and the silence is not the server's.
+// handling stops the idle time-out while the script's handlers run: nothing is read then, so the silence is not the server's.
 func (x *exchange) handling(run func()) {
 	x.toNext.Stop()
 	run()
@@ -177,7 +177,7 @@ func (x *exchange) receive(ctx context.Context, answer *http.Response) {
 	if x.request.jar != nil {
 		x.request.jar.SetCookies(x.request.out.URL, answer.Cookies())
 	}
-	// From the head on: before that the server thinks, which firstEventTimeout bounds.
+	// The idle time-out begins with the head; until then firstEventTimeout bounds the wait.
 	x.toNext = x.within(x.request.IdleTimeout, "no byte came", "idle_timeout")
 	defer x.toNext.Stop()
 	if answer.StatusCode != http.StatusOK || !isEventStream(answer.Header.Get("Content-Type")) || hasCoding(answer.Header) {
@@ -202,7 +202,7 @@ func isEventStream(contentType string) bool {
 	return strings.EqualFold(strings.TrimSpace(media), "text/event-stream")
 }
 
-// hasCoding says that the body is not sent as it is: codingOf of src/contract/envelopes.ts. Nobody asked for that, and nobody reads it.
+// hasCoding reports whether the body is encoded, as codingOf of src/contract/envelopes.ts does. No call asks for a coding, so it is not decoded.
 func hasCoding(header http.Header) bool {
 	for part := range strings.SplitSeq(strings.Join(header["Content-Encoding"], ","), ",") {
 		if name := strings.TrimSpace(part); name != "" && !strings.EqualFold(name, "identity") {
@@ -241,7 +241,7 @@ func (x *exchange) readStream(ctx context.Context, body io.Reader) {
 	x.over(time.Now(), endClosed, nil)
 }
 
-// event takes one event at the time its last byte came; false stops the reading.
+// event handles one event, at the time when its last byte came; false stops the reading.
 func (x *exchange) event(e eventstream.Event, now time.Time) bool {
 	at := max(now.Sub(x.startedAt), x.last)
 	x.Events++
@@ -272,7 +272,7 @@ func (x *exchange) event(e eventstream.Event, now time.Time) bool {
 	return !x.client.stopped()
 }
 
-// called notes the distinct names of events, in the order of their first coming. A stream has a handful.
+// called notes the distinct names of events in the order of their first occurrence. A stream has a handful.
 func (x *exchange) called(name string) {
 	if slices.Contains(x.Names, name) || len(x.Names) >= namesKept {
 		return
@@ -282,8 +282,8 @@ func (x *exchange) called(name string) {
 	}
 }
 
-// failed ends the exchange for what a round trip or a read said. After a terminal event the end stays, and only a break that we did not make is
-// told.
+// failed ends the exchange for the error of a round trip or a read. After a terminal event the end stays, and only a break that we did not
+// cause is reported.
 func (x *exchange) failed(ctx context.Context, err error) {
 	switch {
 	case errors.Is(err, io.EOF) && x.Status != 0 && x.end == "" && x.Opened && x.request.Terminal.Required && x.Events > 0:
@@ -308,7 +308,7 @@ func (x *exchange) over(at time.Time, ending end, err error) {
 	}
 }
 
-// readRefusal reads an answer that is no event stream. One that was cut is not refused: a client cannot rely on half an answer.
+// readRefusal reads an answer that is no event stream. A truncated answer does not count as a refusal: a client cannot rely on half an answer.
 func (x *exchange) readRefusal(ctx context.Context, answer *http.Response) {
 	defer func() { x.over(x.wire.readAt(), endRefused, nil) }()
 	if answer.StatusCode == http.StatusSwitchingProtocols { // its "body" is the connection

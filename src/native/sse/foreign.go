@@ -25,7 +25,7 @@ var (
 	madeHere  = regexp.MustCompile(`^other_[0-9]{1,9}_[0-9a-f]{4}$`)
 )
 
-// foreignName shows a word of the server as it is, and anything else as its length and hash.
+// foreignName returns a plain word as it is, and any other text as its length and hash.
 func foreignName(text string) string {
 	isWord := plainName.MatchString(text) && !noWord.MatchString(text) && !isCoded(text)
 	if madeHere.MatchString(text) || isWord && text != "__proto__" && text != "constructor" {
@@ -39,7 +39,7 @@ func foreignName(text string) string {
 	return fmt.Sprintf("other_%d_%04x", len(units), (hash^hash>>16)&0xffff)
 }
 
-// isCoded finds letters and digits mixed at a length that words do not have, and texts in many short pieces.
+// isCoded reports whether the text mixes letters and digits for longer than words do, or consists of many short pieces.
 func isCoded(text string) bool {
 	if inPieces.MatchString(text) {
 		return true
@@ -52,7 +52,7 @@ func isCoded(text string) bool {
 	return false
 }
 
-// secret is what a credential may look like, as in src/contract/credentials.ts.
+// secret matches what may be a credential, as in src/contract/credentials.ts.
 var (
 	secret        = regexp.MustCompile(`svc_(?:pk|sk|sess)_[A-Za-z0-9_.~+/=%-]{6,}|eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{3,}\.[A-Za-z0-9_-]{3,}`)
 	alreadyMasked = regexp.MustCompile(`^svc_(?:pk|sk|sess)_(?:[a-z]+_)?\.\.\.`)
@@ -65,7 +65,7 @@ func masked(text string) string {
 		return text
 	}
 	return secret.ReplaceAllStringFunc(text, func(found string) string {
-		// What stands right behind a mask belongs to the match as well, and may be a secret.
+		// The text right behind a mask belongs to the match as well and may be a secret.
 		if mask := alreadyMasked.FindString(found); mask != "" {
 			return mask + masked(found[len(mask):])
 		}
@@ -77,13 +77,13 @@ func masked(text string) string {
 	})
 }
 
-// tooLong stands for a body that no envelope of the contract comes near: it is no JSON, so the answer is an edge's.
+// tooLong replaces a body longer than any envelope of the contract. It is no JSON, so the answer counts as a gateway's.
 const tooLong = "<longer than an envelope>"
 
-// likeJSON is what a body of the API may begin with, as in src/contract/envelopes.ts.
+// likeJSON matches bodies that may be the API's, by how they begin, as in src/contract/envelopes.ts.
 var likeJSON = regexp.MustCompile(`^\s*(?:$|[\[{"]|(?:-?\d+(?:\.\d+)?|true|false|null)\s*$)`)
 
-// printable is the part of the body that an outcome is named by. Of a session that was minted, only what a judge reads is left.
+// printable returns the part of the body that the outcome is derived from; of a minted session, only the fields that judges read.
 func (x *exchange) printable(isSession bool) string {
 	isSuccess := x.Status >= http.StatusOK && x.Status < http.StatusMultipleChoices
 	var fields map[string]any
@@ -107,7 +107,7 @@ func (x *exchange) printable(isSession bool) string {
 	return tooLong
 }
 
-// foreignValue shows a field of an answer: numbers as numbers, texts as names.
+// foreignValue makes a field of an answer printable: numbers stay, texts go through foreignName.
 func foreignValue(value any) any {
 	switch value := value.(type) {
 	case string:

@@ -1,7 +1,7 @@
-// Package sse is two k6 extensions. k6/x/sse, for any script, reads and times server-sent events in Go and ends every stream in exactly one
-// named way; it has the interface of the community's extension of that name (open(url, params, setup), client.on, client.close) and adds what
-// a judge needs. k6/x/floodgate has that and what Floodgate's own scenarios need: budget, schedule, lines for the runner, calls that no VU
-// waits for (begin, beside.go). scenarios/k6-x-sse.d.ts says what each function does.
+// Package sse is two k6 extensions. k6/x/sse, for any script, reads and times server-sent events in Go and gives every stream exactly one of
+// nine ends; it has the interface of the community's extension of that name (open(url, params, setup), client.on, client.close) and adds what
+// a judge needs. k6/x/floodgate adds what Floodgate's own scenarios need: budget, schedule, lines for the runner, calls that no VU waits for
+// (begin, beside.go). scenarios/k6-x-sse.d.ts documents each function.
 package sse
 
 import (
@@ -24,14 +24,14 @@ func init() {
 	modules.Register("k6/x/sse", forAll(*own))
 }
 
-// RootModule makes one ModuleInstance for each VU, and holds what all VUs of the process have together. Use NewRootModule.
+// RootModule makes one ModuleInstance for each VU and holds what all VUs of the process share. Use NewRootModule.
 type RootModule struct {
 	budget   *budget
 	board    *board
 	turns    *turns
 	printer  *printer
 	beside   *beside
-	isForAll bool // it has what any script may use, and not what only Floodgate's scenarios do
+	isForAll bool // exports only what any script may use
 }
 
 // NewRootModule makes a module with nothing spent; a process has one.
@@ -39,7 +39,7 @@ func NewRootModule() *RootModule {
 	return &RootModule{budget: newBudget(), board: &board{}, turns: &turns{}, printer: &printer{}, beside: newBeside()}
 }
 
-// forAll is the module for any script; it has the same budget.
+// forAll returns the module for any script, which shares the budget.
 func forAll(own RootModule) *RootModule {
 	own.isForAll = true
 	return &own
@@ -52,8 +52,8 @@ type ModuleInstance struct {
 	metrics   streamMetrics
 	last      *exchange // the VU's newest, for printCall
 	played    arrival   // what turn gave it last
-	begins    bool      // its last call was made beside it, so it need not wait for the next either
-	unsettled int       // calls of the VU that were let go, and of which the script may not have taken note
+	begins    bool      // the VU's last call was one of begin, so it need not wait for the next call either
+	unsettled int       // calls of the VU that were sent and that the script may not have recorded yet
 }
 
 var (
@@ -70,8 +70,8 @@ func (r *RootModule) NewModuleInstance(vu modules.VU) modules.Instance {
 	return &ModuleInstance{RootModule: r, vu: vu, metrics: metrics}
 }
 
-// Exports gives scripts `import sse from "k6/x/sse"` and `import { open } from "k6/x/sse"`. The functions are made once: k6 makes them anew
-// for each look into a map of Go's.
+// Exports supports `import sse from "k6/x/sse"` and `import { open } from "k6/x/sse"`. The functions are converted once, because k6 would
+// convert them anew at each access to a Go map.
 func (m *ModuleInstance) Exports() modules.Exports {
 	named := map[string]any{
 		"open": m.open, "budget": m.setBudget, "spent": m.budget.account, "settled": m.settled, "drain": m.drain,
@@ -94,15 +94,15 @@ func (m *ModuleInstance) Exports() modules.Exports {
 	return modules.Exports{Default: all, Named: named}
 }
 
-// exchange is a call of a kind, with headers and a body of its own, which may be undefined.
+// exchange makes a call of a kind, with its own headers and body, which may be undefined.
 func (m *ModuleInstance) exchange(k *kind, c *client, url, headers, body sobek.Value) (*exchange, error) {
 	state := m.vu.State()
 	request, err := k.with(m.vu.Runtime(), state, url, headers, body)
 	return &exchange{request: request, client: c, state: state, budget: m.budget, record: record{Names: []string{}}}, err
 }
 
-// open makes one exchange and returns its result. It throws for what is wrong in the script (the URL, a parameter, a handler that threw)
-// and never for what the server or the network did: that is in the result.
+// open makes one exchange and returns its result. It throws for errors in the script (the URL, a parameter, a handler that threw) and never
+// for what the server or the network did, which is in the result.
 func (m *ModuleInstance) open(url sobek.Value, args ...sobek.Value) (sobek.Value, error) {
 	state, rt := m.vu.State(), m.vu.Runtime()
 	if state == nil {
@@ -152,7 +152,7 @@ func (m *ModuleInstance) setBudget(value sobek.Value) error {
 	return nil
 }
 
-// settled is called by a script when it has written down what came of its last call; the next open says the same.
+// settled is called by a script when it has recorded its last call; the next open implies it.
 func (m *ModuleInstance) settled() {
 	for ; m.unsettled > 0; m.unsettled-- {
 		m.budget.settled()
@@ -164,7 +164,7 @@ func (m *ModuleInstance) waitUntil(us float64) (bool, error) {
 	return m.budget.waitUntil(m.vu.Context(), int64(us))
 }
 
-// arrivals keeps the schedule for all VUs, microseconds from its zero. Each VU calls it in the init context, and the first is asked for it.
+// arrivals keeps the schedule for all VUs, in microseconds from its zero. Each VU calls it in the init context; only the first one's function runs.
 func (m *ModuleInstance) arrivals(value sobek.Value) error {
 	moments, ok := sobek.AssertFunction(value)
 	if !ok {
@@ -196,7 +196,7 @@ func (m *ModuleInstance) turn(number int64, zeroUs float64) (int64, error) {
 	return m.played.number, nil
 }
 
-// drain is to be followed by exec.test.abort in a script that is to end the test.
+// drain must be followed by exec.test.abort in a script that ends the test.
 func (m *ModuleInstance) drain(limitMs float64) bool {
 	m.settled()
 	return m.budget.drain(m.vu.Context(), inMilliseconds(limitMs))
@@ -206,12 +206,12 @@ func inMilliseconds(ms float64) time.Duration {
 	return time.Duration(ms * float64(time.Millisecond))
 }
 
-// printCall prints what came of the VU's last call of the schedule, once.
+// printCall prints the result of the VU's last call of the schedule, once.
 func (m *ModuleInstance) printCall(i, step, attempt int64, intendedUs float64, isSession bool) error {
 	return m.printLast(line{Type: "call", made: &made{i, step, attempt, int64(intendedUs)}}, isSession)
 }
 
-// printMint prints what came of the VU's last call, which minted a session.
+// printMint prints the result of the VU's last call, which minted a session.
 func (m *ModuleInstance) printMint(id, of, product string) error {
 	return m.printLast(line{Type: "mint", minted: &minted{id, of, product}}, true)
 }
@@ -225,13 +225,13 @@ func (m *ModuleInstance) printLast(l line, isSession bool) error {
 	return m.printer.write(x.line(l, isSession))
 }
 
-// board is what one VU may write and another read: k6 has nothing for that. Scenarios keep session tokens here. The zero value is ready.
+// board shares texts between VUs, which k6 cannot do. Scenarios keep session tokens here. The zero value is ready.
 type board struct {
 	notes  sync.Map // texts by name
-	claims sync.Map // by name, until when nobody else is to see to it
+	claims sync.Map // by name, until when only the claiming VU renews the text
 }
 
-// recall gives what was last remembered under a name, or null.
+// recall returns the text last remembered under a name, or null.
 func (b *board) recall(name string) any {
 	note, _ := b.notes.Load(name)
 	return note
@@ -243,7 +243,7 @@ func (b *board) remember(name, note string) {
 	b.claims.Delete(name)
 }
 
-// claim is true for the first VU that asks: it is to see to the name, and no other for so long, unless it remembers something before.
+// claim returns true to one VU, which must then renew the name's text, and false to all others until the limit is over or a text is remembered.
 func (b *board) claim(name string, limitMs float64) bool {
 	now := time.Now()
 	until := now.Add(inMilliseconds(limitMs))
@@ -251,7 +251,7 @@ func (b *board) claim(name string, limitMs float64) bool {
 	return !isClaimed || !now.Before(before.(time.Time)) && b.claims.CompareAndSwap(name, before, until)
 }
 
-// client is what the setup function is given. Handlers run on the VU's goroutine, between two reads, so time is taken before they are called.
+// client is passed to the setup function. Handlers run on the VU's goroutine between two reads, so times are taken before they are called.
 type client struct {
 	rt       *sobek.Runtime
 	handlers map[string][]sobek.Callable
@@ -296,7 +296,7 @@ func (c *client) emit(event string, args ...sobek.Value) {
 	}
 }
 
-// event is shown to scripts with the names in small letters, as k6 does.
+// event has lower-case field names in scripts, by k6's conversion.
 type event struct{ ID, Name, Data, Comment string }
 
 func (c *client) emitEvent(e eventstream.Event) {
@@ -304,7 +304,7 @@ func (c *client) emitEvent(e eventstream.Event) {
 	c.emit("event", c.rt.ToValue(event{text(e.ID), text(e.Name), text(e.Data), text(e.Comment)}))
 }
 
-// stopped says that the script wants no more of the stream.
+// stopped reports whether the script wants no more of the stream.
 func (c *client) stopped() bool {
 	return c.closed || c.thrown != nil
 }

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alarm wakes calls at their moments. A timer of Go is half a millisecond late on average, because epoll_wait counts whole milliseconds; a timerfd
-// is on time to some tens of microseconds, and the runtime waits for it as for a socket. The zero value is ready.
+// alarm wakes calls at their moments. A Go timer is half a millisecond late on average, because epoll_wait counts whole milliseconds; a timerfd is
+// late by some tens of microseconds, and the runtime waits for it as for a socket. The zero value is ready.
 type alarm struct {
 	mu      sync.Mutex
 	fd      int // of timer, whose own method would make it a file that blocks
@@ -33,7 +33,7 @@ type moment struct {
 	come chan error
 }
 
-// at returns a channel that receives nil at a moment, in microseconds since 1970, or why it does not come.
+// at returns a channel that receives nil at a moment, in microseconds since 1970, or an error if the timer fails.
 func (a *alarm) at(us int64) <-chan error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -67,7 +67,7 @@ func (a *alarm) open() error {
 	return nil
 }
 
-// ring tells those whose moment has come and sets the timer to the next; false where the timer has failed.
+// ring wakes the calls whose moment has come and sets the timer to the next one; false if the timer has failed.
 func (a *alarm) ring(failure error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -81,7 +81,7 @@ func (a *alarm) ring(failure error) bool {
 	return a.broken == nil
 }
 
-// set sets the timer to the earliest moment, or tells everybody that it has failed.
+// set sets the timer to the earliest moment, or sends its failure to all waiting calls.
 func (a *alarm) set() {
 	if a.broken == nil && len(a.waiting) > 0 {
 		wait := max(1, until(a.waiting[0].us)) // 0 would switch it off
@@ -96,14 +96,14 @@ func (a *alarm) set() {
 	}
 }
 
-// stamped is a TCP connection that knows when the system received what was read last: on a busy machine a goroutine gets to read milliseconds
-// later. What is read together has the moment of its last byte.
+// stamped is a TCP connection that knows when the kernel received the bytes read last: on a busy machine a goroutine reads them milliseconds
+// later. Bytes read together have the time of the last one.
 type stamped struct {
 	net.Conn
 	raw    syscall.RawConn
 	readAt atomic.Int64 // nanoseconds since anchor
 
-	// Of the one goroutine that reads, and kept because a reading that makes garbage is made late by its collection.
+	// Used only by the one goroutine that reads. Kept between reads, because collecting garbage would delay the reads.
 	receive func(fd uintptr) bool
 	message unix.Msghdr
 	iovec   unix.Iovec
@@ -112,7 +112,7 @@ type stamped struct {
 	errno   syscall.Errno
 }
 
-// stampReads makes the connections of a transport stamped. Those of another kind than k6 makes stay what they are.
+// stampReads makes the connections of a transport stamped, if they are of the kind that k6 makes.
 func stampReads(transport *http.Transport) {
 	dial := transport.DialContext
 	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -131,7 +131,7 @@ func stamp(tcp *net.TCPConn) net.Conn {
 	if err != nil {
 		return tcp
 	}
-	// Where stamps cannot be had, bytes come when they are read.
+	// If the kernel gives no timestamps, the time of reading counts.
 	_ = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) })
 	s := &stamped{Conn: tcp, raw: raw}
 	s.message.Iov, s.message.Control = &s.iovec, &s.control[0]
@@ -169,8 +169,8 @@ func (s *stamped) Read(p []byte) (int, error) {
 	return s.read, nil
 }
 
-// arrival is when the system received the last of what was just read, since anchor. The system says it by the wall clock, which may have been set
-// meanwhile, so it is bounded by now and by the reading before.
+// arrival returns when the kernel received the last byte just read, since anchor. The kernel uses the wall clock, which may have been set meanwhile,
+// so the result lies between the previous read and now.
 func (s *stamped) arrival() time.Duration {
 	now := time.Now()
 	since := now.Sub(anchor)
@@ -185,7 +185,7 @@ func (s *stamped) arrival() time.Duration {
 	return max(since-time.Duration(max(0, waited)), time.Duration(s.readAt.Load()))
 }
 
-// readAt is when the newest bytes of a connection came. Under TLS that is when they are read: what comes there are records.
+// readAt returns when the newest bytes of a connection came. Under TLS that is now, because the kernel sees only encrypted records.
 func readAt(conn net.Conn) time.Time {
 	if counted, ok := conn.(*netext.Conn); ok {
 		if s, ok := counted.Conn.(*stamped); ok {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// alarm wakes calls at their moments, as exactly as a timer of Go does.
+// alarm wakes calls at their moments, as precisely as a Go timer.
 type alarm struct{}
 
 func (a *alarm) at(us int64) <-chan error {

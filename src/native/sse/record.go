@@ -16,7 +16,7 @@ import (
 	"go.k6.io/k6/v2/metrics"
 )
 
-// made is the place of an exchange in the schedule, and when it was due.
+// made is the place of an exchange in the schedule, and the time at which it was due.
 type made struct {
 	I          int64 `json:"i"`
 	Step       int64 `json:"step"`
@@ -31,7 +31,7 @@ type minted struct {
 	Product string `json:"product"`
 }
 
-// record is the result of a call as open returns it to a script: SseResponse of scenarios/k6-x-sse.d.ts. k6 derives the names there from these.
+// record is the result of a call as open returns it to a script: SseResponse of scenarios/k6-x-sse.d.ts. k6 derives those names from these.
 type record struct {
 	StartedUs    any      `json:"startedUs"` // here and below: an int64, or nil where it did not happen
 	ConnectUs    any      `json:"connectUs"`
@@ -56,7 +56,7 @@ type record struct {
 	Headers map[string]string `json:"-"`
 }
 
-// line is what is printed for a call: Printed or, for a minted session, PrintedMint of src/workload/handover.ts.
+// line is printed for a call: Printed or, for a minted session, PrintedMint of src/workload/handover.ts.
 type line struct {
 	Type string `json:"type"`
 	*made
@@ -66,7 +66,7 @@ type line struct {
 	Coding     any `json:"coding,omitempty"`
 }
 
-// whole is the record of an exchange that is over.
+// whole returns the complete record of an exchange that is over.
 func (x *exchange) whole() record {
 	r, started := x.record, !x.startedAt.IsZero()
 	r.StartedUs, r.DoneUs, r.HeldUs = x.moment(started, 0), x.moment(started, x.done), x.held.Microseconds()
@@ -130,7 +130,7 @@ func (x *exchange) line(l line, isSession bool) []byte {
 	return text
 }
 
-// shortened bounds the length of a text from a server that is not the body: a number, a date, an error that quotes it.
+// shortened bounds the length of a server's text other than a body: a number, a date, an error that quotes the server.
 func shortened(text string) string {
 	if len(text) > 300 {
 		return foreignName(text)
@@ -138,7 +138,7 @@ func shortened(text string) string {
 	return text
 }
 
-// printEvery is how long a line may wait to be written together with others: a write for each would cost more than the call.
+// printEvery is how long a line may wait to be written together with others: a write per line would cost more than the call.
 const printEvery = 20 * time.Millisecond
 
 // printer writes lines to a file for the runner.
@@ -173,7 +173,7 @@ func (p *printer) write(line []byte) error {
 	if p.buffer == nil {
 		return fmt.Errorf("sse.print: say where to by sse.printTo")
 	}
-	// Flushed first, so that a reader of the file rarely sees a part of a line.
+	// The buffer is flushed first, so that a reader of the file rarely sees a part of a line.
 	if p.buffer.Available() <= len(line) {
 		if err := p.buffer.Flush(); err != nil {
 			return err
@@ -198,7 +198,7 @@ func (p *printer) flush() error {
 	return p.buffer.Flush()
 }
 
-// streamMetrics are the k6 metrics of every exchange, by name. They have no url tag: addresses with ids would make a time series each.
+// streamMetrics holds the k6 metrics of every exchange, by name. They have no url tag: each address with an id would make a time series.
 type streamMetrics map[string]*metrics.Metric
 
 func registerMetrics(registry *metrics.Registry) (streamMetrics, error) {

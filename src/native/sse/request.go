@@ -25,10 +25,10 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// defaultTimeout is that of k6/http: a stream without any bound would hang its VU for the rest of the test.
+// defaultTimeout is the one of k6/http. A stream without any bound could hang its VU for the rest of the test.
 const defaultTimeout = milliseconds(60 * time.Second)
 
-// params are SseParams of scenarios/k6-x-sse.d.ts, but for those that are no JSON.
+// params holds the members of SseParams in scenarios/k6-x-sse.d.ts that are JSON.
 type params struct {
 	Method            string       `json:"method"`
 	Timeout           milliseconds `json:"timeout"` // 0 is none, here and below
@@ -73,7 +73,7 @@ func (n *eventNames) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// decode reads an object of a script, without some of its members, and refuses those that into does not have.
+// decode reads an object of a script, without some of its members, and refuses members that into does not have.
 func decode(value sobek.Value, into any, without ...string) error {
 	if common.IsNullish(value) {
 		return errors.New("expected an object")
@@ -94,8 +94,8 @@ func decode(value sobek.Value, into any, without ...string) error {
 	return decoder.Decode(into)
 }
 
-// unresendable is an empty body. Where a kept connection breaks under a GET, HEAD, OPTIONS or TRACE, net/http sends the request again by itself,
-// unless it has a body of its own: the target would see one call twice.
+// unresendable is an empty body. If a kept connection breaks under a GET, HEAD, OPTIONS or TRACE without a body, net/http sends the request again
+// by itself, and the target would see one call twice.
 type unresendable struct{}
 
 func (unresendable) Read([]byte) (int, error) { return 0, io.EOF }
@@ -117,15 +117,15 @@ func splitArguments(args []sobek.Value) (params sobek.Value, setup sobek.Callabl
 	return params, setup, nil
 }
 
-// content is what a kind states of a request, and what a call adds to that.
+// content is the part of a request that both a kind and a call may state.
 type content struct {
 	header http.Header
 	host   string
 	body   []byte
 }
 
-// kind is what requests have in common: the parameters of a script, checked before a byte is sent, because a misspelt time-out that was silently
-// none would cost a whole run. It is not changed once it is made.
+// kind holds what requests share: the parameters of a script, checked before a byte is sent, because a misspelt time-out that is silently ignored
+// would cost a whole run. It is immutable.
 type kind struct {
 	params
 	content
@@ -168,7 +168,7 @@ type request struct {
 	tags metrics.TagsAndMeta
 }
 
-// with is a request of this kind, with headers and a body of its own, which may be null.
+// with makes a request of this kind, with its own headers and body, which may be null.
 func (k *kind) with(rt *sobek.Runtime, state *lib.State, address, headers, body sobek.Value) (*request, error) {
 	r := &request{kind: k, jar: cmp.Or(k.jar, state.CookieJar), tags: state.Tags.GetCurrentValues()}
 	if err := common.ApplyCustomUserTags(rt, &r.tags, k.tags); err != nil {
@@ -217,7 +217,7 @@ func (k *kind) with(rt *sobek.Runtime, state *lib.State, address, headers, body 
 	return r, nil
 }
 
-// add takes headers and a body that may be null. The message never shows a header's value: it may be a credential.
+// add adds headers and a body, which may be null. Its error never shows a header's value, which may be a credential.
 func (c *content) add(rt *sobek.Runtime, headers, body sobek.Value) (err error) {
 	if !common.IsNullish(headers) {
 		object := headers.ToObject(rt)
@@ -244,7 +244,7 @@ func (c *content) add(rt *sobek.Runtime, headers, body sobek.Value) (err error) 
 	return nil
 }
 
-// ending is the end that an event of this name means, or "".
+// ending returns the end that an event of this name means, or "".
 func (r *request) ending(name string) end {
 	switch {
 	case slices.Contains(r.Terminal.Done, name):
@@ -255,12 +255,12 @@ func (r *request) ending(name string) end {
 	return ""
 }
 
-// isStream says whether an event stream is asked for.
+// isStream reports whether the call asks for an event stream.
 func (r *request) isStream() bool {
 	return strings.Contains(r.out.Header.Get("Accept"), "text/event-stream")
 }
 
-// name is the name tag when the script sets none: the template of http.url, or the path without its query.
+// name returns the name tag if the script sets none: the template of http.url, or the path without its query.
 func (r *request) name() string {
 	if r.url.Name != r.url.Clean() {
 		return r.url.Name

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// turnEarly is how long before its moment a resting VU is given an arrival, to work out the call. A timer of Go may be a millisecond late.
+	// turnEarly is how long before its moment a resting VU gets an arrival, to compute the call. A Go timer may be a millisecond late.
 	turnEarly = 3 * time.Millisecond
-	// turnAhead is the same for a VU that is awake and need not wait for its calls: worked out one right after the other they cost a fraction,
-	// because between two that are 1.3 ms apart a busy core forgets the script.
+	// turnAhead is the same for a VU that is awake and need not wait for its calls. Calls computed in a row cost a fraction, because a core's caches
+	// lose the script between two calls that are 1.3 ms apart.
 	turnAhead = 20 * time.Millisecond
 )
 
-// turns decides which VU plays which arrival. k6 numbers an iteration when a VU begins it, so that all VUs would take strict turns: each of two
-// thousand would be used now and then, with memory that no cache holds and a connection of its own. Here a VU gives its number back and rests,
-// and the one that came to rest last plays the arrival that is due: no more VUs are used than calls are under way. The zero value is ready.
+// turns decides which VU plays which arrival. k6 numbers an iteration when a VU begins it, so all VUs would take strict turns: each of two
+// thousand would be used rarely, with cold memory and a connection of its own. Here a VU gives its number back and rests, and the VU that came
+// to rest last plays the arrival that is due, so no more VUs are used than calls are under way. The zero value is ready.
 type turns struct {
 	mu      sync.Mutex
 	resting []chan arrival // the newest last
@@ -32,7 +32,7 @@ type arrival struct {
 	us     int64 // when it is due, microseconds since 1970
 }
 
-// schedule asks for the moments of all arrivals, the first time it is called.
+// schedule gets the moments of all arrivals, the first time it is called.
 func (t *turns) schedule(moments func() ([]float64, error)) (err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,8 +51,8 @@ func (t *turns) arrival(number, zeroUs int64) (arrival, error) {
 	return arrival{number, zeroUs + int64(t.afterUs[number])}, nil
 }
 
-// take returns the earliest arrival where that is due within ahead, or rests until turnEarly before one is due; its number is -1 where the
-// iteration or all sending ended before. The arrival that the VU brings is given to whoever asks, or rests, when it is the earliest.
+// take returns the earliest arrival if it is due within ahead, or rests until turnEarly before one is due; the number is -1 if the iteration or
+// all sending ended before. The arrival that the VU brings goes to the VU that asks or rests when it is the earliest.
 func (t *turns) take(ctx context.Context, ended <-chan struct{}, own arrival, ahead time.Duration) arrival {
 	me := make(chan arrival, 1)
 	t.mu.Lock()
@@ -83,7 +83,7 @@ func (t *turns) take(ctx context.Context, ended <-chan struct{}, own arrival, ah
 	return t.leave(me)
 }
 
-// leave takes a VU out whose iteration is over, and the last of the arrivals with it. One that was given an arrival meanwhile keeps it.
+// leave removes a VU whose iteration is over, and with it the last arrival. A VU that was given an arrival meanwhile keeps it.
 func (t *turns) leave(me chan arrival) arrival {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -96,7 +96,7 @@ func (t *turns) leave(me chan arrival) arrival {
 	return arrival{number: -1}
 }
 
-// give wakes the newest of the resting for each arrival that is due.
+// give wakes the VU that came to rest last, for each arrival that is due.
 func (t *turns) give() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -108,14 +108,14 @@ func (t *turns) give() {
 	}
 }
 
-// anchor ties the monotonic clock to the wall clock once for the process: a step of the wall clock moves no moment of a run.
+// anchor ties the monotonic clock to the wall clock once per process, so that a step of the wall clock moves no moment of a run.
 var anchor = time.Now()
 
 func unixMicro(t time.Time) int64 {
 	return anchor.UnixMicro() + t.Sub(anchor).Microseconds()
 }
 
-// until is how long it is to a moment that a script gives in microseconds since 1970.
+// until returns the time left to a moment that a script gives in microseconds since 1970.
 func until(us int64) time.Duration {
 	return time.Duration(us-anchor.UnixMicro())*time.Microsecond - time.Since(anchor)
 }
