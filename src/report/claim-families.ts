@@ -1,16 +1,16 @@
-/** What claims about a stage, a run or a comparison mean, for `explain`; invariants and rules explain themselves. */
+/** What claims about a stage, a run or a comparison mean, for `explain`. Invariants and rules explain themselves. */
 
-/** The two overload subcodes, what sheds and when, which of them comes first. */
+/** Requirements: the two overload subcodes, what sheds and when, which of them comes first. */
 const SHEDDING = [210, 211, 220, 221] as const;
 
-/** What takes any claim about the curve out, or leaves it open. */
+/** Why any claim about the curve may be skipped or open. */
 const OPEN_BY =
   "Skipped where permits or the key's rate end below the load it needs; open where something else may explain a fail: capacity that moved, an edge that answers, other callers (`exclusive` not stated), a limiter that probes, a generator that was late";
 
-/** `breaks`: what usually breaks it, or leaves it open. */
+/** `breaks`: what usually breaks the claim, or leaves it open. */
 type Row = readonly [pattern: string, means: string, judged: string, breaks: string];
 
-/** Of the shedding curve: goodput over offered load, up past the knee and down again, and how a step of it settles. */
+/** Claims about the shedding curve (goodput over offered load, up past the knee and down) and how a step settles. */
 // biome-ignore format: a claim on two lines
 const CURVE: readonly Row[] = [
   ["shed_subcodes", "past the knee calls are refused with `b2b_overloaded` or `org_overloaded` alone, so that callers can tell overload from an error",
@@ -51,7 +51,7 @@ const CURVE: readonly Row[] = [
     "should: attempts over first attempts at the end are nearer to those before than to those at the top; a fail needs that recovery fails too", "no Retry-After, the same one for all, retries in several layers"],
 ];
 
-/** A pattern is a claim's id, with `*` for what differs. */
+/** A pattern is a claim's id, with `*` for the part that varies. */
 // biome-ignore format: a family on two lines
 const OTHERS: readonly Row[] = [
   ["reached/*", "the stage brought about what it is about: the outcomes it was played for, the states that its fault had to meet, the recovery",

@@ -1,10 +1,10 @@
-/** Texts may be a stranger's: each passes through here, so that it can neither break a document nor act in it. */
+/** Escapes foreign texts, so that they can neither break a document nor act in it. */
 import { clean } from "../contract/foreign-text.ts";
 
 const BREAKS = /[\t\n\r\u0085\u2028\u2029]+/g;
 export const oneLine = (text: string): string => clean(text.replace(BREAKS, " ")).trim();
 
-/** At most `max` characters, the last of them an ellipsis where something was cut. Never cuts a character in half. */
+/** Cuts a text to `max` characters, the last of them an ellipsis. Never cuts a character in half. */
 export const clip = (text: string, max: number): string => {
   if (text.length <= max) return text;
   const characters = [...text];
@@ -19,13 +19,13 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": "&#39;",
 };
 
-/** For text and quoted attributes of HTML and XML. */
+/** Escapes text and quoted attributes of HTML and XML. */
 export const escapeHtml = (text: string): string => clean(text).replace(/[&<>"']/g, (c) => ENTITIES[c]!);
 
-/** As `escapeHtml`; line breaks survive in attributes too, where XML would make spaces of them. */
+/** Escapes as `escapeHtml`, and keeps line breaks in attributes, which XML would turn into spaces. */
 export const escapeXml = (text: string): string => escapeHtml(text).replaceAll("\n", "&#10;").replaceAll("\t", "&#9;");
 
-/** For running text and table cells of GitHub-flavoured Markdown: no markup, HTML, new cell, new line, link or mention. */
+/** Escapes text and table cells of GitHub-flavoured Markdown: no markup, HTML, new cell, new line, link or mention. */
 export const escapeMarkdown = (text: string): string =>
   oneLine(text)
     .replace(/[\\`*[\]|~#!]/g, "\\$&")
@@ -35,10 +35,10 @@ export const escapeMarkdown = (text: string): string =>
     // A bare address would be a link.
     .replaceAll("://", ":\\//")
     .replace(/\bwww\./gi, (www) => `${www.slice(0, -1)}\\.`)
-    // Names are looked for in the page that has been made, where an escape is no longer seen.
+    // GitHub looks for mentions in the rendered page, where a backslash is no longer there.
     .replace(/@(?=\w)/g, "\uff20");
 
-/** A code span that is safe in a table cell; an empty text gives none. */
+/** A code span that is safe in a table cell; empty for an empty text. */
 export const markdownCode = (text: string): string => {
   const code = oneLine(text).replaceAll("`", "'").replaceAll("|", "\\|");
   return code === "" ? "" : `\`${code}\``;

@@ -1,10 +1,10 @@
-/** How numbers are written for people, the same in every report: grouped counts, few digits, the unit always said. */
+/** How numbers are written for people, the same in every report: grouped counts, few digits, always a unit. */
 import type { Measurement } from "../history/run-document.ts";
 import { callsForInterval } from "../history/statistics/statistics.ts";
 
 const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0, signDisplay: "negative" });
 
-/** A whole number with its thousands apart: `12,345`. */
+/** A whole number with a comma between thousands: `12,345`. */
 export const count = (n: number): string => WHOLE.format(Math.round(n));
 
 /** `1 call`, `2 calls`. */
@@ -22,7 +22,7 @@ export const figure = (value: number): string => {
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 };
 
-/** A share of 1 as per cent; what is there never reads as 0 %, what is not all never as 100 %. */
+/** A share as per cent; more than nothing is never written as 0 %, less than all never as 100 %. */
 export const share = (part: number, whole: number): string => {
   if (whole === 0) return "–";
   const percent = (100 * part) / whole;
@@ -53,7 +53,7 @@ export const intervalText = (m: Measurement): string | null =>
 
 const PERCENTILES: Readonly<Record<string, number>> = { p50: 0.5, p90: 0.9, p99: 0.99, p999: 0.999 };
 
-/** Why a percentile has no interval; `null` for what has one, or never does. */
+/** Says why a percentile has no interval; `null` if it has one, and for all that is no percentile. */
 export const whyNoInterval = (m: Measurement): string | null => {
   const p = PERCENTILES[/_(p\d+)$/.exec(m.name)?.[1] ?? ""];
   if (p === undefined || m.low !== null) return null;
@@ -61,14 +61,14 @@ export const whyNoInterval = (m: Measurement): string | null => {
   return m.n < needed ? `too few: it takes ${count(needed)}` : "too few: calls of one burst are correlated";
 };
 
-/** `2026-11-21 08:00:00 UTC` of the form that `run.json` has; any other text as it is. */
+/** `2026-11-21 08:00:00 UTC` for a time as in `run.json`; any other text is unchanged. */
 export const moment = (at: string): string =>
   at.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?Z$/, "$1 $2 UTC");
 
-/** `0`, `4.5 s`, `3 min`: of the time of a stage. */
+/** A time within a stage: `0`, `4.5 s`, `3 min`. */
 export const seconds = (s: number): string => (s === 0 ? "0" : s >= 120 ? `${figure(s / 60)} min` : `${figure(s)} s`);
 
-/** Two or three digits, with the unit that needs the fewest: `0.4 ms`, `85 ms`, `1.2 s`. */
+/** Two or three digits, in seconds from 1 s on: `0.4 ms`, `85 ms`, `1.2 s`. */
 export const milliseconds = (ms: number): string => {
   const short = (n: number): string =>
     n >= 100 ? n.toFixed(0) : n >= 10 ? n.toFixed(n % 1 < 0.05 ? 0 : 1) : figure(Number(n.toPrecision(2)));

@@ -16,7 +16,7 @@ const attributes = (values: Record<string, string | number>): string =>
     .map(([name, value]) => ` ${name}="${escapeXml(String(value))}"`)
     .join("");
 
-/** CDATA needs no entities; its own end mark is cut in two. */
+/** CDATA needs no entities; only its end mark is split. */
 const cdata = (text: string): string => `<![CDATA[${clean(text).replaceAll("]]>", "]]]]><![CDATA[>")}]]>`;
 
 const detailsOf = (claim: Claim): string =>
@@ -56,7 +56,7 @@ export const junitXml = (run: RunDocument): string => {
   const durations = new Map(run.stages.map((stage) => [stage.name, stage.duration_ms]));
   const properties = { id: run.id, verdict: run.verdict, seed: run.seed, commit: run.commit ?? "unknown" };
   const entries = Object.entries(properties).map(([name, value]) => `<property${attributes({ name, value })}/>`);
-  // What belongs to no stage took what the stages left of the run.
+  // The suite `run` takes the time that no stage took.
   const besideStages = Math.max(
     0,
     run.stages.reduce((left, stage) => left - stage.duration_ms, run.duration_ms),
@@ -64,7 +64,7 @@ export const junitXml = (run: RunDocument): string => {
   const lines = [...suites].flatMap(([name, claims]) => {
     const duration = durations.get(name) ?? (name === "run" ? besideStages : 0);
     const time = seconds(duration);
-    // The claims of a stage are judged on the same calls: each gets its share, so that they add up to the stage.
+    // All claims of a stage are judged on the same calls, so each gets an equal share of the stage's time.
     const share = seconds(duration / claims.length);
     return [
       `  <testsuite${attributes({ name, ...totals(claims), time, timestamp: run.started_at })}>`,

@@ -1,8 +1,8 @@
 /**
- * A run as OpenTelemetry metrics while it goes on, in the JSON form of OTLP: the same names whichever driver makes the
- * calls, since all write the same lines. Cumulative since the run began, so that an export that got lost loses nothing.
- * Units are in the names alone: a store that follows the rules of Prometheus would put a unit behind them once more.
- * Form: opentelemetry-proto, `metrics/v1/metrics.proto`; whole 64-bit numbers are strings there.
+ * A running run as OpenTelemetry metrics, in the JSON form of OTLP: the same names for every driver, since all write
+ * the same lines. Values are cumulative since the run began, so a lost export loses nothing. Only names contain units:
+ * a store that follows the rules of Prometheus would append a unit once more. Form: opentelemetry-proto,
+ * `metrics/v1/metrics.proto`; whole 64-bit numbers are strings there.
  */
 import type { Line } from "../history/line.ts";
 import type { Sample } from "../history/sample.ts";
@@ -11,16 +11,16 @@ import { DURATIONS, eachDuration } from "../history/tally.ts";
 
 type Attributes = Record<string, string>;
 
-/** Milliseconds. */
+/** Upper bounds of the buckets, in milliseconds. */
 const BOUNDS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000];
-/** Outcomes and stages beyond this many are counted together: a hostile answer must not fill a store of metrics. */
+/** Series beyond this number are counted together: a hostile answer must not fill a store of metrics. */
 const SERIES_MOST = 1_000;
 const OVERFLOW: Attributes = { "otel.metric.overflow": "true" };
 
 const keyValues = (attributes: Attributes) =>
   Object.entries(attributes).map(([key, stringValue]) => ({ key, value: { stringValue } }));
 
-/** What any metric counts of one set of attributes: a number, of a histogram with its sum and buckets. */
+/** The value of a metric for one set of attributes: a number; of a histogram also its sum and buckets. */
 type Point = { attributes: Attributes; n: number; sum: number; buckets: number[] };
 type Points = Map<string, Point>;
 
@@ -31,7 +31,7 @@ const at = (points: Points, attributes: Attributes): Point => {
   return known(points, key, () => ({ attributes, n: 0, sum: 0, buckets: [...BOUNDS, 0].map(() => 0) }));
 };
 
-/** Milliseconds would lose digits as a double of nanoseconds. */
+/** Written as text, because nanoseconds since 1970 exceed the whole numbers of a double. */
 const nanoseconds = (ms: number): string => `${Math.round(ms)}000000`;
 
 export const otlpMetrics = (resource: Attributes, startMs: number) => {

@@ -1,4 +1,4 @@
-/** Outcomes sorted into the six kinds that a reader has to distinguish. Only the two overload refusals are shedding. */
+/** Sorts outcomes into the six kinds that a reader has to distinguish. Only the two overload refusals are shedding. */
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import { classOf } from "../history/line.ts";
 import { HTTP_VERSIONS, type StageSummary } from "../history/run-document.ts";
@@ -29,7 +29,7 @@ export const kindOf = (outcome: string): OutcomeKind => {
 
 export type OutcomeRow = { key: string; outcome: string; kind: OutcomeKind; n: number };
 
-/** A to Z, then AA, AB, …: the sign that joins a segment of a chart to its row, beside the colour. */
+/** A to Z, then AA, AB, …: the letter that joins a segment of a chart to its row, besides the colour. */
 const letter = (i: number): string =>
   (i < 26 ? "" : letter(Math.floor(i / 26) - 1)) + String.fromCharCode(65 + (i % 26));
 
@@ -40,6 +40,6 @@ export const outcomeRows = (stage: StageSummary): OutcomeRow[] =>
     .sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind) || b.n - a.n || (a.outcome < b.outcome ? -1 : 1))
     .map((row, i) => ({ key: letter(i), ...row }));
 
-/** Who played a stage, and by which version of HTTP as seen on the wire: `k6, HTTP/2`. */
+/** The driver of a stage, and the version of HTTP seen on the wire: `k6, HTTP/2`. */
 export const driverText = ({ driver, protocols = [] }: Pick<StageSummary, "driver" | "protocols">): string =>
   [driver, ...protocols.map((protocol) => HTTP_VERSIONS[protocol])].join(", ");

@@ -1,4 +1,4 @@
-/** One stage as a picture for a README: an SVG without a style, light or dark, because it does not know the theme of the page. */
+/** One stage as an SVG for a README, in light or dark: it has no style, and cannot know the theme of the page. */
 import { type Series, sumOf } from "../history/series.ts";
 import { chartSeriesOf, stepPath } from "./charts/chart-series.ts";
 import { WIDTH } from "./charts/frame.ts";
@@ -27,7 +27,7 @@ const TOP = 64;
 const SIZE = { width: LEFT + WIDTH + 16, height: TOP + HEIGHT + 34 };
 const DETAIL = { binsMost: 90, rowsMost: 1 };
 
-/** A whole SVG document. Throws `RangeError` where the run has no stage. */
+/** A whole SVG document. Throws `RangeError` if the run has no stage. */
 export const pictureOf = (series: Series, theme: Theme): string => {
   const [busiest] = series.stages.toSorted((a, b) => sumOf(b.offered) - sumOf(a.offered));
   if (busiest === undefined) throw new RangeError("a picture needs a stage with calls");

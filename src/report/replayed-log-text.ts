@@ -25,7 +25,7 @@ const backText = ({ line, by_s: byS, lines, overlap_s: overlapS }: NonNullable<R
   );
 };
 
-/** What was read and how; then, a sentence each, what may surprise. */
+/** One sentence for what was read and how, then one for each thing that may surprise. */
 export const replayedLogText = (log: ReplayedLog): string[] => {
   const { calls, unreadable, no_calls: others, clock_back: back, longest_silence_s: silence } = log;
   const zone = log.zone === "stated" ? "" : "; its times have no zone and are taken as UTC";
@@ -41,6 +41,6 @@ export const replayedLogText = (log: ReplayedLog): string[] => {
   return said.filter((one) => one !== false);
 };
 
-/** A replay takes longer than the log where more calls come in one second than may. */
+/** Says that a replay is slower than the log, whose busiest second has more calls than permitted. */
 export const slowedReplayText = (slowedTo: number): string =>
   `the log is replayed at ${figure(slowedTo)} of its speed, because its busiest second has more calls than permits.load_max_rps lets through`;

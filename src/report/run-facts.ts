@@ -1,4 +1,4 @@
-/** What several formats say of a run: what is not judged and why, what its faults met, what it spent, its calibration. */
+/** Facts that several formats share: what is not judged and why, what faults met, what was spent, the calibration. */
 import { countedAs, OUTCOMES } from "../contract/refusals.ts";
 import type { Calibration, RunDocument } from "../history/run-document.ts";
 import { FAULT_STATE_WORDS, FAULT_STATES, type StateReached } from "../history/states-reached.ts";
@@ -36,7 +36,7 @@ export const statesMet = ({ stages }: Pick<RunDocument, "stages">) => {
   return rows.length === 0 ? null : { heads: FAULT_STATES.map((state) => FAULT_STATE_WORDS[state]), rows };
 };
 
-/** `200 of 2,000 requests, 3 map loads, …`; `null` for the embedded deployment and for files that do not have it. */
+/** `200 of 2,000 requests, 3 map loads, …`; `null` for the embedded deployment and for files without the figures. */
 export const spendingText = ({ spent, budget = {}, target }: RunDocument): string | null => {
   if (spent === undefined || target.embedded) return null;
   const of = (most: number | undefined): string => (most === undefined ? "" : ` of ${count(most)}`);

@@ -1,13 +1,13 @@
-/** A curve of `curve.json`, checked (a file may be edited), and as rows that page, summary and terminal share. */
+/** A curve of `curve.json`, checked because a file may be edited, and its rows for page, summary and terminal. */
 import { sumOf } from "../history/series.ts";
 import type { Curve, CurveLevel, Estimate, Pass, Quantiles } from "../shedding/curve.ts";
 import { clip, oneLine } from "./escape.ts";
 import { figure, milliseconds, perSecond, share } from "./figures.ts";
 
 const PASSES: readonly Pass[] = ["up", "down", "after"];
-/** Erlang's formula takes a step a slot. */
+/** Bounds the work of Erlang's formula, which takes one step for each slot. */
 const SLOTS_MOST = 100_000;
-/** Nothing that is measured is as large. */
+/** Bounds the numbers of a file: no measured value is as large. */
 const LARGEST = 1e12;
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -16,7 +16,7 @@ const fieldsOf = (value: unknown): Fields => (typeof value === "object" && value
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 const isMeasured = (value: unknown): value is number => typeof value === "number" && value >= 0 && value < LARGEST;
 
-/** The fields of `like`, each as found where it is of that kind; `null` is a number that may be missing. */
+/** The fields of `like`, each from `found` if its type fits; `null` in `like` is a number that may be missing. */
 const shaped = <T>(found: unknown, like: T): T => {
   if (typeof like === "number" || like === null) return isMeasured(found) ? (found as T) : like;
   if (typeof like !== "object") return typeof found === typeof like ? (found as T) : like;
@@ -24,7 +24,7 @@ const shaped = <T>(found: unknown, like: T): T => {
   return Object.fromEntries(Object.entries(like).map(([name, value]) => [name, shaped(of[name], value)])) as T;
 };
 
-/** JSON has no infinity: a bound that is not known is `null` in a file. */
+/** JSON has no infinity: an unknown bound is `null` in a file. */
 const ESTIMATE: Estimate = { value: 0, low: 0, high: Number.POSITIVE_INFINITY };
 const QUANTILES: Quantiles = { p50: null, p99: null };
 const LEVEL: Omit<CurveLevel, "pass" | "shed" | "failed"> = {
@@ -52,7 +52,7 @@ const levelOf = (value: unknown): CurveLevel[] => {
     : [{ ...level, pass, shed: countsOf(shed), failed: countsOf(failed) }];
 };
 
-/** `null` of what has no level that can be drawn. */
+/** Reads a curve; `null` if it has no level that can be drawn. */
 export const shownCurve = (found: unknown): Curve | null => {
   const of = fieldsOf(found);
   const levels = listOf(of.levels).flatMap(levelOf);
@@ -69,12 +69,12 @@ export const shownCurve = (found: unknown): Curve | null => {
     kneeBy: oneLine(curve.kneeBy) || null,
     closedForm: isForm ? { slots, replicas } : null,
     notPlayed: listOf(of.notPlayed).filter(isMeasured),
-    // None of these is shown.
+    // No report shows these.
     ...{ models: [], organizations: null, burstsBelowKnee: null, patient: null },
   };
 };
 
-/** A level as a multiple of the knee: `1.5`; `–` without a knee. */
+/** A rate as a multiple of the knee: `1.5`; `–` without a knee. */
 export const timesKnee = ({ knee: { overall } }: Curve, ratePerS: number): string =>
   overall === null || overall.value <= 0
     ? "–"
@@ -82,7 +82,7 @@ export const timesKnee = ({ knee: { overall } }: Curve, ratePerS: number): strin
 
 const WAY = ["good/s", "±", "shed", "other", "p99"] as const;
 
-/** Good calls a second, half the width of their interval, the shares shed and of every other end, and the slowest of a hundred. */
+/** Good calls a second, half the width of their interval, the shares shed and ended otherwise, and the p99. */
 const cellsOf = (level: CurveLevel | undefined): string[] => {
   if (level === undefined) return WAY.map(() => "");
   const { goodputPerS, shed, late, failed, aborted, offered, stayMs } = level;
@@ -99,7 +99,7 @@ const cellsOf = (level: CurveLevel | undefined): string[] => {
 
 const isNear = (one: CurveLevel, other: CurveLevel): boolean => Math.abs(one.ratePerS / other.ratePerS - 1) < 1e-6;
 
-/** A row a rate: on the way up, and on the way down beside it; for Markdown and the terminal. */
+/** A row for each rate, with the way up and the way down side by side; for Markdown and the terminal. */
 export const curveTable = (curve: Curve): { heads: string[]; rows: string[][] } => {
   const of = (pass: Pass): CurveLevel[] => curve.levels.filter((level) => level.pass === pass);
   const [up, down] = [of("up"), of("down")];
@@ -127,7 +127,7 @@ export const kneeSentences = ({ knee: { before, after, overall }, levels, notPla
   ];
 };
 
-/** What a table of both ways does not show. */
+/** The sentences for what a table of both ways does not show. */
 export const curveSentences = (curve: Curve): string[] => [
   ...kneeSentences(curve),
   ...curve.levels
@@ -140,7 +140,7 @@ export const curveSentences = (curve: Curve): string[] => [
 
 const WIDTHS = [6, 8, 7, 6, 7, 7, 6, 7, 6, 7, 7, 6] as const;
 
-/** The curve for a terminal of 80 columns: cells to the right, cut where they are wider than their column. */
+/** The curve for a terminal of 80 columns: cells are aligned right, and cut if wider than their column. */
 export const curveLines = (found: unknown): string[] => {
   const curve = shownCurve(found);
   if (curve === null) return [];
@@ -159,6 +159,6 @@ export const curveLines = (found: unknown): string[] => {
   ];
 };
 
-/** Which calls are good, in words. */
+/** Says which calls are good. */
 export const objectiveText = ({ objective, warmUp }: Curve): string =>
   `Good is a call that ends whole within ${milliseconds(objective.stayMs)} of its due moment, its first event within ${milliseconds(objective.firstEventMs)} (${objective.from === "stated" ? "as the target file states" : "read from the calmest level"}). The first ${milliseconds(warmUp.seconds * 1000)} of a level are left out${warmUp.isCut ? ", which is less than calls take to settle" : ""}.`;

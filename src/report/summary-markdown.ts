@@ -1,4 +1,4 @@
-/** `summary.md`: verdict and tables in Markdown, cut to 900 KiB, because CI throws a step summary above 1 MiB away. */
+/** `summary.md`: verdict and tables in Markdown, cut to 900 KiB, because CI drops a step summary above 1 MiB. */
 import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.ts";
 import type { Curve } from "../shedding/curve.ts";
 import { clip, escapeMarkdown, markdownCode, oneLine, utf8Bytes } from "./escape.ts";
@@ -20,7 +20,7 @@ const code = (text: string): string => markdownCode(clip(oneLine(text), CELL_MAX
 const row = (...cells: string[]): string => `| ${cells.join(" | ")} |`;
 const head = (...cells: string[]): string[] => [row(...cells), row(...cells.map(() => "---"))];
 
-/** A table, folded or not. Its rows are what may be cut. */
+/** A table, folded or not; only its rows may be cut. */
 type Section = { before: string[]; rows: string[]; after: string[] };
 
 const table = (title: string, heads: string[], rows: string[], folded = false): Section => ({
@@ -85,7 +85,7 @@ const curveSection = (found: Curve | undefined): Section[] => {
   return [{ ...table("Shedding by load", heads, lines), after: ["", cell(curveSentences(curve).join(" ")), ""] }];
 };
 
-/** Those without rows are left out. */
+/** The sections of the summary; those without rows are left out. */
 const sections = (run: RunDocument, curve: Curve | undefined): Section[] => {
   const claims = claimsInOrder(run.claims);
   const claimHeads = ["verdict", "level", "claim", "why", "evidence, replay"];
@@ -128,7 +128,7 @@ const sections = (run: RunDocument, curve: Curve | undefined): Section[] => {
   ];
 };
 
-/** Markdown of at most `maxBytes` in UTF-8; below some 8 KiB there is no room for the verdict itself. */
+/** Markdown of at most `maxBytes` in UTF-8; below about 8 KiB there is no room for the verdict itself. */
 export const summaryMarkdown = (
   run: RunDocument,
   { curve, maxBytes = SUMMARY_BYTES_MAX }: { curve?: Curve; maxBytes?: number } = {},

@@ -1,4 +1,4 @@
-/** The end of a run for a terminal of 80 columns: verdict, why, counts, where to look. Only paths may be longer. */
+/** The end of a run for a terminal of 80 columns: verdict, reasons, counts, where to look. Only paths may be longer. */
 import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.ts";
 import { oneLine } from "./escape.ts";
 import { count, counted, duration } from "./figures.ts";
@@ -7,10 +7,10 @@ import { bareReason, claimsInOrder, countByVerdict, whyOf } from "./verdict.ts";
 
 const COLUMNS = 80;
 
-/** `folder`: as the user may type it; `colour` adds ANSI colours to words, which say nothing that the words do not. */
+/** `folder`: as the user may type it; `colour`: adds ANSI colours to words that say the same without them. */
 type TerminalOptions = { folder: string; colour?: boolean };
 
-/** The page, or the folder of a run whose page may not be there. */
+/** The path of the page, or of the run's folder if the page may be missing. */
 const placeToLook = ({ claims }: RunDocument, { folder }: TerminalOptions): string => {
   const path = oneLine(folder).replace(/\/+$/, "");
   return claims.some(({ id }) => id === "run/reported") ? path : `${path}/report.html`;
@@ -20,7 +20,7 @@ const PAINT = { fail: "1;31", inconclusive: "1;33", skipped: "2", pass: "1;32" }
 
 const WIDE =
   /^[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|^[\u{1f000}-\u{3fffd}]/u;
-/** Columns of a character: East Asian characters and emoji take two, marks that combine take none. */
+/** The width of a character: East Asian characters and emoji take two columns, combining marks none. */
 const columnsOf = (character: string): number =>
   /^(?:\p{M}|\u200b|\u200c|\u200d)$/u.test(character) ? 0 : WIDE.test(character) ? 2 : 1;
 
@@ -39,8 +39,8 @@ const fitted = (text: string, columns: number): string => {
 };
 
 /**
- * Lines of a text broken at spaces, the first behind `first`, the others indented. A word that is longer than a line stays whole,
- * because it is an address to be copied, unless `cuts` is set.
+ * Breaks a text at spaces into lines, the first after `first`, the others indented. A word longer than a line stays
+ * whole, because it is an address to be copied, unless `cuts` is set.
  */
 export const wrapped = (text: string, first = "", indent = 0, { columns = COLUMNS, cuts = false } = {}): string[] => {
   const lines: string[] = [];
@@ -66,7 +66,7 @@ export const wrapped = (text: string, first = "", indent = 0, { columns = COLUMN
 
 const wrap = (text: string, columns = COLUMNS): string[] => wrapped(text, "", 0, { columns, cuts: true });
 
-/** A command that may be pasted: broken lines end in a backslash. Inside quotes that would change it: then no command. */
+/** A command to paste: broken lines end in a backslash. `null` if a break would change it, as inside quotes. */
 const command = (text: string): string[] | null => {
   const line = oneLine(text);
   if (widthOf(line) <= COLUMNS - 2) return [`  ${line}`];
@@ -83,13 +83,13 @@ const nameOf = ({ id, level }: Claim): string => `${oneLine(id)}${level === "mus
 
 const WORD_COLUMNS = 13;
 const BODY_COLUMNS = COLUMNS - WORD_COLUMNS;
-/** The whole sentence is in the report; here it has to be understood, and two lines are enough for that. */
+/** Columns of a reason: two lines suffice to understand it, and the report has the whole sentence. */
 const REASON_COLUMNS = 2 * BODY_COLUMNS - 12;
 const NAMES_SHOWN = 3;
 
 type Paint = (verdict: ClaimVerdict, text: string) => string;
 
-/** What did not pass for one reason: a line or a few, the claims named behind it where there are several. */
+/** The lines of claims that did not pass for one reason; the names follow if there are several. */
 const groupLines = (claims: readonly Claim[], paint: Paint): string[] => {
   const [first] = claims as [Claim];
   const reason = bareReason(first);
@@ -109,7 +109,7 @@ const groupLines = (claims: readonly Claim[], paint: Paint): string[] => {
 const GROUPS_MOST = 5;
 const LINES_MOST = 23;
 
-/** What did not pass, by its reasons: the first `shown`, and how many more claims there are. */
+/** The first `shown` groups of claims that did not pass, by reason, and the number of the others. */
 const openLines = (open: readonly Claim[], shown: number, paint: Paint): string[] => {
   const groups = [...Map.groupBy(open, (claim) => `${claim.verdict} ${bareReason(claim)}`).values()];
   const left = Object.entries(countByVerdict(groups.slice(shown).flat())).filter(([, n]) => n > 0);

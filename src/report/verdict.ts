@@ -1,6 +1,6 @@
 /**
- * From many claims to one verdict. The rule is small and lives in one place, because an exit code that is too kind is the
- * worst mistake a tool like this can make: skipped is not passed, and a run that judged nothing is not a pass either.
+ * Merges many claims to one verdict. The rule stands in one place, because an exit code that is too kind is the worst
+ * mistake of such a tool: a skipped claim is not passed, and a run that judged nothing is not a pass.
  */
 import { claimOf } from "../history/claim.ts";
 import type { Claim, ClaimVerdict, Level, RunDocument, Verdict } from "../history/run-document.ts";
@@ -10,11 +10,11 @@ import { counted } from "./figures.ts";
 export const VERDICTS: readonly ClaimVerdict[] = ["fail", "inconclusive", "skipped", "pass"];
 export const LEVELS: readonly Level[] = ["must", "should", "info"];
 
-/** What the other claims of a stage rest on: that the API answered at all. */
+/** Reports whether this claim says that the API did not answer, on which the other claims of a stage rest. */
 const comesFirst = ({ id, verdict }: Claim): boolean =>
   id.startsWith("answered/") && (verdict === "fail" || verdict === "inconclusive");
 
-/** That the API did not answer comes first; then by verdict, by level, by id. */
+/** Sorts claims: first that the API did not answer, then by verdict, by level, by id. */
 export const claimsInOrder = (claims: readonly Claim[]): Claim[] =>
   [...claims].sort(
     (a, b) =>
@@ -24,7 +24,7 @@ export const claimsInOrder = (claims: readonly Claim[]): Claim[] =>
       (a.id < b.id ? -1 : a.id > b.id ? 1 : 0),
   );
 
-/** Why a claim is not judged, without the verdict with which the judges begin their sentence. */
+/** The reason of a skipped claim, without the word with which judges begin their sentence. */
 export const bareReason = ({ reason }: Claim): string =>
   oneLine(reason).replace(/^skipped: */, "") || "no reason was given";
 
@@ -41,7 +41,7 @@ const COMMAND = /^(?:load|chaos)\//;
 
 const merged = (verdict: Verdict, reason: string) => ({ verdict, exit_code: EXIT_CODE[verdict], reason });
 
-/** What the other claims of a stage rest on is named first. */
+/** Names claims, `answered` first, because the other claims of a stage rest on it. */
 const namesOf = (ids: readonly string[]): string => {
   const isFirst = (id: string): boolean => groupOf(id) === "answered";
   const unique = [...new Set([...ids.filter(isFirst), ...ids])];
@@ -49,24 +49,24 @@ const namesOf = (ids: readonly string[]): string => {
   return unique.slice(0, NAMED_MAX).join(", ") + (more > 0 ? ` and ${more} more` : "");
 };
 
-/** What stands before the first `/` of a claim's id or a stage's name; the whole where there is none. */
+/** The part of a claim's id or a stage's name before the first `/`, or the whole. */
 export const groupOf = (id: string): string => id.split("/", 1)[0]!;
 
-/** Whether `name` of a `required` list is a group that the claim is of: what stands before `/`, or its stage. */
+/** Reports whether `name` of a `required` list is a group or a stage that the claim belongs to. */
 const means = (name: string, claim: Claim): boolean =>
   groupOf(claim.id) === name ||
   claim.stage === name ||
   groupOf(claim.stage) === name ||
   (COMMAND.test(name) && claim.stage === name.replace(COMMAND, ""));
 
-/** Whether a claim says something about the target. `info` only records what it does. */
+/** Reports whether a claim decides about the target; `info` only records. */
 const isJudged = (claim: Claim): boolean =>
   claim.level !== "info" && (claim.verdict === "pass" || claim.verdict === "fail");
 
 /**
- * What is missing of one required name, or `null`. A claim named by its own id has to be judged whatever its level, a stage
- * has to be played, and of any other group one claim has to be judged: what a deployment lacks for the others is skipped by
- * name. `verify --require-all` names every claim.
+ * What is missing of one required name, or `null`. A claim named by its own id has to be judged, a stage has to be
+ * played, and of any other group one claim has to be judged: the others may be skipped because the deployment lacks
+ * something. `verify --require-all` names every claim.
  */
 const missing = (name: string, claims: readonly Claim[]): string | null => {
   const having = (id: string): Claim[] => claims.filter((claim) => claim.id === id);
@@ -82,11 +82,11 @@ const missing = (name: string, claims: readonly Claim[]): string | null => {
   return `${name} (${which}: ${namesOf(meant.map(({ id }) => id))})`;
 };
 
-/** A reason in this sentence is cut after so many characters; the report has the whole. */
+/** A reason in this sentence is cut to this many characters; the report has the whole. */
 const REASON_MAX = 60;
 const REASONS_SHOWN = 3;
 
-/** What a pass does not rest on and is no pass: `; 1 that should hold does not`. */
+/** Counts *should* claims that did not pass, which do not change a pass: `; 1 that should hold does not`. */
 const shouldsText = (claims: readonly Claim[]): string => {
   const of = (asked: Claim["verdict"]): number =>
     claims.filter(({ level, verdict }) => level === "should" && verdict === asked).length;
@@ -97,7 +97,7 @@ const shouldsText = (claims: readonly Claim[]): string => {
   ].join("");
 };
 
-/** `; 7 not judged: 4 (the role … is missing), …`, the largest groups first; empty where everything was judged. */
+/** `; 7 not judged: 4 (the role … is missing), …`, the largest groups first; empty if everything was judged. */
 const notJudgedText = (claims: readonly Claim[]): string => {
   const skipped = claims.filter(({ verdict }) => verdict === "skipped");
   // Info claims are counted without their reasons, which stand in the report.
@@ -105,7 +105,7 @@ const notJudgedText = (claims: readonly Claim[]): string => {
   const minor = skipped.length - major.length;
   const minors = minor === 0 ? [] : [counted(minor, "info claim")];
   if (minor === skipped.length) return minor === 0 ? "" : `; ${minors} not judged`;
-  // "not seen on this target: no refusal came" and its like are one group here; the report has the whole.
+  // Reasons that begin alike, such as "not seen on this target: no refusal came", are one group here.
   const of = (claim: Claim): string => bareReason(claim).split(": ")[0] || "no reason was given";
   const sizes = [...Map.groupBy(major, of)].map(([reason, { length: n }]) => ({ reason, n })).sort((a, b) => b.n - a.n);
   const shown = sizes.slice(0, REASONS_SHOWN).map(({ reason, n }) => `${n} (${clip(reason, REASON_MAX)})`);
@@ -137,8 +137,8 @@ export const mergeClaims = (claims: readonly Claim[], required: readonly string[
 };
 
 /**
- * Why a finished run has its verdict, in words. The document does not keep the `required` list; where the claims alone
- * give another verdict than the one written down, the one written down is shown, and that it came from elsewhere.
+ * Why a finished run has its verdict, in words. The document does not keep the `required` list; if the claims alone
+ * give another verdict, the recorded one is shown, and that it came from elsewhere.
  */
 export const whyOf = (run: RunDocument): string => {
   const { stand_ins: all = [] } = run;
@@ -159,8 +159,8 @@ const whyByClaims = (run: RunDocument): string => {
 };
 
 /**
- * The claims as test cases. Readers of test reports know only cases, not our verdict: where the run is not a pass and no
- * case says so (a required group was absent, nothing was judged), a case `run/verdict` is added that does.
+ * The claims as test cases. Readers of test reports know only cases: if the run is not a pass and no case says so (a
+ * required group was absent, nothing was judged), a case `run/verdict` is added.
  */
 export const casesOf = (run: RunDocument): Claim[] => {
   const cases = claimsInOrder(run.claims);

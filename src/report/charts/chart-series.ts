@@ -1,12 +1,12 @@
-/** One stage as the charts draw it: without what is empty before and after, in few enough bins, with its faults as bands. */
+/** One stage as charts draw it: without the empty time before and after, in few enough bins, with faults as bands. */
 import { busyPartOf, coarserSeries, type SeriesEvent, type StageSeries, sumOf } from "../../history/series.ts";
 import { WIDTH } from "./frame.ts";
 
-/** A bin should hold about this many calls, so that a line is not all noise; but there should be this many bins. */
+/** A bin should hold about this many calls, so that a line is not all noise, but at least `BINS_LEAST` remain. */
 const CALLS_A_BIN = 20;
 const BINS_LEAST = 48;
 
-/** Columns of a chart and rows of a table, at most; charts of a stage that starts folded, `least`: load and durations. */
+/** The most columns of a chart and rows of a table; of a folded stage `least` omits the generator's chart. */
 export type Detail = { binsMost: number; rowsMost: number; folded: "all" | "main" | "least" };
 
 const bandsOf = (events: readonly SeriesEvent[], fromMs: number, spanS: number) => {
@@ -16,7 +16,7 @@ const bandsOf = (events: readonly SeriesEvent[], fromMs: number, spanS: number) 
     if (fault === undefined) continue;
     const key = `${fault.experiment} ${fault.link} ${fault.fault}`;
     const atS = (at_ms - fromMs) / 1000;
-    // It may act from the moment on at which it was asked for.
+    // A fault may act as soon as it was asked for.
     if (name === "injecting" || (name === "injected" && !open.has(key))) {
       const band = { name: fault.experiment, fromS: atS, toS: spanS, tookEffect: false };
       open.set(key, band);
@@ -32,7 +32,7 @@ const bandsOf = (events: readonly SeriesEvent[], fromMs: number, spanS: number) 
   return bands;
 };
 
-/** `fine` has the bins of `series.json`; `marks` are moments that are no fault's; `binsInRow` bins share a row of a table. */
+/** `fine` has the bins of `series.json`; `marks` are moments besides faults; `binsInRow` bins share a table's row. */
 export const chartSeriesOf = (whole: StageSeries, { binsMost, rowsMost }: Omit<Detail, "folded">) => {
   const fine = busyPartOf(whole);
   const readable = Math.max(BINS_LEAST, Math.round(sumOf(fine.offered) / CALLS_A_BIN));
@@ -49,21 +49,21 @@ export const chartSeriesOf = (whole: StageSeries, { binsMost, rowsMost }: Omit<D
 };
 
 export type ChartSeries = ReturnType<typeof chartSeriesOf>;
-/** A value for each bin; `null` where there is none. */
+/** A value for each bin; `null` if there is none. */
 export type Values = readonly (number | null)[];
 
 export const xOf = (stage: ChartSeries, s: number): number => Number(((s / stage.spanS) * WIDTH).toFixed(1));
 
-// Paths are written short, to a tenth of a unit, steps from where the last one ended: a page holds thousands of them.
+// Paths are short, to a tenth of a unit and with relative steps, because a page holds thousands of them.
 
-/** A step begins at `x` and goes on to the next one; `null` is nothing. */
+/** A step reaches from `x` to the next step; `y` is `null` for a gap. */
 export type Step = { x: number; y: number | null };
 
 const tenth = (value: number): number => Math.round(value * 10) / 10;
 
 const short = (value: number): string => String(tenth(value)).replace(/^(-?)0\./, "$1.");
 
-/** Up, down or on: nothing where it does not move. */
+/** A relative move along one axis; empty if there is none. */
 const moved = (direction: "h" | "v", from: number, to: number): string => {
   const by = tenth(tenth(to) - tenth(from));
   return by === 0 ? "" : `${direction}${short(by)}`;
@@ -78,7 +78,7 @@ const at = (x: number, y: number): string => {
 export const pathThrough = (points: readonly (readonly [x: number, y: number])[]): string =>
   points.map(([x, y], i) => (i === 0 ? at(x, y) : `L${at(x, y).slice(1)}`)).join("");
 
-/** A line over the steps up to `endX`, broken where there is nothing. */
+/** A line along the steps up to `endX`, broken at gaps. */
 export const stepsTo = (steps: readonly Step[], endX: number): string => {
   const distinct = steps.filter(({ y }, i) => i === 0 || y !== steps[i - 1]?.y);
   const pieces = distinct.map(({ x, y }, i) => {
@@ -89,7 +89,7 @@ export const stepsTo = (steps: readonly Step[], endX: number): string => {
   return pieces.join("");
 };
 
-/** The same steps filled down to `floorY`, each stretch by itself. */
+/** The area under the steps down to `floorY`, each stretch between gaps by itself. */
 export const areasTo = (steps: readonly Step[], endX: number, floorY: number): string => {
   const stretches = steps.map(({ x, y }, from) => {
     if (y === null || (steps[from - 1]?.y ?? null) !== null) return "";
@@ -106,11 +106,11 @@ const stepsOf = (stage: ChartSeries, values: Values, y: (value: number) => numbe
   xOf(stage, values.length * stage.binS),
 ];
 
-/** A line of steps, one for each bin, to a pixel of height; it is broken where there is no value. */
+/** A line of steps, one for each bin, in whole units of height; broken where there is no value. */
 export const stepPath = (stage: ChartSeries, values: Values, y: (value: number) => number): string =>
   stepsTo(...stepsOf(stage, values, (value) => Math.round(y(value))));
 
-/** The same filled down to the bottom; finer, because of layers on each other a thin one must not vanish. */
+/** The area under the steps; finer than whole units, so that a thin layer does not vanish. */
 export const areaPath = (stage: ChartSeries, values: Values, y: (value: number) => number, height: number): string =>
   areasTo(...stepsOf(stage, values, y), height);
 

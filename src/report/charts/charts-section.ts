@@ -1,4 +1,4 @@
-/** The part of the page that shows a run over time: a block for each stage, those that need a look open. */
+/** The part of the page that shows a run over time: a block for each stage, open if it needs a look. */
 import type { Comparison } from "../../gate/paired-comparison.ts";
 import type { ClaimVerdict, RunDocument, StageSummary } from "../../history/run-document.ts";
 import { type Series, type StageSeries, sumOf } from "../../history/series.ts";
@@ -12,9 +12,9 @@ import type { FoundCapacity } from "./found-charts.ts";
 import { type Chart, chartFigure, figuresOverTime } from "./frame.ts";
 import { chartsOfStage } from "./stage-charts.ts";
 
-/** A chart of fewer calls shows nothing that its table does not. */
+/** A chart of fewer calls shows no more than its table. */
 const CALLS_LEAST = 20;
-/** With more stages than this only those that need a look start open, and not more than so many. */
+/** With more stages than this, only stages that need a look start open, at most `NEED_MOST`. */
 const OPEN_MOST = 3;
 const NEED_MOST = 6;
 
@@ -31,7 +31,7 @@ export const chartsBlock = (
 };
 
 const stageBlock = (whole: StageSeries, run: RunDocument, detail: Detail, id: string, isOpen: boolean): Markup => {
-  // What is open stays readable, however many others there are.
+  // An open block stays readable, however many others there are.
   const [columns, rows] = isOpen ? [100, 25] : [0, 0];
   const { binsMost, rowsMost, folded } = detail;
   const stage = chartSeriesOf(whole, { binsMost: Math.max(columns, binsMost), rowsMost: Math.max(rows, rowsMost) });
@@ -45,7 +45,7 @@ const stageBlock = (whole: StageSeries, run: RunDocument, detail: Detail, id: st
   return chartsBlock(about, stage, overTime, [faultFacts(stage, run), after]);
 };
 
-/** The worst verdict of the claims that must hold in a stage; `null` where it has none. */
+/** The worst verdict of the *must* claims of a stage; `null` if there are none. */
 export const verdictOfStage = ({ claims }: RunDocument, stage: string): ClaimVerdict | null => {
   const own = new Set(claims.filter((one) => one.stage === stage && one.level === "must").map((one) => one.verdict));
   return VERDICTS.find((verdict) => own.has(verdict) && (verdict !== "skipped" || own.size === 1)) ?? null;
@@ -56,10 +56,10 @@ export const isDrawn =
   (one: StageSeries): boolean =>
     sumOf(one.offered) >= CALLS_LEAST && stages.find(({ name }) => name === one.stage)?.driver !== "verify";
 
-/** What a gate, a capacity search or a curve found, beside the calls that it made. */
+/** What a gate, a capacity search or a curve found, besides the calls of stages. */
 export type Found = { gate?: readonly Comparison[]; capacity?: FoundCapacity; curve?: Curve };
 
-/** `note`: what is said of the size of the page. `null` where no stage is worth drawing. */
+/** `note`: a sentence about the size of the page. Returns `null` if no stage is worth drawing. */
 export const chartsSection = (run: RunDocument, series: Series, detail: Detail, note: string | null): Markup | null => {
   const drawn = series.stages.filter(isDrawn(run.stages));
   if (drawn.length === 0) return null;

@@ -1,4 +1,4 @@
-/** The curve of shedding: what is served of what is offered, and on the same logarithmic axis what became of the rest. */
+/** The charts of the shedding curve: goodput over offered rate and, on the same logarithmic axis, all other calls. */
 import { scaleLog } from "d3-scale";
 import type { Claim } from "../../history/run-document.ts";
 import type { Curve, CurveLevel, Pass } from "../../shedding/curve.ts";
@@ -16,12 +16,12 @@ import { linear } from "./over-time.ts";
 
 const WAYS: Readonly<Record<Pass, string>> = { up: "up", down: "down", after: "once more, after calm" };
 
-/** Room on both sides of the lowest and the highest rate, and between two numbers beneath the axis. */
+/** A factor for the room beside the lowest and the highest rate; the least distance of two numbers below the axis. */
 const MARGIN = 1.12;
 const TICKS_APART = 0.09;
 const POINTS = 60;
 
-/** `x` in units of the drawing; `lineOf`: a function of the rate as a line, as far as it stays inside the drawing. */
+/** `x` is in units of the drawing; `lineOf` draws a function of the rate where it lies inside the drawing. */
 const axisOf = ({ levels }: Curve) => {
   const rates = [...new Set(levels.map(({ ratePerS }) => ratePerS))].sort((a, b) => a - b);
   const [from, to] = [(rates[0] as number) / MARGIN, (rates.at(-1) as number) * MARGIN];
@@ -54,10 +54,10 @@ const keptSentences = (curve: Curve): string[] => {
   return kept.length === 0 ? [] : [`Of the largest goodput it keeps ${kept.join(", ")}.`];
 };
 
-/** How far above the largest value an interval is drawn. */
+/** Intervals are drawn up to this multiple of the largest value. */
 const INTERVALS_MOST = 1.4;
 
-/** `broken`: why claims about it fail. */
+/** `broken`: the reasons of failed claims about the curve. */
 const goodputChart = (curve: Curve, broken: readonly string[], { x, from, to, lineOf, shared }: Axis): Chart => {
   const { levels, knee } = curve;
   const across = (ratePerS: number): string => percent(x(ratePerS) / WIDTH);
@@ -67,7 +67,7 @@ const goodputChart = (curve: Curve, broken: readonly string[], { x, from, to, li
     ...(system === null ? [] : levels.map(({ ratePerS }) => carriedPerS(system, ratePerS))),
     1e-3,
   );
-  // Intervals of few calls may be wide; what is beyond is cut.
+  // Intervals of few calls may be wide, so they are cut.
   const most = Math.min(INTERVALS_MOST * seen, Math.max(seen, ...levels.map(({ goodputPerS: { high } }) => high)));
   const { y, height, ticks, top } = linear(240, most * 1.03, 5);
   const inside = (value: number): number => y(Math.min(top, Math.max(0, value)));
@@ -131,10 +131,10 @@ const goodputChart = (curve: Curve, broken: readonly string[], { x, from, to, li
   };
 };
 
-/** Everything but good calls, each as a layer with its count at every level. */
+/** All calls but good ones, as layers with a count at every level. */
 const lostLayers = ({ levels }: Curve): Layer[] => {
   const counts = (of: (level: CurveLevel) => number): number[] => levels.map(of);
-  // Names are a server's: no record's own.
+  // A `Map`, because names come from a server and may be those of an object's own properties.
   const each = levels.map(({ shed, failed }) => new Map([...Object.entries(shed), ...Object.entries(failed)]));
   const outcomes = [...new Set(each.flatMap((one) => [...one.keys()]))];
   const by_outcome = Object.fromEntries(outcomes.map((name) => [name, each.map((one) => one.get(name) ?? 0)]));
@@ -165,7 +165,7 @@ const lostChart = (curve: Curve, { x, shared }: Axis): Chart => {
   const { levels } = curve;
   const layers = lostLayers(curve);
   const { y, height, ticks } = linear(130, 1, 4, (value) => `${figure(value * 100)} %`);
-  /** Along the levels of one way, the share of calls in the first `count` layers. */
+  /** The share of calls in the first `count` layers, along the levels of one way. */
   const edge = (pass: Pass, count: number): [number, number][] =>
     onWay(curve, pass).map((level) => {
       const at = levels.indexOf(level);
@@ -174,7 +174,7 @@ const lostChart = (curve: Curve, { x, shared }: Axis): Chart => {
     });
   const areas = layers.map((layer, i) => {
     const points = edge("up", i + 1);
-    // As wide as the axis beside the first and the last level, so that a single one is seen as well.
+    // Reaches to both ends of the axis, so that a single level is seen as well.
     const [first, last] = [points[0], points.at(-1)];
     if (first === undefined || last === undefined) return null;
     return layerShape({ layer, d: `${pathThrough([[0, first[1]], ...points, [WIDTH, last[1]]])}V${height}H0z` });

@@ -1,7 +1,7 @@
 /**
- * How long calls took. As a map: across is time, up is duration (logarithmic), the stronger the colour the more calls. By percentile,
- * stretched towards the tail (1/(1-p)): from the moment at which a call was due, and from the one at which it was sent; where the two
- * part, a generator that waits for answers hides it (coordinated omission). Quantiles stand only where enough calls are above them.
+ * Charts of how long calls took. A map: time across, duration up (logarithmic), a stronger colour for more calls. A
+ * curve by percentile, stretched towards the tail (1/(1-p)), from the moment due and from sending: where the two part,
+ * a generator that waits for answers would hide time (coordinated omission). Quantiles need enough calls above them.
  */
 import { scaleLog } from "d3-scale";
 import type { Objective } from "../../history/objectives.ts";
@@ -28,16 +28,16 @@ const isEnough = (n: number, p: number): boolean => n * (1 - p) >= ABOVE_LEAST -
 export const quantileIfEnough = (sparse: SparseBuckets, p: number): number | null =>
   isEnough(countOf(sparse), p) ? quantileMs(sparse, p) : null;
 
-/** The same as a cell of a table. */
+/** Writes a quantile as a cell of a table. */
 export const quantileCell = (sparse: SparseBuckets, p: number): string | null => {
   const ms = quantileIfEnough(sparse, p);
   return ms === null ? null : milliseconds(ms);
 };
 
-/** A line breaks where so many bins in a row are empty. */
+/** A line breaks at this many empty bins in a row. */
 const GAP_BINS = 3;
 
-/** Bins are joined until there are enough calls; each has the quantile of its window, in milliseconds, or `null` of too few. */
+/** Quantiles over time, in milliseconds. Bins are joined until they have enough calls; `null` for too few. */
 export const quantileOverTime = (bins: readonly SparseBuckets[], p: number): (number | null)[] => {
   const values: (number | null)[] = bins.map(() => null);
   let [from, n, empty] = [0, 0, 0];
@@ -54,15 +54,15 @@ export const quantileOverTime = (bins: readonly SparseBuckets[], p: number): (nu
   return values;
 };
 
-/** A limit that the target states. */
+/** A limit of a time that the target file states. */
 export type TimeLimit = Objective & { kind: "time" };
 
-/** Steps of the one hue. */
+/** Steps of a hue. */
 const SHADES = 6;
 const ROWS_MOST = 40;
 const ROWS_LEAST = 20;
 
-/** Counts by column and row. A row has so many buckets that there are at most `ROWS_MOST`, and fewer where there are few columns. */
+/** Counts by column and row. A row joins enough buckets for at most `ROWS_MOST` rows, or fewer for few columns. */
 const cellsOf = (bins: readonly SparseBuckets[], all: SparseBuckets) => {
   const [from, to] = [all[0] as number, all.at(-2) as number];
   const rowsMost = Math.min(ROWS_MOST, Math.max(ROWS_LEAST, Math.ceil(bins.length / 2)));
@@ -80,7 +80,7 @@ const cellsOf = (bins: readonly SparseBuckets[], all: SparseBuckets) => {
   return { size, first, rows: Math.floor(to / size) - first + 1, at, most };
 };
 
-/** One path for each shade, in units of cells and as lines as high as a cell; neighbours in a row that share it are one. */
+/** One path for each shade, in units of cells, as lines as high as a cell; equal neighbours in a row are one line. */
 const cellPaths = ({ rows, at, most }: ReturnType<typeof cellsOf>, height: number, hue: string): Markup => {
   const shade = (n: number | undefined): number => {
     if (n === undefined) return -1;
@@ -93,7 +93,7 @@ const cellPaths = ({ rows, at, most }: ReturnType<typeof cellsOf>, height: numbe
       for (end = x + 1; end < shades.length && shades[end] === shades[x]; ) end += 1;
       const path = paths[shades[x] as number];
       if (path === undefined) continue;
-      // Counted from where the last one of its shade ended.
+      // Coordinates are relative to where the last line of this shade ended.
       const down = y - path.y;
       path.d += `m${x - path.x}${down < 0 ? "" : " "}${down}h${end - x}`;
       Object.assign(path, { x: end, y });
@@ -106,7 +106,7 @@ const cellPaths = ({ rows, at, most }: ReturnType<typeof cellsOf>, height: numbe
   return html`<g class="cells ${hue}" transform="${scale}">${drawn}</g>`;
 };
 
-/** `one` of what was counted, as `answer`; `more`: what stands after the figures; `bins`: the buckets of each. */
+/** `one`: the noun for one value, as `answer`; `more`: text after the figures; `bins`: the buckets of each bin. */
 type HeatMap = Record<"id" | "title" | "one" | "more", string> & {
   bins: readonly SparseBuckets[];
   hue: Hue;
@@ -125,7 +125,7 @@ const mapFinding = ({ one, more, limits }: HeatMap, all: SparseBuckets): string 
   return `Half of ${n} within ${p50}, ${tail}.${said}${more}`;
 };
 
-/** `null` where nothing was counted. `doubted`: bins in which the generator itself was late, drawn grey. */
+/** Returns `null` for no values. `doubted`: bins in which the generator itself was late, drawn grey. */
 export const heatMap = (stage: ChartSeries, map: HeatMap, doubted: readonly boolean[]): Chart | null => {
   const { bins, id, title, one, hue, limits, height } = map;
   const all = mergeSparse(bins);
@@ -169,7 +169,7 @@ const named = (p: number): string => (p === 0 ? "least" : `${Number((p * 100).to
 
 export type PercentileCurve = { name: string; buckets: SparseBuckets; shape: LineShape };
 
-/** A point for each bucket, as far into the tail as there are enough calls. */
+/** A point for each bucket, as far into the tail as enough calls are left. */
 const pointsOf = (buckets: SparseBuckets): { stretch: number; ms: number }[] => {
   const n = countOf(buckets);
   const points: { stretch: number; ms: number }[] = [];
@@ -179,13 +179,13 @@ const pointsOf = (buckets: SparseBuckets): { stretch: number; ms: number }[] => 
     if (isEnough(n, seen / n)) points.push({ stretch: n / (n - seen), ms });
     seen += buckets[i + 1] as number;
   }
-  // The last bucket reaches as far as there are enough calls.
+  // The last bucket reaches as far as enough calls are left.
   const last = points.at(-1);
   if (last !== undefined && n / ABOVE_LEAST > last.stretch) points.push({ stretch: n / ABOVE_LEAST, ms: last.ms });
   return points;
 };
 
-/** Where times from sending are furthest below those from the due moment: what waiting would have hidden. */
+/** Says by how much times from sending are below those from the moment due: what coordinated omission would hide. */
 export const hiddenSentence = (intended: SparseBuckets, sent: SparseBuckets): string => {
   const p = [0.999, 0.99, 0.9].find((one) => isEnough(countOf(intended), one)) ?? 0.5;
   const [due, left] = [quantileMs(intended, p), quantileMs(sent, p)];
@@ -197,7 +197,7 @@ export const hiddenSentence = (intended: SparseBuckets, sent: SparseBuckets): st
     : `Counted from sending it would read the same (${name} ${milliseconds(due)}): nothing was hidden by late sending.`;
 };
 
-/** `null` where there are too few calls for a curve. */
+/** Returns `null` for too few calls. */
 export const percentilePlot = (
   about: Pick<Chart, "id" | "finding">,
   curves: readonly PercentileCurve[],

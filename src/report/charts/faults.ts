@@ -1,4 +1,4 @@
-/** What a fault did to the callers, read from the bins of the chart: when they saw it, when it was healed and over. */
+/** What a fault did to callers, read from the bins of the chart: when they saw it, when it was healed and over. */
 import { outcomeOf } from "../../contract/refusals.ts";
 import type { RunDocument } from "../../history/run-document.ts";
 import { sumOf } from "../../history/series.ts";
@@ -7,15 +7,15 @@ import { count, counted, milliseconds } from "../figures.ts";
 import { facts, type Markup } from "../page/markup.ts";
 import type { ChartSeries } from "./chart-series.ts";
 
-/** A call due so long before a fault, in seconds, may still wait for its head when the fault comes. */
+/** A call that was due this many seconds before a fault may still be unanswered when the fault comes. */
 const IN_FLIGHT_S = 0.5;
 
-/** What only a platform says whose limiter and key service both answer, such as that an allowance is used up meanwhile. */
+/** Outcomes that show that limiter and key service answer, such as a used-up allowance: a fault does not cause them. */
 const THROUGH = (["rate_limited", "map_load_quota_exceeded", "map_load_hard_stop"] as const).map(outcomeOf);
 
 const span = (s: number): string => milliseconds(s * 1000);
 
-/** Of the first fault of a stage; `null` where there was none. */
+/** The effect of the first fault of a stage; `null` if there was none. */
 export const faultEffect = ({ fine: series }: ChartSeries) => {
   const binS = series.bin_ms / 1000;
   const of = (name: string) => series.events.find((event) => event.name === name && event.fault !== undefined);
@@ -24,8 +24,8 @@ export const faultEffect = ({ fine: series }: ChartSeries) => {
   const atS = (event: { at_ms: number }): number => (event.at_ms - series.from_ms) / 1000;
   const askedS = atS(asked ?? injected);
   const firstBin = Math.max(0, Math.floor(askedS / binS));
-  // What callers saw before anything was touched is usual. A call is in the bin in which it was due, so those due just before
-  // the fault may have met it.
+  // Outcomes that came before the fault are usual. A call counts when it was due, so calls due just before the fault
+  // may have met it.
   const steadyBins = Math.max(Math.ceil(firstBin / 2), firstBin - Math.ceil(IN_FLIGHT_S / binS));
   const unusual = Object.entries(series.by_outcome).filter(
     ([outcome, counts]) => sumOf(counts.slice(0, steadyBins)) === 0 && !THROUGH.includes(outcome) && sumOf(counts) > 0,
@@ -40,7 +40,7 @@ export const faultEffect = ({ fine: series }: ChartSeries) => {
     tookEffect: injected.fault.took_effect === true,
     calls,
     outcomes: unusual.map(([outcome]) => outcome),
-    // To the end of the bin of the first, or after the heal of the last call that ended otherwise; no finer than `binS`.
+    // To the end of the bin of the first call that ended otherwise, or from the heal to the last; no finer than `binS`.
     detectedAfterS: calls === 0 ? null : Math.max(0, (first + 1) * binS - askedS),
     healedAfterS: healing === undefined || healed === undefined ? null : (healed.at_ms - healing.at_ms) / 1000,
     recoveredAfterS: healed === undefined ? null : Math.max(0, calls === 0 ? 0 : lastS - atS(healed)),
@@ -72,7 +72,7 @@ const recoveryText = ({ calls, binS, recoveredAfterS }: FaultEffect): string => 
   return recoveredAfterS <= binS ? "at once" : `within ${span(recoveredAfterS)} of the heal`;
 };
 
-/** An experiment at one look: its times, what the fault met, whether the sums came out; `null` without a fault. */
+/** The facts of an experiment: its times, what the fault met, whether the sums agree; `null` without a fault. */
 export const faultFacts = (stage: ChartSeries, { stages, claims }: RunDocument): Markup | null => {
   const fault = faultEffect(stage);
   if (fault === null) return null;
@@ -85,7 +85,7 @@ export const faultFacts = (stage: ChartSeries, { stages, claims }: RunDocument):
       const n = times === null ? "not shown" : times === 0 ? "never" : count(times);
       return `${FAULT_STATE_WORDS[state]}: ${n}${must ? " (has to be met)" : ""}`;
     });
-  // What the sums of callers, counts and ledger were found to be.
+  // The claims about the sums of callers, counts and ledger.
   const found = ["counts-agree", "charged-once"].flatMap((rule) =>
     claims
       .filter(({ id }) => id === `${rule}/${name}`)

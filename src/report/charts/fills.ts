@@ -1,4 +1,4 @@
-/** Fills, lines and their samples in keys, each drawn once in a page. Patterns, so that colour is never the only sign. */
+/** Fills, lines and samples for keys, each defined once in a page. Patterns keep colour from being the only sign. */
 import type { OutcomeKind } from "../outcome-kinds.ts";
 import { html, type Markup } from "../page/markup.ts";
 
@@ -21,7 +21,7 @@ export const fillOf = (name: string): Markup =>
 /** Hues of maps. */
 export const HUES = ["kind-answered", "kind-shed", "kind-refused", "kind-error"] as const;
 export type Hue = (typeof HUES)[number];
-/** Shades of a hue, as in the sample of a map. */
+/** The shades of a hue in the sample of a map. */
 const SHADES = [0.16, 0.58, 1] as const;
 
 const LINES = ["line", "line p50", "line p99", "line callers", "line gauges", "line lag"] as const;
@@ -29,13 +29,13 @@ export type LineShape = (typeof LINES)[number];
 
 const idOf = (shape: string): string => `key-${shape.replaceAll(" ", "-")}`;
 
-/** A sample for a key; `fill NAME` is that of a fill. */
+/** A sample for a key; `fill NAME` is the sample of a fill. */
 export const swatch = (of: LineShape | Hue | "doubt" | `fill ${string}`): Markup => {
   const width = of.startsWith("line") ? 22 : of.startsWith("kind") ? 42 : 14;
   return html`<svg class="swatch" width="${width}" height="14" aria-hidden="true"><use href="#${idOf(of)}"/></svg>`;
 };
 
-/** Patterns, and what keys point at; once in a page, before the first that does. */
+/** Defines patterns and samples, once in a page, before their first use. */
 export const fillDefs = (): Markup => {
   const patterns = PATTERNS.map(
     ([name, kind, size, turn, drawn]) =>

@@ -1,4 +1,4 @@
-/** Dots with intervals: ratios of a gate, shares of calls that broke an objective in a capacity search, organizations of a stage. */
+/** Dots with intervals: ratios of a gate, shares of bad calls of a capacity search, organizations of a stage. */
 import { scaleLinear, scaleLog } from "d3-scale";
 import type { Answer } from "../../capacity/answer.ts";
 import type { GeneratorFacts, ProbePlan, Tally } from "../../capacity/probe.ts";
@@ -42,7 +42,7 @@ const ratiosFinding = (rows: readonly Shown[]): string => {
   ].join("");
 };
 
-/** A row for each measurement: the interval, what is allowed, every pair. `null` where no pair was compared. */
+/** A row for each measurement: the interval, the margin, every pair. Returns `null` if no pair was compared. */
 export const gateChart = (comparisons: readonly Comparison[], id: string): Chart | null => {
   const rows = comparisons.filter((one): one is Shown => one.worseBy !== null && one.worseBy > 0);
   if (rows.length === 0) return null;
@@ -50,7 +50,7 @@ export const gateChart = (comparisons: readonly Comparison[], id: string): Chart
   const all = rows.flatMap(({ worseBy, low, high, margin, differences }) =>
     [worseBy, low ?? worseBy, high ?? worseBy, margin, ...differences.map(Math.exp)].map(clipped),
   );
-  // The same distance on both sides of 1.
+  // The axis reaches equally far on both sides of 1.
   const reach = Math.max(...all.map((ratio) => Math.max(ratio, 1 / ratio))) * 1.03;
   const x = scaleLog([1 / reach, reach], [0, 1]);
   const at = (ratio: number): string => percent(x(clipped(ratio)));
@@ -94,7 +94,7 @@ export const gateChart = (comparisons: readonly Comparison[], id: string): Chart
   };
 };
 
-/** What of `capacity.json` is drawn; a figure of the answer that cannot be said is absent or null. */
+/** The part of `capacity.json` that is drawn; an unknown figure of the answer is absent or null. */
 export type FoundCapacity = {
   answer: Pick<Answer, "kind" | "reason"> & { [figure in "ratePerS" | "low" | "high" | "binding"]?: number | null };
   objectives: string[];
@@ -112,7 +112,7 @@ const capacityFinding = ({ kind, ratePerS, low, high, reason }: FoundCapacity["a
   return `${objective} holds up to ${perSecond(ratePerS)}${between}.${doubt}`;
 };
 
-/** The share of calls that broke the objective, by the rate at which they were offered. `null` where nothing was played. */
+/** The share of calls that broke the objective, by offered rate. Returns `null` if no probe was played. */
 export const capacityChart = ({ answer, objectives, probes }: FoundCapacity, id: string): Chart | null => {
   const which = answer.binding ?? 0;
   const objective = objectives[which] ?? "the objective";
@@ -126,7 +126,7 @@ export const capacityChart = ({ answer, objectives, probes }: FoundCapacity, id:
   const x = scaleLinear([0, most * 1.05], [0, 1]);
   const worst = Math.max(0.02, ...played.map(({ bad, n }) => bad / n));
   const { y, height, ticks, top } = linear(200, Math.min(1, worst * 1.15), 4, (value) => `${figure(value * 100)} %`);
-  // Of an objective such as `refusals<=1%`: its share.
+  // The share that an objective such as `refusals<=1%` allows; NaN for a time.
   const limit = Number(/<=?(\d+(?:\.\d+)?)%$/.exec(objective)?.[1]) / 100;
   const shownLimit = limit <= top ? [y(limit)] : [];
   const dots = played.map(({ ratePerS: rate, bad, n, purpose, isClean }) => {
@@ -163,12 +163,12 @@ export const capacityChart = ({ answer, objectives, probes }: FoundCapacity, id:
   };
 };
 
-/** Of the chart of organizations. */
+/** Height of a row, most rows, and longest name of the chart of organizations. */
 const ORG_ROW = 20;
 const ORGS_MOST = 24;
 const NAME_MOST = 15;
 
-/** The least answered first. */
+/** Organizations by the share of their calls that was answered, the least first. */
 const orgsOf = ({ series }: ChartSeries) =>
   Object.entries(series.by_organization)
     .filter(([org]) => org !== "-")
@@ -197,7 +197,7 @@ const orgsFinding = (rows: readonly Org[]): string => {
     : `Between ${low} (${worst.org}) and ${high} (${best.org}) of an organization's own calls were answered${index}.`;
 };
 
-/** What share of its own calls each got answered, with the interval that so few calls allow; `null` for fewer than two. */
+/** The answered share of each organization's calls, with its 95 % interval; `null` for fewer than two organizations. */
 export const organizationsChart = (stage: ChartSeries, id: string): Chart | null => {
   const rows = orgsOf(stage);
   if (rows.length < 2) return null;

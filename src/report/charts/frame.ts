@@ -1,24 +1,24 @@
 /**
- * The frame of a chart: a caption that states the finding, an image with a title and a description, axes, keys, and the same
- * numbers as a table; the charts of a stage share one table. A nested svg stretches the drawing to any width, not the texts.
- * Colours are attributes too, once for texts and once for lines, for pages whose style is not admitted.
+ * The frame of a chart: a caption that states the finding, an image with a title and a description, axes, keys, and the
+ * same numbers as a table; the charts of a stage share one table. A nested svg stretches the drawing to any width, but
+ * not the texts. Colours are attributes too, for pages whose style is not admitted.
  */
 import { html, type Markup } from "../page/markup.ts";
 
-/** Units of the drawing across; it is stretched to the width there is. */
+/** The width of the drawing in its own units; it is stretched to the width of the page. */
 export const WIDTH = 640;
 /** Pixels above the drawing, for the unit, and below, for the times. */
 const ABOVE = 20;
 const BELOW = 22;
 
-/** `at`: share of the axis, 0 is left or above. */
+/** `at`: share of the axis, where 0 is left or above. */
 export type Tick = { at: number; text: string };
 export type Key = { swatch: Markup; text: string };
 export type Cell = string | number | null;
-/** `rowS`: seconds that a row stands for. */
+/** `rowS`: seconds that a row covers. */
 type Table = { head: readonly string[]; rows: readonly (readonly Cell[])[]; rowS?: number };
 
-/** `finding`: what is to be seen, in a sentence; `description`: axes and shapes in words; `drawn`: WIDTH by `height`. */
+/** `finding`: what the chart shows, in words; `description`: its axes and shapes; `drawn`: WIDTH by `height`. */
 export type Chart = Record<"id" | "title" | "finding" | "description", string> & {
   height: number;
   unit?: string;
@@ -29,7 +29,7 @@ export type Chart = Record<"id" | "title" | "finding" | "description", string> &
   labels?: Markup;
   keys?: readonly Key[];
   table: Table;
-  /** Cursor and zoom go through charts over time alone. */
+  /** Cursor and zoom work in charts over time only. */
   isOverTime?: true;
   /** More room at the left, for names. */
   isNamed?: true;
@@ -37,7 +37,7 @@ export type Chart = Record<"id" | "title" | "finding" | "description", string> &
 
 export const percent = (share: number): string => `${Number((share * 100).toFixed(2))}%`;
 
-/** Cells and rows end where the next begins, as HTML has it: tables are a third of a page with many stages. */
+/** Cells and rows have no end tags, as HTML allows: tables are a third of a page with many stages. */
 const tableOf = ({ head, rows, rowS }: Table, name: string, above: Markup | null): Markup => {
   const heads = html`<tr>${head.map((text) => html`<th>${text}`)}`;
   const lines = rows.map((cells) => html`<tr>${cells.map((cell) => html`<td>${cell ?? "–"}`)}`);
@@ -45,7 +45,7 @@ const tableOf = ({ head, rows, rowS }: Table, name: string, above: Markup | null
   return html`<details class="numbers"><summary>${name}</summary><div class="scroll" tabindex="0" role="group" aria-label="table"><table class="figures"${seconds}><thead>${above}${heads}<tbody>${lines}</table></div></details>`;
 };
 
-/** `columns`: which of a shared table are those of the chart; without them it has a table of its own. */
+/** `columns`: the chart's columns of a shared table; without them the chart has its own table. */
 export const chartFigure = (chart: Chart, columns?: readonly [from: number, to: number]): Markup => {
   const { id, title, finding, description, height, unit, across, up, drawn, labels, keys = [], acrossName } = chart;
   const legend = html`<ul class="keys">${keys.map((key) => html`<li>${key.swatch} ${key.text}</li>`)}</ul>`;
@@ -54,7 +54,7 @@ export const chartFigure = (chart: Chart, columns?: readonly [from: number, to: 
   const above = unit && html`<text class="unit" x="-8" y="11" text-anchor="end">${unit}</text>`;
   const own = columns && html` data-columns="${columns.join(" ")}"`;
   const scale = up.map(({ text, at }) => html`<text x="-8" y="${Math.round(ABOVE + at * height) + 4}">${text}</text>`);
-  // As wide as the drawing, however far it is zoomed.
+  // Grid lines are as wide as the drawing, at any zoom.
   const grid = up.map(({ at }) => `M0 ${Math.round(at * height)}h${WIDTH}`).join("");
   const ticks = across.map(({ at, text }) => {
     const anchor = at > 0.97 ? "end" : at < 0.03 && !chart.isOverTime ? "start" : null;
@@ -67,7 +67,7 @@ ${labels ?? null}<g class="ticks" text-anchor="middle">${ticks}</g>${name ?? nul
 ${columns === undefined ? tableOf(chart.table, "Table", null) : null}</figure>`;
 };
 
-/** Charts of one axis of time with one table of all their columns. */
+/** Charts that share an axis of time, with one table of all their columns. */
 export const figuresOverTime = (charts: readonly Chart[]): Markup => {
   const [first] = charts;
   if (first === undefined) return html``;
@@ -77,7 +77,7 @@ export const figuresOverTime = (charts: readonly Chart[]): Markup => {
     from = columns[1];
     return chartFigure(chart, columns);
   });
-  // What the columns of a chart have in common stands above them.
+  // A head above the columns of each chart names them together.
   const names = charts.map(({ title, table: { head } }) => {
     return html`<th colspan="${head.length - 1}">${title.replace(/[.,].*$/, "")}`;
   });
@@ -89,7 +89,7 @@ export const figuresOverTime = (charts: readonly Chart[]): Markup => {
   return html`${figures}<div class="all-figures">${shared}</div>`;
 };
 
-/** A dot over the drawing: shares of the width, pixels of the frame. */
+/** A dot over the drawing: `x` as a share of the width, `y` in pixels of the frame. */
 export const dot = (style: string, x: string, y: number | string, r = 4.5): Markup =>
   html`<circle class="${style}" fill="currentColor" cx="${x}" cy="${y}" r="${r}"/>`;
 
@@ -97,5 +97,5 @@ export const dot = (style: string, x: string, y: number | string, r = 4.5): Mark
 export const spread = (style: string, [x1, x2]: readonly string[], [y1, y2]: readonly number[]): Markup =>
   html`<line class="${style}" x1="${x1 ?? ""}" x2="${x2 ?? ""}" y1="${y1 ?? ""}" y2="${y2 ?? ""}" stroke="currentColor"/>`;
 
-/** Where a drawn height is in the frame, in pixels: for labels beside lines. */
+/** Converts a height of the drawing to pixels of the frame, for labels beside lines. */
 export const inFrame = (y: number): number => Math.round(ABOVE + y);

@@ -1,4 +1,4 @@
-/** The outcomes of a stage as layers that lie on each other: together they are every call that was offered. */
+/** The outcomes of a stage as stacked layers, which add up to every offered call. */
 import { outcomeOf } from "../../contract/refusals.ts";
 import { type StageSeries, sumOf } from "../../history/series.ts";
 import { known } from "../../history/statistics/counts.ts";
@@ -12,7 +12,7 @@ export type Layer = { name: string; kind: OutcomeKind; pattern: string | null; c
 
 const ORG_OVERLOADED = outcomeOf("org_overloaded");
 
-/** Patterns of refusals that have a layer of their own, the most frequent first. */
+/** Patterns of refusals that have their own layer, the most frequent first. */
 const REFUSAL_PATTERNS = ["refused", "refused-second", "refused-third"] as const;
 
 /** Calls of one kind in each bin. */
@@ -21,13 +21,13 @@ export const countsOf = ({ by_outcome, offered }: StageSeries, kind: OutcomeKind
   return offered.map((_, i) => sumOf(own.map(([, counts]) => counts[i] ?? 0)));
 };
 
-/** Each way of shedding has a layer of its own, as have the refusals that came most. */
+/** Makes the layers. Each way of shedding has its own, as have the most frequent refusals. */
 export const layersOf = ({ by_outcome, offered }: Pick<StageSeries, "by_outcome" | "offered">): Layer[] => {
   const layers = new Map<string, Layer>();
   const refusals = Object.keys(by_outcome)
     .filter((outcome) => kindOf(outcome) === "refused")
     .sort((a, b) => sumOf(by_outcome[b] ?? []) - sumOf(by_outcome[a] ?? []));
-  // The last pattern stands for all the rest where there are more.
+  // If there are more refusals than patterns, the last pattern stands for all the rest.
   const named = refusals.length > REFUSAL_PATTERNS.length ? REFUSAL_PATTERNS.length - 1 : refusals.length;
   for (const [outcome, counts] of Object.entries(by_outcome)) {
     const kind = kindOf(outcome);
@@ -46,7 +46,7 @@ export const layersOf = ({ by_outcome, offered }: Pick<StageSeries, "by_outcome"
   return [...layers.values()].sort((a, b) => order(a) - order(b));
 };
 
-/** Areas of the layers, the topmost first: each reaches to the bottom, and those beneath it are drawn over it. */
+/** The areas of the layers, the topmost first: each reaches to the bottom, and lower layers are drawn over it. */
 export const layerAreas = (stage: ChartSeries, y: (perS: number) => number, height: number) => {
   const under = stage.series.offered.map(() => 0);
   const areas = layersOf(stage.series).map((layer) => {

@@ -1,4 +1,4 @@
-/** What all charts over the time of a stage share: scales, axis, bands of faults, lines, limits, keys, rows of the table. */
+/** What all charts over time share: scales, axis, bands of faults, lines, limits, keys, rows of the table. */
 import { scaleLinear, scaleLog } from "d3-scale";
 import { figure, milliseconds } from "../figures.ts";
 import { html, type Markup } from "../page/markup.ts";
@@ -6,10 +6,10 @@ import { type ChartSeries, rowTimes, stepPath, type Values, xOf } from "./chart-
 import { type LineShape, swatch } from "./fills.ts";
 import { type Cell, type Chart, inFrame, percent, type Tick, WIDTH } from "./frame.ts";
 
-/** A vertical axis: where a value is drawn, and what stands beside it. */
+/** A vertical axis: where a value is drawn, and the texts beside it. */
 export type Scale = { y(value: number): number; height: number; top: number; ticks: Tick[] };
 
-/** From 0 to `most` or a little more, with about `ticks` values beside it; those that have no `text` are left out. */
+/** A linear axis from 0 to `most` or a little more, with about `ticks` values; those without a `text` are left out. */
 export const linear = (
   height: number,
   most: number,
@@ -27,13 +27,13 @@ export const logarithmic = (height: number, low: number, high: number): Scale =>
   return { y, height, top: high, ticks };
 };
 
-/** Within a decade, from the fewest to the most. */
+/** Ticks within a decade, from the fewest to the most. */
 const STEPS = [[1], [1, 3], [1, 2, 5], [1, 1.5, 2, 3, 5, 7], [1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9]];
 const DECADES = [0.001, 0.01, 0.1, 1, 10, 100, 1_000, 10_000, 100_000];
 const TICKS_LEAST = 3;
 const TICKS_MOST = 6;
 
-/** Round durations along a logarithmic scale: a few, however far it reaches. */
+/** Round durations along a logarithmic scale, mostly three to six. */
 export const logTicks = (lowMs: number, highMs: number): number[] => {
   const all = STEPS.map((steps) =>
     DECADES.flatMap((decade) => steps.map((step) => step * decade)).filter((ms) => ms >= lowMs && ms <= highMs),
@@ -43,7 +43,7 @@ export const logTicks = (lowMs: number, highMs: number): number[] => {
 };
 
 const TIME_TICKS = 6;
-/** From here on times are written in minutes. */
+/** From this span on, times are written in minutes. */
 const MINUTES_FROM_S = 120;
 
 export const timeTicks = ({ spanS }: ChartSeries): Tick[] => {
@@ -54,7 +54,7 @@ export const timeTicks = ({ spanS }: ChartSeries): Tick[] => {
     .map((value) => ({ at: (value * unitS) / spanS, text: value === 0 ? "0" : `${value} ${unit}` }));
 };
 
-/** Bands of faults behind what is drawn: filled where the fault took effect, an empty dashed frame where it did not. */
+/** Bands of faults, and marks: filled if the fault took effect, else an empty dashed frame. */
 export const bandShapes = (stage: ChartSeries, height: number): Markup[] => [
   ...stage.bands.map(({ fromS, toS, tookEffect, name }) => {
     const x = xOf(stage, Math.max(0, fromS));
@@ -66,7 +66,7 @@ export const bandShapes = (stage: ChartSeries, height: number): Markup[] => [
   ),
 ];
 
-/** Share of the axis that a name takes, so that two do not lie on each other. */
+/** The share of the axis that a name takes, so that names do not overlap. */
 const NAME_ROOM = 0.25;
 
 /** Names of bands and marks, above the drawing. */
@@ -87,9 +87,9 @@ const bandLabels = ({ bands, marks, spanS }: ChartSeries): Markup[] => {
 
 type OverTime = Pick<Chart, "id" | "title" | "finding" | "description" | "unit" | "keys"> & {
   scale: Scale;
-  /** Under the bands of faults. */
+  /** Drawn under the bands of faults. */
   under?: Markup;
-  /** Those without a value are left out. `halo`: readable over a map; `of`: whose bins they are, if not the chart's. */
+  /** Lines without values are left out. `halo`: readable over a map; `of`: the stage of the bins, if another. */
   lines: readonly { text: string; shape: LineShape; values: Values; halo?: true; of?: ChartSeries }[];
   limits?: readonly { limit: number; text: string }[];
   /** A cell for each row of the stage. */

@@ -105,5 +105,5 @@ for (const course of document.querySelectorAll(".course")) {
 }
 })();`;
 
-/** What a policy names it by; the test of this file prints the right one. */
+/** The hash by which the page's policy names the script; the test of this file prints the right one. */
 export const PAGE_SCRIPT_HASH = "sha256-6hZO31c1sxtG/A4nhbTjFdZkQzJNXWCPDBqNMaSRGdY=";

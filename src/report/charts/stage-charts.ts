@@ -1,4 +1,4 @@
-/** Which charts a stage has, and what each of them shows: load, durations, calls in flight, and the generator itself. */
+/** The charts of a stage and what each shows: load, durations, calls in flight, and the generator itself. */
 import { parseObjectives } from "../../history/objectives.ts";
 import type { Claim } from "../../history/run-document.ts";
 import { inRows, largestOf, sumOf } from "../../history/series.ts";
@@ -62,7 +62,7 @@ export const loadChart = (stage: ChartSeries, id: string): Chart => {
   });
 };
 
-/** At the end of each bin: what had started less what had ended. */
+/** Calls in flight at the end of each bin: all that had started less all that had ended. */
 export const inFlightByCallers = ({ series }: ChartSeries): number[] => {
   let open = 0;
   return series.started.map((started, i) => {
@@ -76,7 +76,7 @@ const inFlightFinding = (callers: readonly number[], gauges: Values, cap: number
   const byGauges = seen.length === 0 ? "" : `, ${count(Math.max(...seen))} by the gauges`;
   const at = gauges.findLastIndex((value) => value !== null);
   const held = gauges[at] ?? 0;
-  // A reading stands somewhere in its bin, the callers' number at its end.
+  // A reading lies somewhere in its bin, the callers' number at the bin's end.
   const isIdle = callers[at] === 0 && callers[at - 1] === 0;
   const end = held > 0 && isIdle ? ` At the last reading the gauges held ${count(held)}, the callers none.` : "";
   const full = seen.filter((value) => cap !== null && value >= cap).length;
@@ -86,7 +86,7 @@ const inFlightFinding = (callers: readonly number[], gauges: Values, cap: number
   return `At most ${count(Math.max(...callers))} calls were under way by the callers${byGauges}${ofCap}.${end}`;
 };
 
-/** Readings come twice a second: between two of them the last one stands. */
+/** Fills gaps with the last reading: readings come only twice a second. */
 const held = (values: Values): Values => {
   let last: number | null = null;
   return values.map((value) => {
@@ -95,7 +95,7 @@ const held = (values: Values): Values => {
   });
 };
 
-/** Calls under way as the callers saw them, as the deployment's own gauges reported them, and the cap. */
+/** Calls in flight as callers saw them and as the deployment's gauges reported them, and the cap. */
 const inFlightChart = (stage: ChartSeries, id: string): Chart => {
   const { series, binsInRow, spanS } = stage;
   const callers = inFlightByCallers(stage);
@@ -124,11 +124,11 @@ const inFlightChart = (stage: ChartSeries, id: string): Chart => {
   });
 };
 
-/** From here on a bin's times are the generator's as well as the target's. */
+/** From this lag on, the generator itself affects the times of a bin. */
 const LATE_MS = 20;
 const STRIP_HEIGHT = 56;
 
-/** Bins in which more than a tenth of the calls left later than that. */
+/** Bins in which more than a tenth of the calls left later than `LATE_MS`. */
 const doubtedBins = ({ series }: ChartSeries): boolean[] =>
   series.lag.map((bin) => (quantileMs(bin, 0.9) ?? 0) > LATE_MS);
 
@@ -192,7 +192,7 @@ const cheapness = ({ series }: ChartSeries): string => {
     : " A refusal takes as long as an answer, or longer.";
 };
 
-/** Maps in the order in which they stand; the first two also where not all charts are drawn. */
+/** Maps in the order of the page; if not all charts are drawn, only the first two are. */
 const MAPS = [
   ["latency", "latency", "Latency of answers, from the moment a call was due.", "answer", "answer"],
   ["refusals", "refusals", "Time to a refusal.", "refusal", null],
@@ -200,7 +200,7 @@ const MAPS = [
   ["gaps", "gaps", "Gaps between two events of a stream.", "gap", null],
 ] as const;
 
-/** The limits of time that the target states for a stage: those of its claims `slo/<name>/<stage>`. */
+/** The limits of times that the target file states for a stage, from its claims `slo/<name>/<stage>`. */
 const timeLimitsOf = (claims: readonly Claim[], stage: string): TimeLimit[] =>
   claims.flatMap(({ id, stage: own, expected }) => {
     const [family, name = ""] = id.split("/");
@@ -215,7 +215,7 @@ const timeLimitsOf = (claims: readonly Claim[], stage: string): TimeLimit[] =>
 
 const there = (...charts: (Chart | null)[]): Chart[] => charts.filter((chart) => chart !== null);
 
-/** `said`: of charts that would show nothing but a sentence. */
+/** Returns charts over time, other charts, and charts of which only the sentence is shown (`said`). */
 export const chartsOfStage = (
   stage: ChartSeries,
   claims: readonly Claim[],

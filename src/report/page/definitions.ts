@@ -1,9 +1,9 @@
-/** What every word and figure of the page means, once; figures and heads of tables point here. */
+/** The definition of every word and figure of the page, to which figures and heads of tables link. */
 import type { RunDocument } from "../../history/run-document.ts";
 import { OUTCOME_KINDS } from "../outcome-kinds.ts";
 import { html, type Markup } from "./markup.ts";
 
-/** By the name of a measurement without its quantile. */
+/** Meanings by the name of a measurement without its quantile. */
 // biome-ignore format: a figure on a line
 const MEASUREMENTS: Readonly<Record<string, string>> = {
   achieved_rate: "first attempts per second",
@@ -41,7 +41,7 @@ const MEASUREMENTS: Readonly<Record<string, string>> = {
   capacity_rps: "highest rate inside the objective",
 };
 
-/** Everything else that a figure may stand for. */
+/** Meanings of all other words and figures. */
 // biome-ignore format: a word on a line
 const WORDS: readonly (readonly [id: string, word: string, meaning: string])[] = [
   ["claim", "claim", "one judged statement about the run; its id is what is judged, a slash, and where"],
@@ -63,18 +63,18 @@ const WORDS: readonly (readonly [id: string, word: string, meaning: string])[] =
   ["calibration", "calibration", "known truths (delays, a stall), measured by the same drivers on this machine before the run"],
 ];
 
-/** What a measurement is called here, without its quantile, and what it means. */
+/** The id of a measurement, which has no quantile, and its meaning. */
 const known = (name: string): readonly [id: string, meaning: string | undefined] => {
   if (name.startsWith("streams_")) return ["streams", "streams that came to this end"];
   const id = name.replace(/_(?:p\d+|max)$/, "");
   return [id, MEASUREMENTS[name] ?? MEASUREMENTS[id]];
 };
 
-/** A word or figure as a link to its definition. */
+/** Links a word or figure to its definition. */
 export const defined = (id: string, text: string | Markup): Markup =>
   html`<a class="def" href="#def-${id}">${text}</a>`;
 
-/** The name of a measurement; without a link where nothing is said of it. */
+/** The name of a measurement, linked to its definition if it has one. */
 export const definedMeasurement = (name: string): Markup => {
   const [id, meaning] = known(name);
   const text = html`<code>${name}</code>`;

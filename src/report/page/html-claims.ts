@@ -1,4 +1,4 @@
-/** The claims of the page: one table for each verdict, what needs attention first, with all that is needed to look again. */
+/** The claims of the page: one table for each verdict, failures first, with what it takes to look again. */
 import type { Claim, ClaimVerdict, RunDocument } from "../../history/run-document.ts";
 import { claimsInOrder } from "../verdict.ts";
 import { defined } from "./definitions.ts";
@@ -7,17 +7,17 @@ import { card, codes, facts, folded, html, type Markup, table } from "./markup.t
 /** More passes than this start folded. */
 const OPEN_PASSES = 12;
 
-/** What was skipped stands under "What is not judged" (html-facts.ts). */
+/** Skipped claims stand under "What is not judged" (html-facts.ts). */
 const MEANING = {
   fail: "Seen broken. A failed must fails the run; a failed should or info does not.",
   inconclusive: "Tried, and could not be decided. Not a pass.",
   pass: "Held in all that was seen.",
 };
 
-/** The id of the block of charts of a stage, where the page has one. */
+/** Returns the id of a stage's block of charts, if the page has one. */
 export type ChartOf = (stage: string) => string | undefined;
 
-/** A sign of its own shape for each verdict, beside the word and the colour. */
+/** Each verdict has a sign with its own shape, beside the word and the colour. */
 const SHAPES: Readonly<Record<ClaimVerdict, string>> = {
   fail: "M4 4L12 12M12 4L4 12",
   inconclusive: "M5 6a3 3 0 1 1 4.2 2.7C8.3 9.2 8 9.6 8 10.4M8 12.6v.9",
@@ -31,7 +31,7 @@ export const sign = (verdict: ClaimVerdict, size: number): Markup =>
 export const badge = (verdict: ClaimVerdict): Markup =>
   html`<span class="badge ${verdict}">${sign(verdict, 14)} ${verdict}</span>`;
 
-/** Breaks between arguments only, not at the hyphens in them. */
+/** A command that breaks between arguments, not at the hyphens in them. */
 const command = (text: string): Markup => {
   const whole = (argument: string) => (argument.includes("-") ? html`<span>${argument}</span> ` : `${argument} `);
   return html`<code class="replay">${text.split(" ").map(whole)}</code>`;
@@ -66,11 +66,11 @@ const rowOf = (id: string, claims: readonly Claim[], what: Markup, chart: string
 <td>${what}</td><td>${again(first, chart)}</td></tr>`;
 };
 
-/** Of a claim that is made of several stages: what it is called without its stage. */
+/** The id of a claim without its stage. */
 const nameOf = ({ id, stage }: Claim): string =>
   stage !== "" && id.endsWith(`/${stage}`) ? id.slice(0, -stage.length - 1) : id;
 
-/** Passes of one rule that differ by their stage alone share a row that has what was seen in each. */
+/** Passes of one rule that differ only by their stage share a row, which lists what was seen in each stage. */
 const rows = (claims: readonly Claim[], chartOf: ChartOf): Markup[] => {
   const groups = Map.groupBy(claims.entries(), ([i, claim]) => {
     const { verdict, level, expected, replay, evidence } = claim;
@@ -102,7 +102,7 @@ const groupsOf = (run: RunDocument, verdicts: readonly (keyof typeof MEANING)[],
   });
 };
 
-/** What needs a look: claims that failed or could not be decided. `null` where there are none. */
+/** Claims that failed or could not be decided; `null` if there are none. */
 export const openClaimsSection = (run: RunDocument, chartOf: ChartOf): Markup | null => {
   const groups = groupsOf(run, ["fail", "inconclusive"], chartOf);
   return groups.length === 0 ? null : card("claims", "Not a pass", groups);

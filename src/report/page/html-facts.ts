@@ -24,7 +24,7 @@ const HEADS = ["Measurement", "Value", defined("interval", "95 % interval"), def
 const measurementRow = (m: Measurement): Markup =>
   html`<tr><td>${definedMeasurement(m.name)}</td><td>${valueText(m)}</td><td>${intervalText(m) ?? whyNoInterval(m) ?? "–"}</td><td>${count(m.n)}</td></tr>`;
 
-/** With more stages than this each is folded. */
+/** With more stages than this, each stage is folded. */
 const OPEN_STAGES_MOST = 4;
 
 export const measurementsSection = ({ measurements }: RunDocument): Markup | null => {
@@ -49,10 +49,10 @@ const calibration = ({ calibration: checks }: RunDocument): Markup | null => {
   return html`<h3>Calibration</h3><p>${calibrationText(checks)} Known truths, measured by the same drivers on this machine before the run.</p>${table("measurements", heads, rows)}`;
 };
 
-/** More than these start folded. */
+/** More notes than this start folded. */
 const OPEN_NOTES_MOST = 12;
 
-/** Those of one stage stand in one line. */
+/** Notes on the host; those of one stage share a line. */
 const hostNotes = ({ environment, stages }: RunDocument): Markup => {
   const notes = environment.host_notes;
   if (notes.length === 0) return html`<p>Nothing out of the ordinary was noticed on the host.</p>`;

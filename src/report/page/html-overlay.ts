@@ -1,6 +1,6 @@
 /**
- * `compared.html`: two runs laid over each other, stage by stage on the same axes, the earlier one dashed, the later one whole. It
- * shows; only the gate decides.
+ * `compared.html`: two runs laid over each other, stage by stage on the same axes, the earlier one dashed, the later
+ * one solid. It gives no verdict; only the gate does.
  */
 import type { Measurement, RunDocument } from "../../history/run-document.ts";
 import { type Series, sumOf } from "../../history/series.ts";
@@ -25,13 +25,13 @@ const HEIGHT = 150;
 
 export type Side = { name: keyof typeof SHAPES; stage: ChartSeries };
 
-/** The axis that all fit on, without the faults of one of them. */
+/** The longest axis, on which all sides fit, without the faults of a single side. */
 const sharedAxis = (sides: readonly Side[]): ChartSeries => {
   const [longest] = sides.map(({ stage }) => stage).sort((a, b) => b.spanS - a.spanS) as [ChartSeries];
   return { ...longest, bands: [], marks: [] };
 };
 
-/** A line and a column of each side; the line ends where its run does. `cell` makes one of what falls into a row. */
+/** A line and a column for each side; a line ends where its run does. `cell` makes a cell of the values in a row. */
 const overBoth = <T>(
   sides: readonly Side[],
   about: Pick<Chart, "id" | "title" | "finding" | "description" | "unit"> & { scale: Scale },
@@ -46,7 +46,7 @@ const overBoth = <T>(
     }),
     columns: sides.map(({ name, stage }) => {
       const rows: T[][] = rowTimes(axis).map(() => []);
-      // Bins of one side may be of another width.
+      // The bins of two sides may differ in width.
       for (const [i, value] of bins(stage).entries()) {
         rows[Math.floor((i * stage.binS + 1e-6) / (axis.binS * axis.binsInRow))]?.push(value);
       }
@@ -75,7 +75,7 @@ export const answeredChart = (sides: readonly Side[], id: string): Chart => {
   return overBoth(sides, about, answeredPerS, ["answered", answeredIn, sumOf]);
 };
 
-/** `null` where no run has enough answers for a median. */
+/** Returns `null` if no run has enough answers for a median. */
 const medianChart = (sides: readonly Side[], id: string): Chart | null => {
   const all = sides.flatMap(({ stage }) => mediansIn(stage)).filter((ms) => ms !== null);
   if (all.length === 0) return null;
@@ -108,7 +108,7 @@ const percentiles = (sides: readonly Side[], id: string): Chart | null => {
 const runRow = (name: string, { document: run }: Recorded): Markup =>
   html`<tr><td><b>${name}</b></td><td><code>${run.id}</code></td><td>${run.profile} on ${run.target.name}, seed ${run.seed}</td><td>${moment(run.started_at)}</td><td>${run.commit ?? "unknown"}</td><td>${badge(run.verdict)}</td></tr>`;
 
-/** Whether the intervals leave room for no difference at all. */
+/** Says whether two 95 % intervals overlap. */
 const apartText = (a: Measurement, b: Measurement): string => {
   if (a.low === null || a.high === null || b.low === null || b.high === null) return "no intervals";
   return a.low > b.high || b.low > a.high ? "intervals apart" : "intervals overlap";

@@ -1,4 +1,4 @@
-/** The stages of the page: what came of every call, as a bar and a table that share letters; and the faults in time. */
+/** The stages of the page: outcomes of calls as a bar and a table that share letters; and the faults in time. */
 import type { FaultRecord, RunDocument, StageSummary } from "../../history/run-document.ts";
 import { sumOf } from "../../history/series.ts";
 import { fillOf, swatch } from "../charts/fills.ts";
@@ -17,9 +17,9 @@ const legend = (): Markup => {
 
 const percent = (part: number, whole = 100): string => `${((100 * part) / whole).toFixed(3)}%`;
 
-/** Per cent below which a segment is drawn wider than it is: two calls of a thousand must not vanish. */
+/** Segments of a bar are at least this many per cent wide: two calls of a thousand must not vanish. */
 const LEAST = 0.8;
-/** Per cent from which a letter fits on a narrow screen. */
+/** A letter fits on a narrow screen from this width on, in per cent. */
 const LETTER_FROM = 4;
 const BAR_HEIGHT = 34;
 
@@ -43,11 +43,11 @@ const outcomeBar = (rows: readonly OutcomeRow[], label: string): Markup => {
   return html`<svg class="bar" width="100%" height="${BAR_HEIGHT}" role="img" aria-label="${label}">${segments}</svg>${shown.some(({ n }) => (100 * n) / total < LEAST) ? note : null}`;
 };
 
-/** May break after an underscore: subcodes are long and phones narrow. */
+/** An outcome that may break after an underscore: subcodes are long and phones narrow. */
 const code = (outcome: string): Markup =>
   html`<code>${outcome.split(/(?<=_)/).map((part, i) => (i === 0 ? part : html`<wbr>${part}`))}</code>`;
 
-/** The largest outcomes of a stage; the others are folded. */
+/** This many of the largest outcomes of a stage are shown; the others are folded. */
 const ROWS_OPEN = 10;
 
 const stage = (summary: StageSummary): Markup => {
@@ -73,7 +73,7 @@ export const stagesSection = ({ stages }: RunDocument): Markup => {
 
 const TRACK = 20;
 const TICKS = ["start", "middle", "end"] as const;
-/** More times than this of one fault are counted, not listed. */
+/** A fault that was injected more often than this has its times counted, not listed. */
 const LISTED_MAX = 3;
 
 const moment = (ms: number): string => (ms === 0 ? "0 s" : duration(ms));
@@ -106,7 +106,7 @@ const faultTimeline = (faults: readonly FaultRecord[], runMs: number): Markup =>
   return html`<ul class="timeline">${[...tracks.values()].map((list) => track(list, spanMs))}</ul><svg class="axis" width="100%" height="18" aria-hidden="true">${marks}</svg>`;
 };
 
-/** Bold: the experiment proves nothing without it. */
+/** What the faults met. A bold cell is a state without which the experiment proves nothing. */
 const metTable = (run: RunDocument): Markup | null => {
   const met = statesMet(run);
   if (met === null) return null;

@@ -1,6 +1,6 @@
 /**
- * `report.html`: one page that holds all it shows. It loads nothing. It runs one script of its own, which its
- * policy names by its hash, and is complete without it. The verdict stands first, then why, then what was not judged.
+ * `report.html`: one page that loads nothing. It runs one script of its own, which its policy names by its hash, and is
+ * complete without it. The verdict comes first, then the reasons, then what was not judged.
  */
 import { scaleLinear } from "d3-scale";
 import type { Claim, ClaimVerdict, RunDocument } from "../../history/run-document.ts";
@@ -26,7 +26,7 @@ import { pageShell } from "./page-shell.ts";
 
 const FIRST_MAX = 5;
 
-/** The verdict, and of a run that is not a pass the claims that decided it. */
+/** The verdict and, unless it is a pass, the claims that decided it. */
 const banner = (run: RunDocument): Markup => {
   const { verdict } = run;
   const musts = claimsInOrder(run.claims).filter(({ level }) => level === "must");
@@ -37,7 +37,7 @@ const banner = (run: RunDocument): Markup => {
     inconclusive: "No required claim was seen broken, but too little is known to call it a pass.",
   };
   const first = open.slice(0, FIRST_MAX).map((c) => html`<li><code>${c.id}</code>: ${c.reason}</li>`);
-  // A failed run's reason is the list itself; an inconclusive one may have further reasons (something required is absent).
+  // A failed run's reason is the list; an inconclusive run may have others (something required is absent).
   const why = verdict === "pass" || (verdict === "fail" && open.length > 0) ? null : html`<p>${whyOf(run)}</p>`;
   const left = open.length - FIRST_MAX;
   const more = left > 0 ? html`<li><a href="#claims">and ${left} more</a></li>` : null;
@@ -45,7 +45,7 @@ const banner = (run: RunDocument): Markup => {
 <p class="lead">${leads[verdict]}</p>${why}${open.length === 0 ? null : html`<ul>${first}${more}</ul>`}</section>`;
 };
 
-/** Each figure leads to what it is made of, each word to its definition. */
+/** Each figure links to its details, each word to its definition. */
 const tiles = (run: RunDocument): Markup => {
   const counts = countByVerdict(run.claims);
   const { outcomes_seen: seen, outcomes_of: all } = run.coverage;
@@ -64,9 +64,9 @@ const tiles = (run: RunDocument): Markup => {
   return html`<div class="tiles">${verdicts}${others}</div>`;
 };
 
-// The first thing to look at: a gate's ratios, a capacity search's rates, a strip of many stages, or the one that matters most.
+// The headline: a gate's ratios, a capacity search's rates, a strip of many stages, or the stage that matters most.
 
-/** With more stages than this no single one stands for the run. */
+/** With more stages than this the headline is a strip of all of them. */
 const STAGES_MOST = 12;
 const HEADLINE_DETAIL = { binsMost: 120, rowsMost: 25 };
 const SMALL_DETAIL = { binsMost: 32, rowsMost: 1 };
@@ -74,7 +74,7 @@ const SMALL_HEIGHT = 64;
 
 const shedIn = (series: StageSeries): number => sumOf(countsOf(series, "shed"));
 
-/** The stage that stands for the run: one that failed or stayed open, else what shed most. Ids are those of `chartsSection`. */
+/** The chart of one stage, failed or open if there is one, else with most sheds; ids as in `chartsSection`. */
 const oneStage = (run: RunDocument, drawn: readonly StageSeries[]): Markup => {
   const verdicts = drawn.map(({ stage }) => verdictOfStage(run, stage));
   const sheds = drawn.map(shedIn);
@@ -82,7 +82,7 @@ const oneStage = (run: RunDocument, drawn: readonly StageSeries[]): Markup => {
   const order = [verdicts.indexOf("fail"), verdicts.indexOf("inconclusive"), by.indexOf(Math.max(...by))];
   const at = order.find((i) => i >= 0) ?? 0;
   const [series, verdict] = [drawn[at] as StageSeries, verdicts[at] ?? null];
-  // What it plays; an experiment is called after what it breaks.
+  // The stage's purpose; an experiment is no story, its name says what it breaks.
   const story = STORIES.get(series.stage);
   const played = story === undefined ? null : html`<p class="muted">${`${story.purpose}.`}</p>`;
   const chart = chartFigure(loadChart(chartSeriesOf(series, HEADLINE_DETAIL), "headline-load"));
@@ -104,7 +104,7 @@ const small = (run: RunDocument, whole: StageSeries, at: number): Markup => {
 const strip = (run: RunDocument, drawn: readonly StageSeries[]): Markup =>
   html`<h2>Every stage</h2><p class="small muted">A line shows what was offered, each on a scale of its own; the layers beneath show what came of it; a band is a fault.</p><ul class="strip">${drawn.map((one, at) => small(run, one, at))}</ul>`;
 
-/** `hasCurve`: what stands for a run of few stages follows in a section of its own. */
+/** `hasCurve`: a run of few stages needs no headline, because the section of the curve follows. */
 const headline = (run: RunDocument, series: Series, found: Found, hasCurve: boolean): Markup | null => {
   const charts = [
     found.gate === undefined || found.gate.length === 0 ? null : gateChart(found.gate, "gate-ratios"),
@@ -130,7 +130,7 @@ const CHANGES: readonly (readonly [ClaimVerdict, string])[] = [
   ["pass", "now pass"],
 ];
 
-/** What is different from the run before, of the same profile on the same target: claims by their verdict then and now. */
+/** What changed since the run before, of the same profile on the same target: claims by their verdict then and now. */
 const changesSection = (run: RunDocument, earlier: Earlier | undefined): Markup | null => {
   if (earlier === undefined) return null;
   const was = new Map(earlier.claims.map(({ id, verdict }) => [id, verdict]));
@@ -155,11 +155,11 @@ const changesSection = (run: RunDocument, earlier: Earlier | undefined): Markup 
 };
 
 const MEGABYTE = 1_048_576;
-/** A page of few stages opens on a phone; one of a night has more to show. */
+/** A page of few stages has to open on a phone; a page of a night may be larger. */
 const bytesMost = (stages: number): number => (stages <= 12 ? 500_000 : MEGABYTE);
 const BYTES_AT_ALL = 3 * MEGABYTE;
 
-/** From the finest to the coarsest; a page takes the first with which it is small enough. */
+/** From the finest to the coarsest; a page takes the first that makes it small enough. */
 const DETAILS: readonly Detail[] = [
   { binsMost: 300, rowsMost: 60, folded: "all" },
   { binsMost: 160, rowsMost: 40, folded: "all" },
@@ -170,7 +170,7 @@ const DETAILS: readonly Detail[] = [
   { binsMost: 24, rowsMost: 4, folded: "least" },
 ];
 
-/** What is coarser or left out, so that a reader knows what to look for elsewhere; `null` of the finest. */
+/** Says what is coarser or left out, so that a reader can look elsewhere; `null` for the finest detail. */
 const noteOf = (detail: Detail): string | null => {
   if (detail === DETAILS[0]) return null;
   const generator = detail.folded === "least" ? "the generator, " : "";
@@ -179,7 +179,7 @@ const noteOf = (detail: Detail): string | null => {
 };
 const NO_CHARTS = "The charts were left out: with them this page would be above 3 MB. series.json has what they show.";
 
-/** A whole HTML document: as small as `bytesMost` where coarser charts achieve that, and without charts rather than above 3 MB. */
+/** A whole HTML document: at most `bytesMost` if coarser charts achieve that; without charts if it were above 3 MB. */
 export const htmlReport = (run: RunDocument, series?: Series, found: Found & { earlier?: Earlier } = {}): string => {
   const curve = curveSection(found.curve, run.claims);
   const first = series === undefined ? null : headline(run, series, found, curve !== null);
@@ -219,7 +219,7 @@ ${there.map(([, , section]) => section)}
     text = page(charts, chartOf);
     const bytes = utf8Bytes(text);
     if (charts === null || bytes <= most) return text;
-    // Far too large: the next one would be as well, and drawing takes time.
+    // If the page is far too large, the next detail is skipped, because drawing takes time.
     const step = bytes > 2 * most ? 2 : 1;
     i = i === DETAILS.length - 1 ? DETAILS.length : Math.min(i + step, DETAILS.length - 1);
   }

@@ -17,7 +17,7 @@ const textOf = (part: Part): string => {
   return Array.isArray(part) ? part.map(textOf).join("") : escapeHtml(String(part));
 };
 
-/** Strings and numbers are escaped, lists joined, `null` is nothing. Attributes have to stand in double quotes. */
+/** Escapes strings and numbers, joins lists, and drops `null`. Attributes need double quotes. */
 export const html = (strings: TemplateStringsArray, ...parts: Part[]): Markup =>
   new Markup(strings.reduce((text, string, i) => text + textOf(parts[i - 1] ?? null) + string));
 

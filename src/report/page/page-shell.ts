@@ -1,7 +1,7 @@
 /**
- * What every page is in: its policy, its style and fills, and where it has charts the one script. Colours are variables, once for
- * light and once for dark, chosen so that text on them has a contrast of at least 4.5 to 1; whatever a colour says, a word, a
- * letter, a shape or a pattern says too.
+ * The frame of every page: its policy, its style and fills, and the one script if it has charts. Colours are variables,
+ * for light and for dark, chosen so that text on them has a contrast of at least 4.5 to 1. A word, a letter, a shape or
+ * a pattern repeats whatever a colour says.
  */
 import { FAULT_STATE_WORDS, FAULT_STATES } from "../../history/states-reached.ts";
 import { fillDefs, HUES } from "../charts/fills.ts";
@@ -16,7 +16,7 @@ const kindRules = Object.keys(OUTCOME_KINDS)
 /** Cells of maps are drawn as lines. */
 const hueRules = HUES.map((hue) => `.cells.${hue}{stroke:var(--${hue.replace("kind-", "")})}`).join("");
 
-/** On a phone each cell says its column. */
+/** On a phone each cell names its column. */
 const METS = FAULT_STATES.map(
   (state, i) =>
     `.met td:nth-child(${i + 2})::before{content:"${FAULT_STATE_WORDS[state].replace("'", "\u2019")}: ";color:var(--muted)}`,
