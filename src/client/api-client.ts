@@ -21,7 +21,7 @@ export type Sent = { line: CallLine; answer: Received };
 
 export type ApiClient = Awaited<ReturnType<typeof openApiClient>>;
 
-/** The budget is spent or the stop condition met. */
+/** A call was not sent, because the budget is spent or the stop condition is met. */
 export class NotSentError extends Error {
   override name = "NotSentError";
 }
@@ -40,7 +40,7 @@ type ApiClientOptions = {
   budget?: BudgetGuard;
   /** Replaces TCP connections. */
   connect?: Parameters<typeof openTransport>[2];
-  /** Gets the lines of calls that no step asked for: minted sessions. */
+  /** Gets the lines of calls that are not steps: exchanges that mint sessions. */
   onLine(line: CallLine): void;
 };
 
@@ -56,7 +56,7 @@ const mintedFrom = ({ of, product }: SessionWanted, { line, answer }: Sent): { t
   return { token, expiresInS: typeof expiresIn === "number" && expiresIn > 0 ? expiresIn : 60 };
 };
 
-/** Paths with numbers in them are as many as the calls. */
+/** Bounds the cache, because paths with numbers in them are as many as the calls. */
 const ADDRESSES_MOST = 10_000;
 
 /** The parsed URLs of steps, kept because parsing one costs more than the rest of a call's preparation. */
@@ -104,7 +104,7 @@ export const openApiClient = async (options: ApiClientOptions) => {
     return { ...addressOf(step), method, ...sent, keepEvents, stream };
   };
 
-  /** Waits for budget in flight to settle and for the call's turn. Throws if the call must not leave. */
+  /** Waits until the budget has room and the rate lets the call leave. Throws if the call must not leave. */
   const leave = async (
     budget: BudgetGuard,
     charging: Charging,
@@ -152,7 +152,7 @@ export const openApiClient = async (options: ApiClientOptions) => {
           failed(error);
         }
       };
-      // Asynchronously, because the connection is not free yet when it reports the end.
+      // `over` runs in a later microtask, because the connection is not free yet when it reports the end.
       startRequest(transport.dispatcher, request, clock, timeouts, (answer) => void Promise.resolve(answer).then(over));
     };
     const withCredential = (credential: string | null): void => {
@@ -191,9 +191,9 @@ export const openApiClient = async (options: ApiClientOptions) => {
 
   return {
     send,
-    /** As `send` with callbacks in place of promises, for thousands of calls per second. Exactly one is called, asynchronously. */
+    /** Like `send`, with callbacks, for thousands of calls per second. Calls one of them, `failed` maybe at once. */
     begin,
-    /** The headers of a step, for a driver that sends it by itself. Throws where its credential is not at hand. */
+    /** The headers of a step, for a driver that sends it by itself. Throws if its credential is not loaded. */
     headersOf: (step: Step, id: string): Record<string, string> => {
       const nobodys = nobodysCredential(step);
       const credential = nobodys === undefined ? book.peek(step.credential) : nobodys;

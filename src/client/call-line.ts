@@ -18,7 +18,7 @@ export type CallContext = {
   unscheduled?: "mint" | "step";
 };
 
-/** A truncated answer counts as none, because the missing part is unknown. */
+/** A truncated answer counts as no answer, because the missing part is unknown. */
 const isWhole = ({ ended }: Received): boolean => ended === "eof" || ended === "refused";
 
 const isOfStream = ({ route }: Step): boolean => route !== "-" && routeOf(route).stream !== undefined;
@@ -44,7 +44,7 @@ const answerFields = (step: Step, seen: Received): Partial<CallLine> & { outcome
   const answer = readAnswer(seen.status, seen.text, { coding, anyBody: mayHaveAnyBody(step) });
   const fields: Partial<CallLine> & { outcome: string } = { outcome: countedOutcome(answer.outcome) };
   if (coding !== null) fields.error = `coded-${coding}`;
-  // A success without the expected event stream: the caller got no event.
+  // A success without the expected event stream counts as empty, because the caller got no event.
   if (isOfStream(step) && answer.outcome === `${seen.status}` && seen.status < 300) {
     fields.outcome = emptyOutcome(seen.status);
   }

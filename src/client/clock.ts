@@ -1,6 +1,6 @@
 /**
- * Microseconds since a run began, monotonic. Each process takes `performance.timeOrigin` from the wall clock at its start;
- * that may step, so a driver process measures its offset to the runner (open-loop-process.ts).
+ * Monotonic microseconds since a run began. Each process takes `performance.timeOrigin` from the wall clock at its
+ * start. The wall clock may step, so a driver's process measures its offset to the runner (open-loop-process.ts).
  */
 
 export type RunClock = {

@@ -1,6 +1,6 @@
 /**
- * Calls an API beside the deployment: control plane, toxiproxy, watchdog, Prometheus. With a deadline and a limit on the
- * answer's length, because anything may answer there. Follows no redirects.
+ * Calls an API beside the deployment: control plane, toxiproxy, watchdog, Prometheus. Anything may answer there, so a
+ * call has a deadline, a limit on the answer's length, and follows no redirects.
  */
 import { type Dispatcher, request } from "undici";
 import { parseJson } from "../contract/envelopes.ts";
@@ -44,7 +44,7 @@ export const callControl = async (url: string, call: ControlCall = {}): Promise<
     let bytes = 0;
     for await (const chunk of answer.body as AsyncIterable<Uint8Array>) {
       bytes += chunk.length;
-      // Leaving the loop closes the connection.
+      // The throw leaves the loop, which closes the connection.
       if (bytes > mostBytes) throw new Error(`the answer is longer than ${mostBytes >> 20} MiB`);
       chunks.push(chunk);
     }
@@ -54,7 +54,7 @@ export const callControl = async (url: string, call: ControlCall = {}): Promise<
   }
 };
 
-/** The stated token, else the one that a service on this machine left for its user; masked. `field` names its place. */
+/** A header with the stated token, else the one that a local service left for this user. `field` names its place. */
 export const bearer = async (
   url: string,
   stated: string | null | undefined,
@@ -72,7 +72,7 @@ export const queryPrometheus = async (url: string, query: string): Promise<numbe
   const { status, text } = await callControl(at);
   if (status !== 200) throw new Error(`status ${status}`);
   const json = parseJson(text) as { data?: { result?: { value?: unknown[] }[] } } | null | undefined;
-  // A parser's error would quote the text.
+  // The text is not quoted, as a parser's error would do.
   if (typeof json !== "object" || json === null)
     throw new Error(`expected a JSON object; got ${shapeOfBody(text, json)}`);
   const series = json.data?.result;

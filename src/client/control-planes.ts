@@ -1,4 +1,4 @@
-/** Counts, gauges and ledger, independent of the callers' observations. What cannot be read is left out. */
+/** Reads counts, gauges and ledger, independent of the callers' observations. Values of a wrong type are left out. */
 import { parseJson } from "../contract/envelopes.ts";
 import { foreignId, foreignName, shapeOf, shapeOfBody } from "../contract/foreign-text.ts";
 import { isListed } from "../contract/refusals.ts";
@@ -15,7 +15,7 @@ const controlError = (url: string, what: string): Error =>
 
 const known = new Map<string, string>();
 
-/** For control planes of this process or its children, whose token is in no file. */
+/** Registers the token of a control plane of this process or a child, which is in no file. */
 export const knowControlToken = (url: string, token: string): void => void known.set(new URL(url).origin, token);
 
 const call = async (url: string, limits: ControlCall = {}): Promise<string> => {
@@ -135,7 +135,7 @@ export const readUsed = async (keys: string, org: string, withinMs = CONTROL_CAL
   return isNumber(map_loads_used) ? map_loads_used : undefined;
 };
 
-/** As `readUsed` for many. A silent control plane costs one deadline, not one for each. */
+/** Like `readUsed` for many organizations. A silent control plane costs one deadline in all. */
 export const readUsedOf = async (keys: string, orgs: readonly string[]): Promise<Map<string, number>> => {
   const endMs = performance.now() + ALL_ORGS_MS;
   let answeredMs = performance.now();

@@ -1,4 +1,4 @@
-/** Keys and tokens of roles and tenants, origins, and sessions, which are minted on first use and renewed. */
+/** Holds keys, tokens and origins of roles and tenants, and sessions, which are minted on first use and renewed. */
 import type { Secrets } from "../target/secrets.ts";
 import { credentialFinder, readStated } from "../target/stated-credentials.ts";
 import type { Target } from "../target/target.ts";
@@ -36,7 +36,7 @@ export const createCredentialBook = (
     return started;
   };
 
-  /** Cached, because steps share few refs; but each step has a new one for its session. */
+  /** Names are cached, because steps share few refs. Sessions are not: each step has a new ref for its session. */
   const names = new WeakMap<CredentialRef, string>();
   const nameOf = (ref: CredentialRef): string => {
     const name = names.get(ref) ?? credentialName(ref);
@@ -44,7 +44,7 @@ export const createCredentialBook = (
     return name;
   };
 
-  /** The value, if it is known already. */
+  /** The value, if it is held and has not expired. */
   const peek = (ref: CredentialRef): string | undefined => {
     const name = nameOf(ref);
     const known = held.get(name);
@@ -55,7 +55,7 @@ export const createCredentialBook = (
     return known.token;
   };
 
-  /** The value, read or minted; `null` for a credential of no role or tenant. */
+  /** The value, read or minted; `null` for a credential that belongs to no role or tenant. */
   const fetch = async (ref: CredentialRef): Promise<string | null> => {
     const known = peek(ref);
     if (known !== undefined) return known;

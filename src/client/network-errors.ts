@@ -1,4 +1,4 @@
-/** What a transport error means to the author of a target file, and what to do. Shared by all commands. */
+/** Explains a transport error to the author of a target file: what it means and what to do. For all commands. */
 import { transportCode } from "../contract/transport-codes.ts";
 
 type Advice = readonly [means: string, todo: string, withoutFile?: string];
@@ -9,7 +9,7 @@ const UNREACHED: Advice = ["no connection could be made", "does a firewall or a 
 const OTHER_PROTOCOL: Advice = ["the server speaks another protocol, or closes the connection", "is it https:// where the file says http://, or the other way round?"];
 const SILENT: Advice = ["it accepted the connection and sent no answer in time", "is the deployment busy or stuck?"];
 
-/** By the codes of contract/transport-codes.ts. `withoutFile`: advice if there is no target file yet. */
+/** Advice by code of contract/transport-codes.ts. `withoutFile`: advice if there is no target file yet. */
 // biome-ignore format: a row is a line
 const ADVICE: Readonly<Record<string, Advice>> = {
   connection_refused: ["nothing listens at that address", "start the deployment, or correct the port in base_url", "start the deployment, or correct the port after --target"],
@@ -37,7 +37,7 @@ export const networkAdvice = (code: string): { means: string; todo: string; with
   return { means, todo, withoutFile };
 };
 
-/** What was found, its code, what that means, and what to do. */
+/** `text`: what was found, its code, and what the code means. `todo`: what to do. */
 export const toldOf = (found: string, code: string): { text: string; todo: string } => {
   const { means, todo } = networkAdvice(code);
   return { text: `${found} (${code}): ${means}`, todo };

@@ -1,4 +1,4 @@
-/** Sends one request and times its answer. Never throws for network failures: the answer ends in exactly one way. Does not follow redirects. */
+/** Sends one request and times its answer. A network failure is an ending, not a throw. Redirects are not followed. */
 import type { Dispatcher } from "undici";
 import { codingOf } from "../contract/envelopes.ts";
 import { endOfBody, type LastEvent, NO_LAST_EVENT, type StreamEnd } from "../contract/streams.ts";
@@ -12,9 +12,9 @@ const GRACE_MS = 1_000;
 const BODY_MAX_BYTES = 4 << 20;
 /** As in k6/x/sse. */
 const STREAM_MAX_BYTES = 64 << 20;
-/** We left the stream because it was too long. */
+/** The error of a stream that this client left because it was too long. */
 export const ANSWER_TOO_LARGE = "answer-too-large";
-/** undici also reports it for spaces after the number, which RFC 9112 allows. */
+/** undici also reports this for spaces after the number, which RFC 9112 allows. */
 const LENGTH_MISMATCH = "UND_ERR_RES_CONTENT_LENGTH_MISMATCH";
 
 export type OutgoingRequest = {
@@ -38,7 +38,7 @@ export type OutgoingRequest = {
 };
 
 const nothingReceived = (nowUs: number) => ({
-  /** Written to a connection; if not, the target cannot have seen it. */
+  /** Whether it was written to a connection; if not, the target cannot have seen it. */
   sent: false,
   /** When it was given to the transport. */
   startedUs: nowUs,
@@ -51,7 +51,7 @@ const nothingReceived = (nowUs: number) => ({
   /** `null`: no head came. */
   status: null as number | null,
   headers: {} as Record<string, string | string[] | undefined>,
-  /** Of an answer that is not a stream. */
+  /** The body of an answer that is not a stream. */
   text: "",
   /** `eof` for a whole answer. */
   ended: "eof" as StreamEnd,
@@ -83,7 +83,7 @@ class Exchange {
   #idleDueUs = Number.POSITIVE_INFINITY;
   #watch: NodeJS.Timeout | undefined;
   #watchDueUs = Number.POSITIVE_INFINITY;
-  /** For rare cases: grace after a stream's end, leaving after a time, pauses between reads. */
+  /** Timers of rare cases: grace after a stream's end, leaving after a time, pauses between reads. */
   #timers: NodeJS.Timeout[] | null = null;
 
   constructor(request: OutgoingRequest, clock: RunClock, timeouts: Timeouts, settled: (received: Received) => void) {
@@ -120,7 +120,7 @@ class Exchange {
   onResponseStart(_controller: Dispatcher.DispatchController, code: number, answered: Received["headers"]): void {
     if (code < 200) return;
     const { stream, abort, decoded } = this.#request;
-    // The first byte was read in the same turn.
+    // `onResponseStarted` took the time of the first byte in the same turn.
     const nowUs = this.#headUs ?? this.#clock.nowUs();
     Object.assign(this.#received, { status: code, headers: answered, firstUs: nowUs });
     const isStream = stream !== undefined && code === 200 && isEventStream(answered["content-type"]);
@@ -216,7 +216,7 @@ class Exchange {
     clearTimeout(this.#watch);
     this.#watchDueUs = Math.min(this.#callDueUs, this.#patienceDueUs, this.#idleDueUs);
     const restMs = Math.max(0, (this.#watchDueUs - nowUs) / 1000);
-    // Checks after one turn of the event loop: a process that stood still must not blame the target.
+    // Checks after one turn of the event loop, so that answers that came while this process stalled are read first.
     this.#watch = setTimeout(() => setImmediate(() => this.#look()), restMs);
   }
 

@@ -1,4 +1,4 @@
-/** One event stream: number, names and times of events (specification section 6; items 166-177). Comments are not events. */
+/** Reads one event stream: number, names and times of events (specification section 6; items 166-177), not comments. */
 import { createParser } from "eventsource-parser";
 import { EVENT_NAMES_MOST, foreignName } from "../contract/foreign-text.ts";
 import { ERROR_EVENT, type LastEvent } from "../contract/streams.ts";

@@ -40,7 +40,7 @@ const within = <T>(socket: Socket, waitMs: number, late: T, begin: (settle: (fou
     begin(settle);
   });
 
-/** The error's code; `null` if the connection is accepted. */
+/** Tries a TCP connection: `null` if it is accepted, else the error's code. */
 export const lookAtTcp = ({ host, port }: Place): Promise<string | null> => {
   const socket = connectTcp({ host, port });
   return within<string | null>(socket, WAIT_MS, "ETIMEDOUT", (settle) => {
@@ -49,7 +49,7 @@ export const lookAtTcp = ({ host, port }: Place): Promise<string | null> => {
   });
 };
 
-/** Whether a TLS server listens there. Sends no request. */
+/** Reports whether a TLS server listens at a place. Sends no request. */
 export const speaksTls = ({ host, port }: Place): Promise<boolean> => {
   const socket = connect({ host, port, rejectUnauthorized: false, ...(isIP(host) === 0 ? { servername: host } : {}) });
   return within<boolean>(socket, GUESS_MS, false, (settle) => {
@@ -58,7 +58,7 @@ export const speaksTls = ({ host, port }: Place): Promise<boolean> => {
   });
 };
 
-/** `null` without TLS, or through a proxy. Throws errors of reading a certificate. */
+/** Inspects the handshake; `null` without TLS or through a proxy. Throws if a file of `transport` cannot be read. */
 export const lookAtTls = async (target: Target, secrets: Secrets): Promise<TlsSeen | { error: string } | null> => {
   const { scheme } = parseHttpUrl(target.base_url);
   if (scheme !== "https" || typeof target.transport?.proxy === "string") return null;

@@ -1,4 +1,4 @@
-/** Connections to a deployment by its target file: which are new, what was agreed upon, what their errors mean. */
+/** Connects to a deployment by its target file; tells new connections, negotiated protocols and kinds of errors. */
 import { subscribe } from "node:diagnostics_channel";
 import { createSecureContext } from "node:tls";
 import { Agent, type buildConnector, type Dispatcher, ProxyAgent } from "undici";
@@ -7,14 +7,14 @@ import type { Protocol } from "../history/run-document.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target, Transport } from "../target/target.ts";
 
-/** Enough that calls do not wait for a connection. */
+/** High enough that calls do not wait for a connection. */
 const CONNECTIONS_DEFAULT = 2048;
 const CONNECT_TIMEOUT_MS = 5_000;
 
-/** Our own bound for one HTTP/2 connection. A server may allow fewer. */
+/** Our bound on concurrent streams of one HTTP/2 connection. A server may allow fewer. */
 const STREAMS_PER_CONNECTION = 100;
 
-/** Calls in flight before one waits for a connection of ours. HTTP/2 is negotiated over TLS only. */
+/** The most calls in flight before one waits for a connection. HTTP/2 is negotiated over TLS only. */
 export const inFlightMax = ({ transport, base_url }: Pick<Target, "transport" | "base_url">): number => {
   const connections = transport?.connections ?? CONNECTIONS_DEFAULT;
   const shared = transport?.protocol === "h2" && base_url.startsWith("https:");
@@ -23,7 +23,7 @@ export const inFlightMax = ({ transport, base_url }: Pick<Target, "transport" | 
 
 type TlsFiles = Partial<Record<"ca" | "cert" | "key", string>>;
 
-/** The certificates and key of `transport`, read. Throws `SecretError`. */
+/** Reads the certificates and key of `transport`. Throws `SecretError`. */
 export const tlsFiles = async (transport: Transport, secrets: Secrets): Promise<TlsFiles> => {
   const files: TlsFiles = {};
   for (const name of ["ca", "cert", "key"] as const) {
@@ -76,8 +76,8 @@ export const openTransport = async (transport: Transport, secrets: Secrets, conn
 };
 
 /**
- * undici reports a connection and writes the request that caused it in the same turn of the event loop; requests written at
- * other times use an older connection. Also holds through a proxy.
+ * Whether the connection is new. undici reports a connection and writes the request that caused it in the same turn of
+ * the event loop; requests at other times use an older connection. This also holds through a proxy.
  */
 let isFresh = false;
 
@@ -126,5 +126,5 @@ export const endOf = (code: string, hadHead: boolean): StreamEnd =>
 export const codeOf = (error: Error): string =>
   (error as NodeJS.ErrnoException).code ?? (error.cause as NodeJS.ErrnoException | undefined)?.code ?? error.name;
 
-/** We closed the connections, at the end of a stage. */
+/** Reports the errors of connections that this client closed itself, at the end of a stage. */
 export const isOurs = (code: string): boolean => code === "UND_ERR_DESTROYED" || code === "UND_ERR_CLOSED";

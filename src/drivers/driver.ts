@@ -1,4 +1,4 @@
-/** The port of every driver: a story under a load profile in; a line a call, problems and what the host did out. */
+/** The interface of every driver: plays a story under a load profile, yields call lines, problems and host facts. */
 import type { ChildProcess } from "node:child_process";
 import type { CallLine, FoldLine } from "../history/line.ts";
 import type { Protocol } from "../history/run-document.ts";
@@ -21,13 +21,13 @@ export type DriveJob = {
   arrivals: Arrivals;
   target: Target;
   view: TargetView;
-  /** When the run began, by `wallUs`. */
+  /** When the run began, in microseconds since 1970 (`wallUs`). */
   epochUs: number;
-  /** More calls at once than this are not sent but counted as dropped (default 4096). */
+  /** The most calls in flight; further calls are not sent but counted as dropped (default 4096). */
   maxOutstanding?: number;
-  /** The open-loop driver spends a whole core on not being late (`startPacer`). */
+  /** The open-loop driver busy-waits on a whole core, so that no call is late (`startPacer`). */
   precise?: true;
-  /** The deployment is the reference platform, by which a folding driver says which calls look wrong. */
+  /** The deployment is the reference platform, whose answers a folding driver checks more strictly (`looksWrong`). */
   reference?: true;
   /** How long calls may go on after the last arrival (default: the call time-out). */
   drainMs?: number;
@@ -38,8 +38,8 @@ export type Problem = {
   verdict: "fail" | "inconclusive";
   reason: string;
   /**
-   * `time`: only claims about time are in doubt. `recovery`: a missed deadline, which a machine that stood still explains
-   * as well.
+   * `time`: only claims about time are in doubt. `recovery`: a missed recovery deadline, which a stalled machine may
+   * also explain.
    */
   about?: "time" | "recovery";
 };
@@ -47,17 +47,17 @@ export type Problem = {
 export type Drive = {
   job: DriveJob;
   secrets: Secrets;
-  /** Asked before each call leaves; what the driver's process spends of it is added to it. */
+  /** Asked before each call leaves. What a driver's own process spends is added afterwards. */
   budget: BudgetGuard;
   segments?: number;
   onLine(line: CallLine): void;
   /** If given, it receives admitted calls folded per second, and `onLine` receives the other calls. */
   onFold?(line: FoldLine): void;
   onProgress?(text: string): void;
-  /** Of when the first call is due, in microseconds of the run, by a driver that knows it beforehand. */
+  /** Gets the due time of the first call, in microseconds of the run, from a driver that knows it beforehand. */
   onStart?(startUs: number): void;
   onSpawn?(child: ChildProcess): void;
-  /** Of a folder that credentials are about to be put in. */
+  /** Gets the path of a folder before credentials are written into it. */
   onFolder?(path: string): void;
   signal: AbortSignal;
 };
@@ -66,15 +66,15 @@ export type Driven = {
   problems: Problem[];
   notes: string[];
   host: HostFacts | null;
-  /** How long the schedule ran, 0 when it never began. */
+  /** How long the schedule ran; 0 if none was played. */
   scheduledMs: number;
-  /** Versions of HTTP that were agreed upon, as seen on the wire. */
+  /** Versions of HTTP that connections negotiated. */
   protocols?: readonly Protocol[];
-  /** When its first call was due, in microseconds of the run; absent where the driver does not know it or it never began. */
+  /** When the first call was due, in microseconds of the run; absent if unknown or the schedule never began. */
   startUs?: number;
-  /** What the generator left out and how late it sent, by a driver that counts it; absent where its schedule did not end. */
+  /** Calls left out, and how late calls were sent; absent if the driver does not count or its schedule did not end. */
   counts?: { dropped: number; queued: number; unmade: number; lagMsP99: number };
 };
 
-/** `beside` runs while the load does and ends it when it resolves; without it the whole schedule is played. */
+/** `beside` runs concurrently with the load and ends it when it resolves. Without it the whole schedule is played. */
 export type Driver = (drive: Drive, beside?: () => Promise<void>) => Promise<Driven>;

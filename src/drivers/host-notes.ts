@@ -1,5 +1,5 @@
 /**
- * What the machine did during the measurement. These figures can make claims about time inconclusive, and only those
+ * Measures what the machine did during a measurement. These figures can make only claims about time inconclusive
  * (history/time-doubts.ts).
  */
 import { readdirSync, statSync } from "node:fs";
@@ -16,7 +16,7 @@ export const lagFigures = (lag: Histogram) => {
   return { p50: ms(lag.quantile(0.5)), p99: ms(lag.quantile(0.99)), max: ms(lag.quantile(1)) };
 };
 
-/** Why nothing may be said about time, `null` where calls left as they should. */
+/** Why claims about time are in doubt; `null` if calls left on time. */
 export const lagDoubt = ({ p99, max }: ReturnType<typeof lagFigures>): string | null =>
   p99 <= LATE_MS
     ? null
@@ -37,7 +37,7 @@ export const parseNetstat = (text: string): Record<string, number> => {
   return Object.fromEntries(names.split(/\s+/).map((name, at) => [name, Number(figures[at])]));
 };
 
-/** Share of the ephemeral ports in use, by all sockets of /proc/net/sockstat to any address: an upper bound. */
+/** Upper bound for the share of ephemeral ports in use: counts all TCP sockets of /proc/net/sockstat. */
 export const parsePortsShare = (sockstat: string, range: string): number | null => {
   const [, inUse, waiting] = /^TCP: inuse (\d+) .*?tw (\d+)/m.exec(sockstat) ?? [];
   const [, first, last] = /^(\d+)\s+(\d+)/.exec(range) ?? [];
@@ -65,7 +65,7 @@ const larger = (a: number | null, b: number | null): number | null =>
 
 const LOOK_EVERY_MS = 500;
 
-/** CPU time of other processes, each from when it was first seen to when it was last, in cores. */
+/** CPU use of other processes, in cores, each between the first and the last look that saw the process. */
 const watchPids = (pids: readonly number[]) => {
   const seen = new Map<number, { ms: number; atMs: number; cores: number }>();
   return {
@@ -84,7 +84,7 @@ const watchPids = (pids: readonly number[]) => {
   };
 };
 
-/** Microseconds for which a control group was throttled (cgroup v2, `cpu.stat`); `null` where it has no limit. */
+/** Microseconds for which a control group was throttled (cgroup v2, `cpu.stat`); `null` if it has no limit. */
 export const parseThrottledUs = (text: string): number | null => {
   const found = /^throttled_usec (\d+)$/m.exec(text)?.[1];
   return found === undefined ? null : Number(found);
@@ -100,8 +100,8 @@ const snapshot = () => ({
 });
 
 /**
- * Starts watching; the result of the function says what changed since. `own`: this process is the generator, and one thread of it
- * sends; otherwise processes beside it are, as they come, and may use every core. `spunUs`: CPU time that our own waiting took.
+ * Starts watching the host; the result ends that and returns the changes. `own`: this process is the generator and
+ * sends on one thread; else `pids` are, to which the caller may add. `spunUs`: CPU time of busy-waiting.
  */
 export const watchHost = (
   generator: { own: true } | { own: false; pids: readonly number[] } = { own: true },

@@ -25,7 +25,7 @@ export class TargetBusyError extends Error {
 
 export type Lock = { readonly path: string; release: () => void };
 
-/** Attempts and pause while another new run may give way. */
+/** How often, and at what interval, to wait for another new run to give way. */
 const LOOKS = 200;
 const LOOK_MS = 10;
 
@@ -33,7 +33,7 @@ const NAME = /^floodgate-([0-9a-f]{16})-(\d+)-(\S*)-([0-9a-f]{16})\.lock$/;
 
 type Claim = { path: string; target: string; process: ProcessId; nonce: string };
 
-/** Without a known start time, any process with that id counts. */
+/** Reports whether a process may still run. If its start time is unknown, any process with that id counts. */
 const mayLive = (of: ProcessId): boolean => {
   if (isAlive(of)) return true;
   if (process.platform === "linux" || (of.start !== "" && startTimeOf(of.pid) !== null)) return false;
@@ -50,7 +50,7 @@ const ownFile = (path: string): Stats | null => {
   return found?.isFile() === true && isOwn(found) ? found : null;
 };
 
-/** Files of living processes, for any target. Removes those of dead ones. */
+/** Lock files of living processes, for any target. Removes the files of dead processes. */
 const livingClaims = (folder: string): Claim[] =>
   readdirSync(folder).flatMap((name) => {
     const [, target = "", pid = "", start = "", nonce = ""] = NAME.exec(name) ?? [];
@@ -61,7 +61,7 @@ const livingClaims = (folder: string): Claim[] =>
     return [];
   });
 
-/** A run that holds the target has written into its file. */
+/** Reports whether a run holds the target, because it has written into its file. */
 const isHeld = ({ path }: Claim): boolean => (ownFile(path)?.size ?? 0) > 0;
 
 const pause = (ms: number): void => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);

@@ -1,6 +1,6 @@
 /**
- * Values behind `env:NAME`, `file:PATH`, `exec:COMMAND`, cached until they expire or were refused. Error messages name the field
- * and reference, never the value.
+ * Reads values behind `env:NAME`, `file:PATH`, `exec:COMMAND`, and caches them until they expire or are refused. Error
+ * messages name the field and reference, never the value.
  */
 import { spawn } from "node:child_process";
 import { isAbsolute, join } from "node:path";
@@ -20,12 +20,12 @@ export class SecretError extends Error {
 export type Secrets = ReturnType<typeof createSecrets>;
 
 const EXEC_TIMEOUT_MS = 30_000;
-/** How long before its end a token is read again. */
+/** How long before its expiry a token is read again. */
 const MARGIN_MS = 30_000;
 
 export const isReference = (ref: string): boolean => /^(env|file|exec):/.test(ref);
 
-/** The end of a JWT in ms since 1970; `Infinity` for other values. */
+/** The expiry of a JWT, in milliseconds since 1970; `Infinity` for other values. */
 const endsAtMs = (value: string): number => {
   const payload = /^[A-Za-z0-9_-]+\.([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+$/.exec(value)?.[1] ?? "";
   const { exp } = (parseJson(Buffer.from(payload, "base64url").toString("utf8")) ?? {}) as { exp?: unknown };
@@ -51,7 +51,7 @@ const fromFile = (path: string, what: string, folder: string): string => {
   }
 };
 
-// The user's own command. It keeps the terminal, to ask for a password; only its standard output is read.
+// The user's command keeps the terminal, to ask for a password. Only its standard output is read.
 const fromCommand = async (command: string, what: string, folder: string): Promise<string> => {
   const child = spawn("/bin/sh", ["-c", command], {
     cwd: folder,
@@ -80,11 +80,11 @@ const fromCommand = async (command: string, what: string, folder: string): Promi
   throw new SecretError(what, "the command of its `exec:` reference to print the value", why);
 };
 
-/** Certificates and addresses are public and appear in reports. A proxy's URL may hold a password, a tile's a key. */
+/** Fields that are not masked, because reports show them. A proxy's URL may hold a password, a tile's URL a key. */
 const PUBLIC =
   /^(?:transport\.(?:ca|cert)|base_url|key_management_url|control\..+|toxiproxy\.api_url|(?:watchdog|observers\.prometheus)\.url)$/;
 
-/** `folder`: of the target file, for relative paths and commands. Every value is registered for masking. */
+/** `folder`: the target file's, for relative paths and commands. Every value that is not `PUBLIC` gets masked. */
 export const createSecrets = (folder: string) => {
   const kept = new Map<string, { value: Promise<string>; endsAtMs: number }>();
   const look = async (ref: string, what: string): Promise<string> => {

@@ -22,7 +22,7 @@ export type StatedCredential = {
   readonly where: string;
   /** The kind that belongs there: `key` for either, `token` for an administrator's. */
   readonly kind: keyof typeof EXPECTED;
-  /** The value, or where it is. */
+  /** The value, or a reference to it. */
   readonly ref: string;
   readonly origin?: string;
 };
@@ -46,8 +46,8 @@ export const credentialsOf = ({ credentials = {}, tenants = [] }: Target): State
 ];
 
 /**
- * What is expected and what came, where a value is of another kind than its place. Swapped keys would look like a deployment
- * that breaks a dozen rules (items 40, 41, 125). Unknown prefixes are accepted, because a rule of `verify` judges them.
+ * What was expected and what came, if a value is of another kind than its place; else `null`. Swapped keys would look
+ * like a deployment that breaks a dozen rules (items 40, 41, 125). Unknown prefixes are left to a rule of `verify`.
  */
 const misplaced = (value: string, kind: StatedCredential["kind"]): { expected: string; came: string } | null => {
   const found = KINDS.find(({ prefix }) => value.startsWith(prefix));
@@ -55,7 +55,7 @@ const misplaced = (value: string, kind: StatedCredential["kind"]): { expected: s
   return { expected: EXPECTED[kind], came: `${found.words} (${found.prefix}...)` };
 };
 
-/** Problems of keys that stand in the file itself. References are checked when they are read. */
+/** Problems of keys that the file contains itself. References are checked when they are read. */
 export const misplacedKeys = (target: Target): string[] =>
   credentialsOf(target).flatMap(({ where, kind, ref }) => {
     const wrong = isReference(ref) ? null : misplaced(ref, kind);

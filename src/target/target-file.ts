@@ -1,4 +1,4 @@
-/** Each problem names the field's path, what was expected and what came. Unknown fields are warnings: they may be misspelt. */
+/** Reads a target file. A problem names the field, what was expected and what came. Unknown fields are warnings. */
 import { dirname, resolve } from "node:path";
 import { Errors, Pointer } from "typebox/value";
 import { maskSecrets } from "../contract/credentials.ts";
@@ -35,7 +35,7 @@ const readable = (parts: readonly string[]): string =>
     .join("")
     .replace(/^\./, "");
 
-/** The schema's description at this path; maps and unions are skipped. */
+/** The schema's description of the field at this path. */
 const expectedAt = (parts: readonly string[]): string => {
   let node: SchemaNode | undefined = TARGET_SCHEMA as SchemaNode;
   for (const part of parts) {
@@ -95,12 +95,12 @@ const unreplaced = (target: Target): string[] =>
         `${where}.origin: ${ORIGIN_TO_REPLACE} is what init wrote; write an origin of the key's allowlist, or its calls are refused`,
     );
 
-/** `file` names it in messages. */
+/** Checks a parsed target file; `file` is its name in messages. */
 export const checkTarget = (parsed: unknown, file: string): { target: Target; warnings: string[] } => {
   const value = JSON.parse(JSON.stringify(parsed, (name, inner) => (isComment(name) ? undefined : inner)));
   const problems = misfits(value);
   const warnings = unknownFields(TARGET_SCHEMA as SchemaNode, value, "");
-  // A missing field may be a misspelt one.
+  // Warnings are shown too, because a missing field may be a misspelt one.
   if (problems.length > 0) throw new TargetFileError(file, [...problems, ...warnings]);
   const target = withCanonicalUrls(value as Target, problems);
   problems.push(...misplacedKeys(target));

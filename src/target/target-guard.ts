@@ -1,4 +1,4 @@
-/** Nothing is sent to a host other than loopback unless `--i-own` names it and the target file permits and budgets it. */
+/** Nothing is sent beyond loopback unless `--i-own` names the host and the target file permits and budgets it. */
 import { lookup } from "node:dns/promises";
 import { AddressError } from "../contract/address.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
@@ -9,7 +9,7 @@ type Resolve = (host: string) => Promise<readonly string[]>;
 
 const bySystem: Resolve = async (host) => (await lookup(host, { all: true })).map(({ address }) => address);
 
-/** Returns an address other than loopback that the name resolves to. A resolver may map even `localhost` elsewhere (RFC 6761). */
+/** A non-loopback address of the name, else `null`. A resolver may even map `localhost` elsewhere (RFC 6761). */
 const whereItLeads = async (host: string, resolve: Resolve): Promise<string | null> => {
   if (!/[a-z]/.test(host.replace(/^\[.*\]$/, ""))) return null;
   // A name without an address reaches no host.

@@ -36,15 +36,15 @@ export const addressOfField = (field: string, url: string): HttpAddress => {
   if (field === "tile_url" && !["{z}", "{x}", "{y}"].every((part) => (address.path + address.query).includes(part))) {
     throw new AddressError("expected {z}, {x} and {y} behind the host");
   }
-  // The one URL that is sent as written.
+  // Only a tile's URL may have a query, because it is sent as written.
   if (address.query !== "" && field !== "tile_url") throw new AddressError("expected a URL without a query (?)");
   return address;
 };
 
-/** Other characters could be a secret or mislead the reader. */
+/** Quotes only ordinary URLs; other characters could be a secret or mislead the reader. */
 const shownUrl = (url: string): string => (/^[\w.:/-]{1,80}$/.test(url) ? `"${url}"` : "another text");
 
-/** Leaves references, whose values may not be available. Adds errors to `problems`. */
+/** Makes URLs canonical, except references, whose values may not be available. Adds errors to `problems`. */
 export const withCanonicalUrls = (target: Target, problems: string[]): Target => {
   const copy = structuredClone(target);
   for (const { field, url, replace } of urlsOf(copy)) {
@@ -61,7 +61,7 @@ export const withCanonicalUrls = (target: Target, problems: string[]): Target =>
   return copy;
 };
 
-/** Replaces references by their values. Throws `SecretError`. */
+/** Replaces URLs that are references by their values. Throws `SecretError`. */
 export const withUrlsRead = async (target: Target, secrets: Secrets): Promise<Target> => {
   const copy = structuredClone(target);
   for (const { field, url, replace } of urlsOf(copy)) {

@@ -1,4 +1,4 @@
-/** What a user states about a deployment. A field's `description` completes the message "expected …". */
+/** The schema of a target file. A field's `description` completes the message "expected …". */
 import Type, { type Static, type TProperties, type TSchema } from "typebox";
 import { STREAMS } from "../contract/streams.ts";
 
@@ -128,7 +128,7 @@ export const TARGET_SCHEMA = object(
       ...each(limitNames, figure("a limit")),
       ...each(["unanswered_share", "streams_cut_share", "false_sheds_allowed"], share("what is tolerated")),
     }),
-    /** If stated, a stream that ends without it was cut. */
+    /** If an event is stated, a stream that ends without it counts as cut. */
     stream_end: object(
       "the event that ends a whole stream of each kind",
       none,

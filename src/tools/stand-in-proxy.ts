@@ -1,7 +1,7 @@
 /**
- * In place of toxiproxy, where neither Go nor a built toxiproxy is there: links that can be broken by the toxics of our faults
- * (latency, timeout, reset_peer, limit_data, slicer), over TCP or in the simulation's virtual time; and the part of toxiproxy's
- * API that Floodgate uses. Run as `node stand-in-proxy.ts -host HOST -port PORT -config FILE`.
+ * Replaces toxiproxy if neither it nor Go is available: links with the toxics of our faults (latency, timeout,
+ * reset_peer, limit_data, slicer), over TCP or in the simulation's virtual time, and the part of toxiproxy's API that
+ * Floodgate uses. Run as `node stand-in-proxy.ts -host HOST -port PORT -config FILE`.
  */
 import { readFileSync } from "node:fs";
 import { createServer as createHttpServer, type IncomingMessage } from "node:http";
@@ -34,7 +34,7 @@ export type LinkToxic = {
   attributes: Record<string, number>;
 };
 
-/** One direction of a connection, as a toxic acts on it; `seen`: bytes that this toxic has met there. */
+/** What a toxic can do to one direction of a connection. `seen`: bytes that the toxic has handled there before. */
 type Meeting = { seen: number; pass(data: Buffer): void; answer(data: Buffer): void; close(): void; reset(): void };
 
 export const TOXICS: Readonly<
@@ -68,7 +68,7 @@ export const TOXICS: Readonly<
 
 type StatedLink = { name: string; listen: string; upstream: string; enabled?: boolean };
 
-/** It is controlled as a proxy of toxiproxy is (`ProxyControl`). */
+/** A proxied link, controlled like a proxy of toxiproxy (`ProxyControl`). */
 export class StandInLink {
   readonly apiUrl = "in-process:";
   readonly name: string;
@@ -86,7 +86,7 @@ export class StandInLink {
     this.#works = works;
   }
 
-  /** Listens before the service with this URL, on a port that is free. */
+  /** Makes a link in front of the service with this URL, listening on a free port. */
   static async before(
     service: string,
     name: string,
@@ -123,7 +123,7 @@ export class StandInLink {
   async removeToxic(name: string): Promise<void> {
     const toxic = this.toxics.find((one) => one.name === name);
     this.toxics = this.toxics.filter((one) => one !== toxic);
-    // As toxiproxy does: what it has swallowed will never be answered.
+    // As in toxiproxy, connections are closed, because the data that was dropped is never answered.
     if (toxic?.type === "timeout") this.cut();
   }
 
@@ -164,7 +164,7 @@ export class StandInLink {
     this.#pump(service, client, "downstream", end, reset);
   }
 
-  /** Data goes through the toxics of its direction one piece after the other, so that a slow one holds up what follows. */
+  /** Sends data through the toxics of one direction, piece after piece, so that a slow toxic delays what follows. */
   #pump(from: Socket, to: Socket, stream: LinkToxic["stream"], close: () => void, reset: () => void): void {
     const seen = new WeakMap<LinkToxic, number>();
     const through = async (data: Buffer, [toxic, ...further]: readonly LinkToxic[]): Promise<void> => {

@@ -1,4 +1,4 @@
-/** How k6 and toxiproxy are built, and recognized by what they print about their version. */
+/** How k6, toxiproxy and redis-server are recognized by their printed version, and how the first two are built. */
 import { type ExecFileException, type ExecFileOptions, execFile } from "node:child_process";
 
 /** A tool is missing or is another program. The message is for users: what was expected, what was found, what to do. */
@@ -6,16 +6,16 @@ export class ToolError extends Error {
   override name = "ToolError";
 }
 
-/** The tool is missing and cannot be built here, through no mistake of the user. Something may stand in for it. */
+/** The tool is missing and cannot be built here, through no mistake of the user. A stand-in may replace it. */
 export class ToolMissing extends ToolError {}
 
 export interface ToolOptions {
   env?: NodeJS.ProcessEnv;
-  /** The clone: the folder with src/native, and with .tools. Default: this one. */
+  /** The repository's folder, with src/native and .tools (default: this one). */
   root?: string;
   progress?: (line: string) => void;
   signal?: AbortSignal;
-  /** Called with the compiler, which leads a group of its own; the returned function is called when it has ended. */
+  /** Gets the id of the compiler's process, which leads its own group; the result is called when it has ended. */
   onSpawn?: (pid: number) => () => void;
   reminderMs?: number;
 }
@@ -37,7 +37,7 @@ export const TOOL_RECIPES = {
     package: "./k6",
     linkerFlags: "-s -w",
     recognise: (output: string) => {
-      // The first word is the file's own name, whatever the user calls it; the extension is what proves that it is our k6.
+      // The first word is the file's name, which the user may choose; the extension proves that the program is our k6.
       const version = /^\S+ v((\d+)\.\S+) \(.*\bgo\d/m.exec(output);
       if (version === null) return { because: `asked for its version, ${whatItPrinted(output)}` };
       if (Number(version[2]) < 2) return { because: `it is version ${version[1]}` };
@@ -75,11 +75,11 @@ type Recognised = Pick<ToolRecipe, "versionArguments"> & {
   recognise(output: string): { version: string } | { because: string };
 };
 
-/** The version that a program prints; or why it is none of the kind, or cannot be run. */
+/** The version that a program prints; or `because`: why it is another program or cannot be run. */
 export const askVersion = async (path: string, recipe: Recognised, env: NodeJS.ProcessEnv) => {
   const bare: NodeJS.ProcessEnv = { PATH: env.PATH, HOME: env.HOME };
   const { error, stdout, stderr } = await askProgram(path, recipe.versionArguments, { env: bare, timeout: 20_000 });
-  // Only a text code says that it could not be started; a number is an exit status, and then the output still says what it is.
+  // A text code means that the program could not be started. A number is its exit status, and the output still counts.
   if (typeof error?.code === "string") return { because: `it could not be run (${error.code})` };
   if (error?.killed === true) return { because: "it did not say its version within 20 s" };
   return recipe.recognise(`${stdout}${stderr}`);
@@ -88,7 +88,7 @@ export const askVersion = async (path: string, recipe: Recognised, env: NodeJS.P
 const REDIS = {
   variable: "FLOODGATE_REDIS",
   versionArguments: ["--version"],
-  /** From 6 on, a script may write after it has read the time, and a replica names its errors as our reader expects. */
+  /** Requires 6, where a script may write after it has read the time and errors have the names that we read. */
   recognise: (output: string) => {
     const version = /\bv=(\d+)(\.[\d.]+)?/.exec(output);
     if (version === null || Number(version[1]) < 6) return { because: `it says "${output.trim().slice(0, 60)}"` };

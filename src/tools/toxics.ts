@@ -1,25 +1,25 @@
 /**
  * The toxics of toxiproxy 2.12. The server accepts any attribute name and any number, and then does nothing, crashes or
- * wedges; so toxics are checked before they are sent, and what the server echoes is compared.
+ * hangs; so toxics are checked before they are sent, and compared with what the server then reports.
  *
  * Units: milliseconds for `latency`, `jitter`, `timeout`, `delay` of `slow_close`; microseconds for `delay` of
  * `slicer`; 1000 bytes per second for `rate`; bytes for sizes.
  */
 
-/** `upstream`: towards the server, the request is hit. `downstream`: towards the client, done but the reply is hit. */
+/** `upstream`: affects the request on its way to the server. `downstream`: affects the reply to a request done. */
 export type ToxicStream = "upstream" | "downstream";
 
 const ATTRIBUTES = {
   latency: ["latency", "jitter"],
   bandwidth: ["rate"],
   slow_close: ["delay"],
-  /** 0 swallows everything for ever; removing it closes every connection of the proxy. */
+  /** 0 drops all data for ever; removing the toxic closes every connection of the proxy. */
   timeout: ["timeout"],
-  /** Above 0, its removal waits that long. */
+  /** With a timeout above 0, removing the toxic takes that long. */
   reset_peer: ["timeout"],
   /** `average_size` 0 recurses for ever in the server. */
   slicer: ["average_size", "size_variation", "delay"],
-  /** Counted per connection, from when the toxic was added. */
+  /** Bytes are counted per connection, from when the toxic was added. */
   limit_data: ["bytes"],
 } as const;
 
@@ -28,7 +28,7 @@ export type ToxicShape = {
   [T in ToxicType]: { type: T; attributes: Record<(typeof ATTRIBUTES)[T][number], number> };
 }[ToxicType];
 
-/** `toxicity` is always 1: it is rolled per connection with a generator that cannot be seeded. */
+/** `toxicity` is always 1, because toxiproxy draws it per connection with a generator that cannot be seeded. */
 export type Toxic = ToxicShape & { name: string; stream: ToxicStream };
 
 export type ToxicEcho = {
@@ -39,7 +39,7 @@ export type ToxicEcho = {
   attributes: Record<string, unknown>;
 };
 
-/** What is wrong with a toxic before it is sent, as a sentence; `null` when it may be sent. */
+/** What is wrong with a toxic before it is sent, as a sentence; `null` if it may be sent. */
 export const whatIsWrongWith = (toxic: Toxic): string | null => {
   const { type, name, stream } = toxic;
   const known: readonly string[] | undefined = ATTRIBUTES[type];
@@ -62,7 +62,7 @@ export const whatIsWrongWith = (toxic: Toxic): string | null => {
   return isWide ? `size_variation (${variation}) of a slicer must be below average_size (${average})` : null;
 };
 
-/** How the server's toxic differs from the one asked for, as a sentence; `null` when they agree. */
+/** How the server's toxic differs from the one asked for, as a sentence; `null` if they agree. */
 export const differenceTo = (asked: Toxic, echo: ToxicEcho): string | null => {
   for (const part of ["name", "type", "stream"] as const)
     if (echo[part] !== asked[part]) return `${part}: asked for ${asked[part]}, the server has ${String(echo[part])}`;

@@ -1,4 +1,4 @@
-/** A toxiproxy server of our own on a free port. A proxy of a random name in its configuration proves that it answers. */
+/** Starts toxiproxy on a free port. A proxy of a random name in its configuration proves that this server answers. */
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -8,7 +8,7 @@ import { freePort } from "../supervision/free-port.ts";
 import { waitUntil } from "../supervision/waiting.ts";
 import { openToxiproxy, type Toxiproxy } from "./toxiproxy.ts";
 
-/** The command of a proxy that does what toxiproxy does for our faults, where there is no toxiproxy. */
+/** The command of the stand-in for a missing toxiproxy, which supports our faults. */
 export const STAND_IN_PROXY: readonly string[] = [process.execPath, join(import.meta.dirname, "stand-in-proxy.ts")];
 
 type ServerChild = { readonly pid: number; readonly exited: Promise<unknown>; stop: () => Promise<unknown> };
@@ -18,10 +18,10 @@ export type StartChild = (spec: ChildSpec) => Promise<ServerChild>;
 export type ToxiproxyServer = Awaited<ReturnType<typeof startToxiproxy>>;
 
 type ServerOptions = {
-  /** `toxiproxy-server`, or whatever takes its options and speaks its API, with the arguments that come first. */
+  /** `toxiproxy-server`, or a program with the same options and API, with its leading arguments. */
   command: readonly string[];
   start: StartChild;
-  /** Where its configuration is while it starts, so that a killed run leaves none elsewhere; else the OS's temporary one. */
+  /** Folder of its configuration during the start, where a killed run leaves it (default: the OS's temporary one). */
   folder?: string;
 };
 
@@ -29,7 +29,7 @@ const READY_MS = 5_000;
 const CALL_MS = 1_000;
 const TRIES = 3;
 
-/** Resolves once the server answers and knows the mark; throws a sentence when it does not in time. */
+/** Resolves once the server answers and lists the proxy `mark`. Throws if it does not in time. */
 const waitUntilOurs = async (toxiproxy: Toxiproxy, child: ServerChild, mark: string): Promise<void> => {
   let exited = false;
   void child.exited.then(() => {
@@ -51,7 +51,7 @@ type Link = { name: string; listen: string; upstream: string; enabled: boolean }
 const openServer = async (port: number, { command, start, folder: parent = tmpdir() }: ServerOptions) => {
   const [program = "", ...first] = command;
   const toxiproxy = openToxiproxy(`http://127.0.0.1:${port}`);
-  /** Remembered, so that the server can be made anew when it hangs. */
+  /** Kept to restart a hanging server with the same links. */
   const links = new Map<string, Link>();
   const begin = async (): Promise<ServerChild> => {
     const mark = `floodgate-${randomBytes(6).toString("hex")}`;
@@ -67,7 +67,7 @@ const openServer = async (port: number, { command, start, folder: parent = tmpdi
         args: [...first, "-host", "127.0.0.1", "-port", String(port), "-config", config],
         // At "info" it writes a line for each accepted connection.
         env: { LOG_LEVEL: "error" },
-        // Its proxies carry everybody else's links, and its API is needed for healing.
+        // It ends last, because its proxies carry the links of other processes and its API is needed for healing.
         ends: "by-signal",
         endLast: true,
       });
@@ -102,7 +102,7 @@ const openServer = async (port: number, { command, start, folder: parent = tmpdi
     },
     apiUrl: toxiproxy.apiUrl,
     pid: () => running.pid,
-    /** Ends it hard and starts it again on the same ports, every link enabled and without toxics: the last way to heal. */
+    /** Restarts the server on the same ports, with every link enabled and no toxics: the last way to heal. */
     restart: (): Promise<void> => {
       restarting ??= beginAgain().finally(() => {
         restarting = undefined;

@@ -1,6 +1,6 @@
 /**
- * Control of a toxiproxy server, which can wedge: every call has a deadline, every change is read back. The npm client
- * creates, over our transport: its own has no deadline and loses causes.
+ * Controls a toxiproxy server. The server can hang, so every call has a deadline and every change is read back. The npm
+ * client makes proxies and toxics, over our transport, because its own has no deadline and loses the causes of errors.
  */
 import { once } from "node:events";
 import { Toxiproxy as NodeClient, Proxy as NodeProxy } from "toxiproxy-node-client";
@@ -13,9 +13,9 @@ import { differenceTo, type Toxic, type ToxicEcho, whatIsWrongWith } from "./tox
 
 export class ToxiproxyError extends Error {
   override name = "ToxiproxyError";
-  /** The server's, or `null` when no answer came. */
+  /** The answer's HTTP status; `null` if no answer came. */
   readonly status: number | null;
-  /** The transport's word where no answer came, e.g. `ECONNREFUSED`. */
+  /** The transport's error code if no answer came, e.g. `ECONNREFUSED`. */
   readonly code: string | null;
   constructor(message: string, status: number | null, code: string | null = null) {
     super(message);
@@ -36,17 +36,17 @@ export type Toxiproxy = ReturnType<typeof openToxiproxy>;
 
 type NewProxy = { name: string; listen: string; upstream: string; enabled?: boolean };
 
-/** A change that toxiproxy holds back for longer is given up. */
+/** How long the answer to a change is waited for in all, past the call's own deadline. */
 const LATE_CHANGE_MS = 300_000;
-/** Toxiproxy's own time-out answers this, and goes on with the work behind it. */
+/** The status of toxiproxy's own time-out, after which it still carries the change out. */
 const GOES_ON = 503;
 
 const openTransport = (apiUrl: string, defaults: CallOptions) => {
   const base = apiUrl.replace(/\/+$/, "");
-  // A wedged server must not hold a later call up behind an earlier one, hence no pipelining and short keep-alive.
+  // No pipelining and short keep-alive, so that a hanging server does not hold a later call up behind an earlier one.
   const agent = new Agent({ pipelining: 1, keepAliveTimeout: 1_000 });
   const late = new Set<Promise<void>>();
-  /** Hanging up does not take a change back, so its answer is waited for behind the deadline. */
+  /** Closing the connection does not cancel a change, so the answer is still waited for after the deadline. */
   const inTime = async <T extends { status: number }>(answered: Promise<T>, signal: AbortSignal): Promise<T> => {
     const over = new AbortController();
     const tooLate = once(signal, "abort", { signal: over.signal }).then((): never => {
@@ -60,17 +60,17 @@ const openTransport = (apiUrl: string, defaults: CallOptions) => {
     return Promise.race([answered, tooLate]).finally(() => over.abort());
   };
   return {
-    /** Changes that were not answered in time and may still be carried out: toxiproxy does them when its lock is free again. */
+    /** Number of changes that were not answered in time; toxiproxy may still carry them out when its lock is free. */
     underWay: () => late.size,
     settled: async (signal: AbortSignal): Promise<void> => {
       while (late.size > 0 && !signal.aborted) {
         const before = late.size;
         await Promise.race([once(signal, "abort"), Promise.any([...late])]);
-        // What toxiproxy itself gave up on is never heard of again.
+        // A change that toxiproxy answered with its own time-out never settles, so only the signal ends the wait.
         if (late.size === before && !signal.aborted) await once(signal, "abort");
       }
     },
-    /** The parsed answer (text where it is not JSON, `undefined` where it is empty). Throws `ToxiproxyError`. */
+    /** The parsed answer (text if it is not JSON, `undefined` if it is empty). Throws `ToxiproxyError`. */
     call: async (method: ControlCall["method"], path: string, body?: unknown, options: CallOptions = {}) => {
       const callMs = options.callMs ?? defaults.callMs ?? CONTROL_CALL_MS;
       const outer = options.signal ?? defaults.signal;
@@ -105,7 +105,7 @@ const stateOf = (answer: unknown, from: string): ProxyState => {
   return { ...(state as ProxyState), toxics: state.toxics ?? [] };
 };
 
-/** The npm client puts names into paths as they are. */
+/** The path of a proxy. Names are checked, because the npm client puts them into paths unescaped. */
 const pathOf = (name: string): string => {
   if (/^[A-Za-z0-9_.-]+$/.test(name)) return `/proxies/${name}`;
   throw new Error(`a proxy's name is letters, digits, "_", "." and "-", not "${name}"`);
@@ -129,7 +129,7 @@ export const openToxiproxy = (apiUrl: string, defaults: CallOptions = {}) => {
   const proxy = (name: string) => {
     const path = pathOf(name);
     const toxicPath = (toxic: string): string => `${path}/toxics/${encodeURIComponent(toxic)}`;
-    /** A toxic that is not there is not an error. See `takeToxicAway` for one that holds data back. */
+    /** Removes a toxic; a missing one is not an error. For a toxic that holds data back, use `takeToxicAway`. */
     const removeToxic = async (toxic: string, options?: CallOptions): Promise<void> =>
       void (await call("DELETE", toxicPath(toxic), undefined, options).catch(ignoring404));
     return {
@@ -137,10 +137,10 @@ export const openToxiproxy = (apiUrl: string, defaults: CallOptions = {}) => {
       apiUrl,
       read: (options?: CallOptions) => read(name, options),
       removeToxic,
-      /** Changes attributes of a toxic, on open connections too; one that is not there is not an error. */
+      /** Changes attributes of a toxic, on open connections too; a missing toxic is not an error. */
       updateToxic: async (toxic: string, attributes: Record<string, number>, options?: CallOptions): Promise<void> =>
         void (await call("PATCH", toxicPath(toxic), { attributes }, options).catch(ignoring404)),
-      /** Adds the toxic and compares what the server then has. On a difference the toxic is taken away again. */
+      /** Adds the toxic and reads it back. If the server has another one, the toxic is removed again. */
       addToxic: async (toxic: Toxic, options?: CallOptions): Promise<void> => {
         const wrong = whatIsWrongWith(toxic);
         if (wrong !== null) throw new ToxiproxyError(wrong, null);
@@ -152,7 +152,7 @@ export const openToxiproxy = (apiUrl: string, defaults: CallOptions = {}) => {
         await removeToxic(toxic.name, options).catch(() => {});
         throw new ToxiproxyError(`toxic "${toxic.name}" on proxy "${name}" read back differently: ${difference}`, 200);
       },
-      /** `false` closes the listener and every connection; read back. */
+      /** `false` closes the listener and every connection. The result is read back. */
       setEnabled: async (enabled: boolean, options?: CallOptions): Promise<void> => {
         await call("PATCH", path, { enabled }, options);
         const now = await read(name, options);
@@ -191,16 +191,16 @@ export const openToxiproxy = (apiUrl: string, defaults: CallOptions = {}) => {
   };
 };
 
-/** For what was held back to be written, and for connections without a client to end: so often so long. */
+/** Number of pauses and their bounds, in which held-back data is written and connections without a client end. */
 const LOOKS = 3;
 const SETTLE_MS = 50;
 const SETTLE_MOST_MS = 750;
 
-/** A slicer waits between two pieces, and a connection without a client is noticed with the next piece or the one after. */
+/** Length of a pause: a slicer waits between pieces, and notices a lost client at one of its next two pieces. */
 const settleMs = ({ attributes }: Pick<ToxicEcho, "attributes">): number =>
   Math.min(SETTLE_MOST_MS, SETTLE_MS + (1.5 * Number(attributes.delay ?? 0)) / 1_000);
 
-/** The server answers in between: on a busy machine, our elapsed time says nothing about the time that it got. */
+/** Reads the proxy after each pause: an answer proves that the server got CPU time, even on a busy machine. */
 const settle = async (proxy: ProxyControl, ms: number, options: CallOptions): Promise<void> => {
   for (let look = 0; look < LOOKS; look += 1) {
     await pause(ms, options.signal);
@@ -208,14 +208,14 @@ const settle = async (proxy: ProxyControl, ms: number, options: CallOptions): Pr
   }
 };
 
-/** Whether the proxy is disabled for a moment while this toxic is removed. */
+/** Reports whether the proxy is disabled for a moment while this toxic is removed. */
 export const disablesWhenRemoved = ({ type }: Pick<ToxicEcho, "type">): boolean =>
   type === "slicer" || type === "bandwidth";
 
 /**
- * While toxiproxy removes a toxic that holds data back (latency, slicer, bandwidth) it holds a lock until the client has read
- * that data; a client that gave up never will, and the whole server hangs (its issues 558 and 412). So the data goes first,
- * then the toxic.
+ * Lets data pass that a toxic holds back, then removes the toxic. While toxiproxy removes such a toxic (latency,
+ * slicer, bandwidth), it holds a lock until the client has read the data; if the client gave up, the whole server hangs
+ * (toxiproxy's issues 558 and 412).
  */
 export const takeToxicAway = async (
   proxy: ProxyControl,

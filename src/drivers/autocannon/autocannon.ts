@@ -1,5 +1,5 @@
 /**
- * autocannon behind the port of all drivers, by its documented options and events: a closed loop in the runner's own process. It
+ * The autocannon driver: a closed loop in the runner's own process, by autocannon's documented options and events. It
  * measures the highest throughput, not latency under load, because a stall also stops the load.
  */
 import type autocannon from "autocannon";
@@ -24,28 +24,28 @@ import { watchHost } from "../host-notes.ts";
 const DRIVER = "autocannon";
 const CONNECTIONS = 10;
 const TIMEOUT_S = 30;
-/** A run that its target file stops has ended within two seconds. */
+/** How long calls in flight may take after a stop by budget or signal: a stopped run ends within two seconds. */
 const STOPPED_DRAIN_MS = 1_000;
 const SAMPLE_MS = 100;
-/** So many failed connections in a row mean that nobody listens. */
+/** More failed connections in a row than this mean that nothing listens. */
 const REFUSED_MAX = 200;
-/** autocannon's limiter counts whole seconds: a burst at the end of one and a burst at the beginning of the next may meet. */
+/** The share of the permitted rate asked for: autocannon counts whole seconds, between which two bursts may meet. */
 export const RATE_SHARE = 0.5;
 
-/** What autocannon ignores silently. */
+/** Settings of a target file that autocannon would silently ignore; `null` if there are none. */
 const cannotReach = ({ base_url, transport }: Pick<Target, "base_url" | "transport">): string | null => {
   const unable = [
     ...(transport?.proxy ? ["a proxy"] : []),
     ...(transport?.protocol === "h2" ? ["HTTP/2"] : []),
-    // It does not check certificates, so anybody could take the keys.
+    // autocannon does not check certificates, so an impostor could take the keys.
     ...(base_url.startsWith("https:") ? ["https"] : []),
   ];
   return unable.length === 0 ? null : unable.join(", ");
 };
 
-/** Calls that are checked; stories repeat sooner. */
+/** How many calls of a story are checked; every story repeats sooner. */
 const LOOKED_AT = 300;
-/** autocannon is asked for half of what is permitted, in whole calls a second. */
+/** The lowest permitted rate: autocannon is asked for half of it, in whole calls per second. */
 const LEAST_PER_S = 2;
 
 const beyond = ({ route, retry, abort, slowReadMs }: Step): string | null => {
@@ -54,7 +54,7 @@ const beyond = ({ route, retry, abort, slowReadMs }: Step): string | null => {
   return abort !== undefined || slowReadMs !== undefined ? "leaves or reads slowly on purpose" : null;
 };
 
-/** What autocannon cannot do of a story; `null` where its calls are plain requests. */
+/** What autocannon cannot do of a story; `null` if all calls are plain requests. */
 export const notPlain = (story: Story, seed: number, view: TargetView): string | null => {
   for (let i = 0; i < LOOKED_AT; i++) {
     const steps = story.plan(seed, i, view);
@@ -65,7 +65,7 @@ export const notPlain = (story: Story, seed: number, view: TargetView): string |
   return null;
 };
 
-/** Why autocannon cannot play the stage on the target, as a sentence; `null` where it can, or another driver plays it. */
+/** Why autocannon cannot play the stage on the target; `null` if it can, or another driver plays the stage. */
 export const closedLoopRefusal = (
   { driver, story: name, ratePerS = Number.POSITIVE_INFINITY }: { driver: string; story: string; ratePerS?: number },
   target: Target,
@@ -85,7 +85,7 @@ export const closedLoopRefusal = (
 
 type Call = { id: string; step: Step; taken: Taken; request: autocannon.Request; sentUs: number };
 
-/** The job's profile gives the duration and the highest rate that is planned for. */
+/** The job's profile gives the duration, and its peak rate bounds the connections. */
 export const driveAutocannon =
   ({ maxPerS }: { maxPerS?: number } = {}): Driver =>
   async (drive, beside) => {
@@ -142,7 +142,7 @@ export const driveAutocannon =
     };
 
     const setupClient = (given: autocannon.Client): void => {
-      // The typings leave out what every client has.
+      // autocannon's typings omit these members, which every client has.
       const socket = given as autocannon.Client & NodeJS.EventEmitter & { destroy(): void };
       let call: Call | null = null;
       let headUs: number | null = null;
@@ -186,12 +186,12 @@ export const driveAutocannon =
       socket.on("headers", () => {
         headUs = clock.nowUs();
       });
-      // Comes just before a request is written.
+      // autocannon emits `request` just before it writes one.
       socket.on("request", () => {
         lose();
         call = next();
         if (call !== null) socket.setRequests([{ ...call.request, onResponse: answer }]);
-        // Not at once: the client is not whole yet, and has no connection that could be written to.
+        // Deferred, because a new client is not fully constructed and has no connection yet.
         else if (isNew) queueMicrotask(() => socket.destroy());
         else socket.destroy();
         isNew = false;
@@ -213,11 +213,11 @@ export const driveAutocannon =
     const atOnce = Math.min(target.transport?.connections ?? CONNECTIONS, profilePeakPerS(profile));
     const running = run({
       url: origin,
-      // More connections than calls a second would only wait for each other.
+      // More connections than calls per second would only wait for each other.
       connections: Math.max(1, Math.min(Math.ceil(atOnce), budget.left().requests ?? atOnce)),
       timeout: TIMEOUT_S,
       sampleInt: SAMPLE_MS,
-      // At its end autocannon cuts off the calls under way, so this driver ends the load itself.
+      // At its end autocannon cuts off calls in flight, so this driver ends the load earlier by itself.
       duration: Math.ceil(durationS + 4 * TIMEOUT_S),
       ...(Number.isFinite(mostPerS) ? { overallRate: Math.max(1, Math.floor(RATE_SHARE * mostPerS)) } : {}),
       setupClient,

@@ -18,7 +18,7 @@ import { callsEndMs, TIMEOUTS } from "../../workload/timeouts.ts";
 import type { Drive, DriveJob } from "../driver.ts";
 import { k6Outputs } from "./k6-process.ts";
 
-/** k6 may have so much of the memory that is free: the deployment may stand on the same machine. */
+/** The share of the free memory that k6 may use; the deployment may run on the same machine. */
 const MEMORY_SHARE = 0.5;
 
 const OTHER_FILES = 200;
@@ -28,7 +28,7 @@ export type K6Setup = {
   scenario: string;
   /** Where k6's summary is kept (the run folder's `k6/`). */
   keepIn?: string;
-  /** In place of those that the profile and the target's limits ask for. */
+  /** Number of VUs, in place of the number derived from the profile and the target's limits. */
   vus?: number;
 };
 
@@ -36,7 +36,7 @@ export type K6Setup = {
 export const vusHere = (
   { profile, view, story, seed, vus }: Pick<DriveJob, "profile" | "view" | "seed"> & { story: Story; vus?: number },
   segments: number,
-  // Go raises its own limit of files as far as it may.
+  // The hard limit counts, because Go raises its soft limit of open files to it.
   { freeBytes, files } = {
     freeBytes: process.availableMemory(),
     files: fileLimitsOf("self")?.hard ?? Number.POSITIVE_INFINITY,
@@ -61,7 +61,7 @@ export const vusHere = (
   };
 };
 
-/** One play of a story: what all its processes have in common; `null` where its schedule has no arrivals. */
+/** Plans one play of a story, for all its k6 processes; `null` if its schedule has no arrivals. */
 export const planRun = (setup: K6Setup, drive: Drive) => {
   const { job } = drive;
   const story = STORIES.get(job.story);
@@ -75,14 +75,14 @@ export const planRun = (setup: K6Setup, drive: Drive) => {
 
 export type K6Run = NonNullable<ReturnType<typeof planRun>> & { folder: string };
 
-/** `most`: calls that were under way at once, of each process; the places are shared out evenly. */
+/** Warns if a process used its whole share of `callsAtOnce`. `most`: the most calls in flight of each process. */
 export const busyWarnings = (callsAtOnce: number, most: readonly number[]): string[] =>
   most.some((one) => one >= Math.floor(callsAtOnce / most.length)) ? [executor.allPlacesTaken(callsAtOnce)] : [];
 
-/** For calls that are still under way when the VUs are done: they end in teardown. */
+/** Extra time for teardown, in which calls end that are still in flight when the VUs are done. */
 const TEARDOWN_MS = 10_000;
 
-/** Gathered once, so that no session is minted twice. */
+/** Reads keys and mints sessions once for all processes. */
 const credentialsFor = async ({ job, secrets, budget, onLine, story, timeouts }: K6Run) => {
   const { target, view, seed } = job;
   const clock = createRunClock(job.epochUs);
@@ -103,7 +103,7 @@ const credentialsFor = async ({ job, secrets, budget, onLine, story, timeouts }:
   return { credentials, origins: originsOf(keys), sessions, headers: client.sharedHeaders };
 };
 
-/** What each process is handed, beside its own paths and its share of the budget, and its environment. */
+/** The input of every process, without its own paths and budget share, and its environment. */
 export const inputFor = async (run: K6Run) => {
   const { job, secrets, budget, story, timeouts, folder, arrivals, segments, vus, callsAtOnce } = run;
   const { stage, idPrefix, seed, view, target, profile } = job;
@@ -112,7 +112,7 @@ export const inputFor = async (run: K6Run) => {
   if (momentsPath !== undefined) await writeFile(momentsPath, JSON.stringify(momentsUs));
   const transport = target.transport ?? {};
   const { ca, cert, key } = await tlsFiles(transport, secrets);
-  // Go agrees upon HTTP/2 wherever it is offered, and k6 has no option of its own.
+  // Go uses HTTP/2 wherever it is offered, and k6 has no option to prevent that.
   const environment: Record<string, string> = transport.protocol === "h2" ? {} : { GODEBUG: "http2client=0" };
   if (ca !== undefined) {
     environment.SSL_CERT_FILE = join(folder, "ca.pem");
@@ -124,19 +124,19 @@ export const inputFor = async (run: K6Run) => {
   }
   const { base_url, key_management_url, tile_url } = target;
   const credentials = await credentialsFor(run);
-  // One process begins when it is ready, several at one moment.
+  // A single process begins when it is ready; several begin at the same moment.
   const startUs = segments === 1 ? undefined : wallUs() + executor.startTogetherMs(vus) * 1000;
   const handOver: HandOver = {
     ...{ stage, idPrefix, seed, view, timeouts, ...credentials },
     places: { base_url, key_management_url, tile_url },
     streamEnd: target.stream_end,
     ...{ budget: budget.left(), stated: budget.stated },
-    // A user who has k6 send its metrics elsewhere wants them all there.
+    // Samples of gaps are made only if the user sends k6's metrics to an output.
     gapSamples: Object.keys(k6Outputs(process.env)).length > 0,
     callsAtOnce: Math.ceil(callsAtOnce / segments),
     schedule: { profile: shape, arrivals: job.arrivals, startUs, momentsPath },
     options: {
-      // Metrics are read from our own lines; fewer tags, fewer time series.
+      // Our metrics come from the printed lines, so few tags are kept, for few time series.
       systemTags: ["scenario"],
       summaryTrendStats: ["count", "med", "p(99)", "max"],
       tlsAuth: cert === undefined || key === undefined ? undefined : [{ cert, key }],

@@ -1,4 +1,4 @@
-/** Runs the k6 binary in a clean environment and collects what it says; knows what its exit codes mean. */
+/** Runs the k6 binary in a clean environment, collects its log, and explains its exit codes. */
 
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Readable } from "node:stream";
@@ -21,7 +21,7 @@ const KEPT = 5;
 
 export const ABORTED = 108;
 
-/** `errext/exitcodes` of k6 2.2. */
+/** The exit codes of k6 2.2 (its package `errext/exitcodes`). */
 const EXIT_CODES: Readonly<Record<number, string>> = {
   2: "k6 itself panicked",
   97: "the run in k6's cloud failed or was aborted",
@@ -39,7 +39,7 @@ const EXIT_CODES: Readonly<Record<number, string>> = {
   109: "k6 itself panicked",
   110: "the script marked the test as failed",
 };
-/** What says something against the deployment; an exception of a script does not, and nothing was judged then. */
+/** Exit codes that speak against the deployment. After any other, such as a script's exception, nothing was judged. */
 const FAILS: ReadonlySet<number | null> = new Set([99, 110]);
 
 export const exitProblem = ({ code, signal, errors, late }: K6Exit): Problem | null => {
@@ -52,7 +52,7 @@ export const exitProblem = ({ code, signal, errors, late }: K6Exit): Problem | n
   return { verdict, reason: `k6 ${how}${errors[0] === undefined ? "" : `: ${errors[0]}`}` };
 };
 
-/** The user's settings for k6's own outputs: `K6_OUT` and its variables; nothing where `K6_OUT` is not set. */
+/** The user's variables for k6's own outputs, which are passed on if `K6_OUT` is set. */
 const NAMES = /^(?:K6_OUT|OTEL_.+|K6_(?:OTEL|PROMETHEUS_RW|INFLUXDB|STATSD|WEB_DASHBOARD|CLOUD)_.+)$/;
 const SECRET = /PASSWORD|TOKEN|HEADER|KEY|USERNAME/;
 
@@ -70,7 +70,7 @@ export const k6Outputs = (env: Readonly<Record<string, string | undefined>>): Re
 
 type Logged = { level?: string; msg?: string };
 
-/** `environment` is all that k6 gets; it has a group of its own, so that a supervisor can end it whole. */
+/** Starts k6 as leader of a group, to be ended whole, with `environment`, our settings and the user's outputs only. */
 export const startK6 = (
   binary: string,
   args: readonly string[],

@@ -1,6 +1,6 @@
 /**
- * k6 behind the port of all drivers: one story, in one process or in several that share the schedule. Secrets reach it in a private
- * file that is gone afterwards; calls come back as lines of a file that the extension writes.
+ * The k6 driver: one story, in one process or in several that share the schedule. Secrets reach k6 in a private file
+ * that is removed once it was read; calls come back as lines of a file that the extension writes.
  */
 import { rmSync } from "node:fs";
 import { copyFile, mkdtempDisposable, open, writeFile } from "node:fs/promises";
@@ -35,7 +35,7 @@ export const followLines = (path: string, onLine: (text: string) => void): { fin
     const buffer = Buffer.alloc(CHUNK_BYTES);
     const lines = cutLines(onLine);
     for (;;) {
-      // Asked before the read, so that what was written until the end is read after it.
+      // Taken before the read, so that everything written before `finish` is still read.
       const wasOver = isOver;
       const { bytesRead } = await file.read(buffer, 0, CHUNK_BYTES, null);
       if (bytesRead > 0) lines.push(buffer.subarray(0, bytesRead));
@@ -53,7 +53,7 @@ export const followLines = (path: string, onLine: (text: string) => void): { fin
   };
 };
 
-/** How k6 is asked for its part: exact, with iterations in stripes, so that a call's number is that of the whole. */
+/** k6's arguments for one segment. With the sequence, a call has the same number as in the whole schedule. */
 const segmentArguments = (index: number, of: number): string[] => {
   if (of === 1) return [];
   const sequence = Array.from({ length: of + 1 }, (_, n) => `${n}/${of}`).join(",");
@@ -62,7 +62,7 @@ const segmentArguments = (index: number, of: number): string[] => {
 
 const LATE_MS = 30_000;
 
-/** Why `signal` was aborted: another process of the same schedule failed, so nobody can judge this one's calls. */
+/** The abort reason if another process of the schedule failed, so that this one's calls cannot be judged. */
 const FAILED = "another segment failed";
 const FAILED_GRACE_MS = 5_000;
 
@@ -89,14 +89,14 @@ const playSegment = async (run: K6Run & K6Input, index: number, signal: AbortSig
   try {
     run.onSpawn?.(k6.child);
   } catch (error) {
-    // What cannot be put in hand must not run.
+    // A process that cannot be registered must not run.
     k6.kill();
     await k6.exited;
     throw error;
   }
   const { callMs } = timeouts;
   const endsMs = performance.now() + startTogetherMs(vus) + profileDurationS(job.profile) * 1000;
-  /** A line comes whenever a call ends, and no call takes longer than its time-out. */
+  /** Extends the deadline at each line: a line comes whenever a call ends, and no call outlasts its time-out. */
   const stillComing = (): void => {
     if (!signal.aborted) k6.due(Math.max(0, endsMs - performance.now()) + callMs + LATE_MS, "end");
   };
@@ -109,7 +109,7 @@ const playSegment = async (run: K6Run & K6Input, index: number, signal: AbortSig
   if (signal.aborted) stop();
   const { seen, take } = createReader({ ...job, story }, run.onLine);
   const following = followLines(path("printed.ndjson"), (text) => {
-    // k6 has read the file by now, for all VUs; a killed runner leaves no secrets behind.
+    // At the first line k6 has read this file. It is removed now, so that a killed runner leaves no secrets behind.
     if (seen.lines === 0) rmSync(path("handover.json"), { force: true });
     stillComing();
     take(text);
@@ -128,10 +128,10 @@ const playSegment = async (run: K6Run & K6Input, index: number, signal: AbortSig
     hasFailed: !signal.aborted && (end?.stopped ?? null) === null && exitProblem(exit) !== null,
     problems: problemsOf({ exit, summary, seen }),
     stopped: stoppedBy(seen),
-    /** The most calls that were under way at once. */
+    /** The most calls that were in flight at once. */
     most: end?.most ?? 0,
     protocols,
-    // A k6 that was killed has not said it: then every line is a request.
+    // A killed k6 has not reported its spending, so every line counts as a request.
     spent: end?.spent ?? { ...NOTHING_SPENT, requests: seen.lines },
     warnings: exit.warnings,
   };
@@ -153,13 +153,13 @@ const playSegments = async (run: K6Run & K6Input): Promise<Played> => {
   const signal = AbortSignal.any([allOver.signal, run.signal]);
   const play = async (index: number): Promise<PlayedSegment> => {
     const played = await playSegment(run, index, signal).catch(
-      // Its files could not be written or read, so nobody knows what the process played.
+      // If its files could not be written or read, it is unknown what the process played.
       (error: unknown): PlayedSegment => ({
         ...unplayed("a process of k6 could not be followed", null, error),
         ...{ hasFailed: true, most: 0, spent: NOTHING_SPENT },
       }),
     );
-    // Each spends its own share of a budget to the end; errors end the load of all.
+    // A spent budget share ends only its own process; too many errors end all processes.
     if (endsAll(played.stopped)) allOver.abort();
     else if (played.hasFailed) allOver.abort(FAILED);
     return played;

@@ -1,6 +1,6 @@
 /**
- * What a k6 run amounts to: the lines that its scenario printed as lines of the history, k6's own counts, and what puts the two
- * in doubt. k6 ends with code 0 for exceptions in iterations, for dropped ones and for none at all, so each is looked for.
+ * Turns a k6 run into history lines, k6's own counts, and problems. k6 exits with code 0 even if iterations threw, were
+ * dropped or never ran, so each of these is checked.
  */
 import { readFile } from "node:fs/promises";
 import { type CallContext, lineOf } from "../../client/call-line.ts";
@@ -20,7 +20,7 @@ import { ABORTED, exitProblem, type K6Exit } from "./k6-process.ts";
 
 type Reading = Pick<DriveJob, "seed" | "view" | "stage" | "idPrefix" | "epochUs"> & { story: Story };
 
-/** Both clocks are the host's, each read once at its start. */
+/** Runner and k6 each read the host's clock once, at their start. */
 const CLOCK_ERROR_US = 1_000;
 
 const receivedOf = (step: Step, printed: Printed | PrintedMint, epochUs: number): Received => {
@@ -49,7 +49,7 @@ const receivedOf = (step: Step, printed: Printed | PrintedMint, epochUs: number)
   };
 };
 
-/** `null` when the printed call is none of the story's: the scenario and the runner disagree about what it is. */
+/** `null` if the story has no such call, because scenario and runner disagree about the story. */
 const lineFrom = (printed: Printed | PrintedMint, reading: Reading): CallLine | null => {
   const { story, seed, view, stage, idPrefix, epochUs } = reading;
   const lineAs = (step: Step, dueUs: number, own: Pick<CallContext, "id" | "attempt" | "unscheduled">): CallLine => {
@@ -85,7 +85,7 @@ type Seen = {
   faults: PrintedFault[];
   strangers: number;
   lag: Histogram;
-  /** The last line; `null` where k6 did not come so far. */
+  /** The last line; `null` if k6 ended before it. */
   end: PrintedSpent | null;
 };
 
@@ -120,7 +120,7 @@ export const createReader = (reading: Reading, onLine: (line: CallLine) => void)
   return { seen, take };
 };
 
-/** An end that the runner asked for stops nothing early. */
+/** Why the load stopped early; `null` if it did not, or if the runner asked for the end. */
 export const stoppedBy = ({ end }: Seen): Stopped | null =>
   end?.stopped?.by === "asked" ? null : (end?.stopped ?? null);
 
@@ -135,7 +135,7 @@ export const problemsOf = ({ exit, summary, seen }: Outcome): Problem[] => {
   const stopped = stoppedBy(seen);
   const isEnded = (end?.stopped ?? null) !== null;
   const exited = exitProblem(exit);
-  // The script ends the test itself when nothing may leave any more.
+  // The script aborts the test itself when the budget lets no call leave.
   const isExpected = isEnded && (exited === null || exit.code === ABORTED);
   const lacking = faults.filter(({ lacks }) => lacks === true);
   const thrown = faults.filter(({ lacks }) => lacks !== true);

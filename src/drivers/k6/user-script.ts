@@ -1,7 +1,7 @@
 /**
- * A user's own k6 script, run as it is (`load --script FILE.ts -- <k6 arguments>`) and judged by the account that our k6 output
- * wrote (src/native/account), because nobody knows its calls. k6 ends with code 0 for iterations that threw, were dropped or were
- * cut off, for scenarios that never began and for thresholds without a sample, so each is checked.
+ * Runs a user's own k6 script unchanged (`load --script FILE.ts -- <k6 arguments>`) and judges it by the account that
+ * our k6 output writes (src/native/account), because its calls are unknown. k6 exits with code 0 even if iterations
+ * threw, were dropped or cut off, scenarios never began, or thresholds had no sample, so each of these is checked.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { maskSecrets } from "../../contract/credentials.ts";
@@ -25,7 +25,7 @@ type K6ScriptOptions = {
 export const runK6Script = async (options: K6ScriptOptions): Promise<Problem[]> => {
   const { binary, script, args, environment, onSpawn, onSaid } = options;
   const account = `floodgate-account=${options.account}`;
-  // Outputs that the user names stay: k6 takes those of its arguments in place of those of the environment.
+  // Keeps the outputs that the user names: in k6, `--out` arguments replace `K6_OUT`.
   const isNamed = args.some((arg) => /^(-o|--out)/.test(arg));
   const outputs = isNamed ? {} : { K6_OUT: [process.env.K6_OUT, account].filter(Boolean).join(",") };
   const settings = { K6_NO_USAGE_REPORT: "true", K6_AUTO_EXTENSION_RESOLUTION: "false" };
@@ -39,7 +39,7 @@ export const runK6Script = async (options: K6ScriptOptions): Promise<Problem[]> 
     const lines = redactor.lines((line) => onSaid?.(line));
     stream.on("data", lines.push).on("close", lines.end);
   }
-  // Ends with the process itself: its children may hold the output open.
+  // Waits for the process, not for the end of its output, which its children may hold open.
   const { code, signal, error } = await boundChild(child).ended;
   const errors = error === null ? [] : [error];
   const problem = exitProblem({ code, signal, errors, errorCount: errors.length, warnings: [] });
@@ -62,7 +62,7 @@ export const readSummary = (text: string): K6Summary | null => {
   }
 };
 
-/** What of each metric is reported: k6's own names, with the field. */
+/** The fields of each type of metric that are reported. */
 const FIELDS: Readonly<Record<string, readonly string[]>> = {
   trend: ["med", "p90", "p95", "max"],
   rate: ["rate"],
@@ -75,7 +75,7 @@ const unitOf = ({ type, contains }: Metric): string => {
   return type === "rate" ? "share" : "1";
 };
 
-/** `calls`: how many there were, for metrics of which k6 does not say how often it measured. */
+/** `calls`: the sample count of metrics for which k6 does not state one. */
 export const measurementsOf = ({ metrics }: K6Summary, stage: string, calls: number): Measurement[] =>
   metrics.flatMap((metric) =>
     (FIELDS[metric.type] ?? []).flatMap((field) => {
@@ -91,7 +91,7 @@ export type ScriptAccount = {
     "ended" | "threw" | "cut" | "dropped",
     number
   >)[];
-  /** By HTTP status; `"0"`: no answer. */
+  /** `by_status`: calls by HTTP status; `"0"`: no answer. */
   calls: { by_status: Record<string, number>; failed: number; streams: number; events: number };
   checks: { made: number; failed: number };
   thresholds: { metric: string; source: string; samples: number; keys: boolean; failed: boolean }[];
@@ -114,7 +114,7 @@ const UNANSWERED_SHARE = 0.01;
 
 const counted = (n: number, what: string): string => `${n} ${what}${n === 1 ? "" : "s"}`;
 
-/** No answer, or a gateway's answer for one that the API did not give (Cloudflare's 52x among them). */
+/** No answer (0), or a gateway's answer in place of the API's (Cloudflare's 52x and 530 among them). */
 const NOT_ANSWERED = /^(0|502|504|52\d|530)$/;
 
 export const callsOf = ({ calls }: ScriptAccount): { made: number; unanswered: number } => {
@@ -133,7 +133,7 @@ const unansweredIn = ({ calls }: ScriptAccount): string =>
 
 const firstLine = (text = ""): string => text.split("\n")[0] as string;
 
-/** Sentences, each with whether it is so. */
+/** Returns the sentences whose condition is true. */
 const saying = (...rows: readonly (readonly [isSo: boolean, sentence: string])[]): string[] =>
   rows.flatMap(([isSo, sentence]) => (isSo ? [sentence] : []));
 
@@ -141,7 +141,7 @@ const aboutIterations = ({ scenarios }: ScriptAccount, isWhole: boolean): string
   scenarios.flatMap(({ name, executor, graceful_stop, ended, threw, exception, cut, dropped }) => {
     const of = (n: number): string => `of ${counted(n, "iteration")} of the scenario "${name}"`;
     const all = of(ended + cut + dropped);
-    // Executors of a rate drop what no VU was free for; the others what they had no time for.
+    // Arrival-rate executors drop iterations for which no VU is free, others those that maxDuration leaves no time for.
     const cure = executor.endsWith("arrival-rate")
       ? "raise preAllocatedVUs and maxVUs until none is dropped, or ask for a lower rate"
       : "raise maxDuration, or ask for fewer iterations";
@@ -155,9 +155,9 @@ const aboutIterations = ({ scenarios }: ScriptAccount, isWhole: boolean): string
     );
   });
 
-/** Always holds: users state it to get the figures of a submetric in the summary. */
+/** A threshold that always holds: users state it to get a submetric's figures in the summary. */
 const ALWAYS_HOLDS = /^\s*\S+\s*>=\s*0(\.0*)?\s*$/;
-/** Without a sample a counter is zero, which an upper bound may accept. */
+/** A bound on a count, which may rightly hold without a sample, because the counter is then zero. */
 const BOUNDS_A_COUNT = /^\s*count\s*(<|<=|===?)\s*[\d.]+\s*$/;
 
 const statedThresholds = ({ thresholds }: ScriptAccount): ScriptAccount["thresholds"] =>
@@ -169,7 +169,7 @@ const isEmpty = (
 ): boolean => {
   if (samples > 0) return false;
   if (!BOUNDS_A_COUNT.test(source)) return true;
-  // A tag that no sample of the metric has is misspelt; one that has other values counts nothing.
+  // A tag key that no sample of the metric has is misspelt; with a known key, a count of zero is meant.
   const [base, tags] = metric.split("{");
   const hasOthers = all.some((other) => other.metric === base && other.samples > 0);
   return tags !== undefined && !keys && hasOthers;
@@ -222,7 +222,7 @@ export const crossedIn = ({ thresholds }: ScriptAccount): string =>
     .map(({ metric, source }) => `${metric}: ${source}`)
     .join(", ");
 
-/** Why the script's own verdict cannot be believed; empty where it can. `isWhole`: the test was not ended before its time. */
+/** Why the script's own verdict cannot be relied on; empty if it can. `isWhole`: the test was not ended early. */
 export const doubtsOf = (
   account: ScriptAccount,
   {

@@ -4,7 +4,7 @@ import { type AddressInfo, createServer, type Socket } from "node:net";
 const HEAD_END = "\r\n\r\n";
 const BACKLOG = 4096;
 
-/** How long the first request in a text is, with its body; `null` where it has not all come. */
+/** Length of the first request in a text, with its body; `null` if the request is incomplete. */
 const lengthOfFirst = (text: string): number | null => {
   const head = text.indexOf(HEAD_END);
   if (head < 0) return null;
@@ -13,7 +13,7 @@ const lengthOfFirst = (text: string): number | null => {
   return length <= text.length ? length : null;
 };
 
-/** `reusePort`: others may listen on the port as well; the system deals connections out among them. */
+/** `reusePort`: other processes may listen on the same port, and the kernel distributes connections among them. */
 export const startBareServer = async (
   answer: (request: string, socket: Socket) => void,
   listening = { port: 0, reusePort: false },
@@ -51,7 +51,7 @@ const ANSWER = Buffer.from(
   `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${BODY.length}\r\n\r\n${BODY}`,
 );
 
-/** Answers every request at once with the same words and counts, which measures the generator. */
+/** Answers every request at once with the same text and counts requests, to measure the generator alone. */
 export const startNullServer = async (nowUs: () => number) => {
   let calls = 0;
   let lastUs = 0;
@@ -62,7 +62,7 @@ export const startNullServer = async (nowUs: () => number) => {
   });
   return {
     port,
-    /** Requests since the last look, and when the last of them came, by the clock that was handed in. */
+    /** Requests since the last look, and when the last one came, by `nowUs`. */
     look: (): { calls: number; lastUs: number } => {
       const seen = { calls, lastUs };
       calls = 0;

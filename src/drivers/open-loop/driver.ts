@@ -1,4 +1,4 @@
-/** The open-loop driver behind the port of all drivers: one process, or several that share the schedule. */
+/** The open-loop driver: one process, or several that share the schedule. */
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { countedOutcome } from "../../client/call-line.ts";
@@ -18,21 +18,21 @@ import type { Drive, DriveJob, Driver, Problem } from "../driver.ts";
 export type OpenLoopJob = DriveJob & {
   /** This generator's part of the schedule: every `of`-th arrival, beginning with `index`. */
   segment?: { index: number; of: number };
-  /** Admitted calls are folded where they were made. */
+  /** Admitted calls are folded in the process that makes them. */
   fold?: true;
   budget?: Budget;
-  /** What the target file states, where `budget` is a share or a rest of it. */
+  /** The budget of the target file, if `budget` is a share or the rest of it. */
   stated?: Budget;
 };
 
 /**
- * The messages between the runner and the process, one JSON value a line. Everything reaches the process over its stdin,
+ * Messages between the runner and the process, one JSON value per line. Everything reaches the process over its stdin,
  * credentials too.
  */
 export type ToProcess =
   | { type: "job"; job: OpenLoopJob }
   | { type: "pong"; n: number; atUs: number }
-  /** Without a value: why it could not be read. */
+  /** `message`: why the value could not be read. */
   | { type: "secret"; n: number; value?: string; message?: string }
   /** Begin; `startUs` is the run time of arrival 0. */
   | { type: "go"; startUs?: number }
@@ -44,7 +44,7 @@ export type OpenLoopEnd = {
   started: number;
   /** Not sent because `maxOutstanding` was reached. */
   dropped: number;
-  /** Sent while as many calls were under way as there are connections, so they may have waited here. */
+  /** Sent while every connection was in use, so they may have waited in this process. */
   queued: number;
   /** Could not be made, e.g. because no session could be minted. */
   unmade: number;
@@ -54,11 +54,11 @@ export type OpenLoopEnd = {
   startUs: number;
   endUs: number;
   protocols?: Protocol[];
-  /** How late calls left, against the schedule: at the moment of sending, not of connecting. */
+  /** How late calls were started against the schedule; waiting for a connection is not included. */
   lagMs: { p50: number; p99: number; max: number };
 };
 
-/** What it spent so far, by its own count, and why it sent nothing any more before its schedule ended. */
+/** What the process has spent, by its own count, and why it stopped sending before its schedule ended. */
 export type OpenLoopSpent = { spent: Spent; stopped: Stopped | null };
 
 export type FromProcess =
@@ -90,7 +90,7 @@ type OpenLoopOptions = Pick<Drive, "secrets" | "onLine" | "onFold" | "onSpawn"> 
 export type OpenLoop = ReturnType<typeof startOpenLoop>;
 
 const STDERR_KEPT = 4_000;
-/** Without a word before it is ready: longer than the slowest command behind an `exec:` may take. */
+/** `silentMs`: the longest silence before the process is ready; an `exec:` command may take 30 s. */
 const PROGRAM: OpenLoopProgram = {
   path: fileURLToPath(new URL("./open-loop-process.ts", import.meta.url)),
   silentMs: 45_000,
@@ -98,11 +98,11 @@ const PROGRAM: OpenLoopProgram = {
 const LATE_MS = 30_000;
 
 export const startOpenLoop = ({ job, secrets, program = PROGRAM, ...options }: OpenLoopOptions) => {
-  // No arguments and no environment but the run's mark: nothing can leak, and the shell cannot change the load.
+  // The environment is only the run's mark, so that no secret leaks and the user's shell cannot change the load.
   const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", program.path], {
     env: runMark(),
     stdio: ["pipe", "pipe", "pipe"],
-    // Ctrl-C reaches the runner's group only; the runner asks the driver to stop, so that calls can end.
+    // Ctrl-C then reaches the runner only, which asks the driver to stop, so that calls can end.
     detached: true,
   });
   options.onSpawn?.(child);
@@ -167,7 +167,7 @@ export const startOpenLoop = ({ job, secrets, program = PROGRAM, ...options }: O
     for (const reason of [unreadSentence(unread, "the open-loop driver"), result.end === null ? early : null]) {
       if (reason !== null) result.problems.push({ verdict: "inconclusive", reason });
     }
-    // Without effect where it was ready.
+    // Has no effect if the process was ready.
     ready.reject(new Error(`the open-loop driver ended before it was ready (${how})`));
     return result;
   });
@@ -175,14 +175,14 @@ export const startOpenLoop = ({ job, secrets, program = PROGRAM, ...options }: O
   say({ type: "job", job });
 
   return {
-    /** The process has its sessions and waits for `go`; rejects when it could not get ready. */
+    /** Resolves when the process has its sessions and waits for `go`; rejects if it cannot get ready. */
     ready: ready.promise,
     go: (startUs?: number): void => {
       const leadMs = startUs === undefined ? 0 : Math.max(0, (startUs + job.epochUs - wallUs()) / 1000);
       bound.due(leadMs + profileDurationS(job.profile) * 1000 + drainMs + LATE_MS, "end its schedule");
       say({ type: "go", startUs });
     },
-    /** No further arrivals; calls under way end, or the process does after the grace. */
+    /** Ends the arrivals and lets calls in flight end; after the grace the process is killed. */
     stop: (graceMs = drainMs + LATE_MS): void => {
       bound.due(graceMs, "stop");
       say({ type: "stop" });
@@ -192,7 +192,7 @@ export const startOpenLoop = ({ job, secrets, program = PROGRAM, ...options }: O
   };
 };
 
-/** Of several generators: the worst of what each did; what the host did is the same for all. */
+/** Combines several generators: the worst of the figures of each process. The host's figures are the same for all. */
 const worstOf = (hosts: readonly HostFacts[]): HostFacts | null => {
   if (hosts[0] === undefined) return null;
   const worst = { ...hosts[0] };
@@ -240,13 +240,13 @@ export const openLoopBy =
     const asked = (): void => stop();
     signal.addEventListener("abort", asked, { once: true });
     try {
-      // What cannot be put in hand ends those that were started before.
+      // If a process cannot be registered, `finally` ends those that were started before.
       for (const [index, counts] of progress.entries()) loops.push(start(counts, index));
       if (signal.aborted) asked();
       for (const { result } of loops) {
         void result.then(({ stopped, end }) => {
           if (endsAll(stopped)) stop();
-          // The others would go on with a part of the schedule, which nobody can judge.
+          // A part of the schedule cannot be judged, so the others are stopped too.
           else if (end === null) stop(FAILED_GRACE_MS);
         });
       }

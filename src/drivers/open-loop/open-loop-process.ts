@@ -1,6 +1,6 @@
 /**
- * The open-loop driver's own process, so that nothing else in the runner makes a call late: its side of the pipe, its warm-up,
- * and the playing of its part of the schedule. It ends with its stdin.
+ * The open-loop driver's own process, so that no other work of the runner delays a call: its side of the pipe, its
+ * warm-up, and its part of the schedule. The process exits when its stdin ends.
  */
 import { openApiClient } from "../../client/api-client.ts";
 import { createRunClock, type RunClock, wallUs } from "../../client/clock.ts";
@@ -41,7 +41,7 @@ const openProcessPipe = () => {
   };
 
   const waiting = new Map<string, (message: ToProcess) => void>();
-  /** The next message of a kind; `n` is the number it answers. */
+  /** Waits for the next message of a type; `n`: the number of the request that the message answers. */
   const once = <T extends ToProcess["type"]>(type: T, n = 0): Promise<Extract<ToProcess, { type: T }>> =>
     new Promise((resolve) => {
       waiting.set(`${type} ${n}`, resolve as (message: ToProcess) => void);
@@ -53,7 +53,7 @@ const openProcessPipe = () => {
     waiting.get(key)?.(message);
     waiting.delete(key);
   };
-  // The runner is gone, so nobody wants the load.
+  // The end of stdin means that the runner is gone.
   readLines(process.stdin, hear, () => process.exit(0));
 
   let asked = 0;
@@ -95,7 +95,7 @@ const openProcessPipe = () => {
   };
 };
 
-/** Below this rate a cold call has time enough before the next. */
+/** Below this rate there is no warm-up: a slow first call ends before the next is due. */
 const FROM_PER_S = 1_000;
 const WARM_UP_CALLS = 8_000;
 const AT_ONCE = 32;
@@ -109,9 +109,9 @@ const elsewhere = (target: Target, port: number): Target => {
 };
 
 /**
- * Freshly loaded code runs many times slower for its first thousands of calls, and at a high rate that backlog delays all later
- * ones. So the story is first played to a local null server with made-up credentials; nothing of it is recorded. `onLine`: what
- * the driver does with its lines, on copies that go nowhere.
+ * Plays the story to a local null server with made-up credentials and records nothing: freshly loaded code is many
+ * times slower for its first thousands of calls, and at a high rate that backlog delays later calls. `onLine` does the
+ * driver's usual work on each line and drops it.
  */
 const warmUp = async (
   job: OpenLoopJob,
@@ -133,7 +133,7 @@ const warmUp = async (
       let isBeginning = false;
       const over = (): void => {
         under -= 1;
-        // A call that fails at once returns in the middle of the loop, which goes on by itself.
+        // A call that fails at once calls this within the loop below, which goes on by itself.
         if (!isBeginning) next();
       };
       const next = (): void => {
@@ -156,7 +156,7 @@ const warmUp = async (
 
 const DRIVER = "open-loop";
 const PROGRESS_EVERY_MS = 1000;
-/** From `go` to the first arrival, where the runner does not say. */
+/** From `go` to the first arrival, if the runner states no time. */
 const LEAD_US = 100_000;
 
 const problemsOf = (end: OpenLoopEnd, firstUnmade: string, connections: number, stopped: boolean): Problem[] => {

@@ -1,4 +1,4 @@
-/** Sends each call of a story at its moment, whatever became of earlier ones, and counts what could not be sent so. */
+/** Sends each call of a story at its scheduled time, whatever the earlier answers, and counts those not sent so. */
 import { type ApiClient, NotSentError, type Sent } from "../../client/api-client.ts";
 import type { CallContext } from "../../client/call-line.ts";
 import type { RunClock } from "../../client/clock.ts";
@@ -14,15 +14,15 @@ import { TIMEOUTS } from "../../workload/timeouts.ts";
 import { lagFigures } from "../host-notes.ts";
 import type { OpenLoopEnd, OpenLoopJob } from "./driver.ts";
 
-/** Nothing but turns when the next moment is nearer than this. */
+/** Nearer than this to the next call, the pacer only turns the event loop and does not nap. */
 const SPIN_US = 150;
-/** With the machine's overhead an answer is seen at most a tenth of a millisecond late. */
+/** Length of a nap. With the machine's overhead, an answer is read at most a tenth of a millisecond late. */
 const NAP_MS = 0.05;
-/** An empty turn takes some 3 us, one that reads an answer ten times as long. */
+/** A turn of the event loop below this counts as waiting: an empty one takes 3 us, one that reads an answer 30 us. */
 const EMPTY_TURN_US = 15;
 /**
- * After a pause everything is due at once; answers are read between batches, because undici searches for a free
- * connection longer the more calls are under way.
+ * The most calls sent in one turn of the event loop. After a pause many are due at once; answers are read between
+ * batches, because undici searches longer for a free connection the more calls are in flight.
  */
 const BATCH_MOST = 16;
 
@@ -30,12 +30,12 @@ const nobodyWakes = new Int32Array(new SharedArrayBuffer(4));
 const nap = (): void => void Atomics.wait(nobodyWakes, 0, 0, NAP_MS);
 
 /**
- * Calls back at moments known beforehand. Node's timers count whole milliseconds, so the last one is spent in short naps,
- * with a turn of the event loop after each to read the sockets. A nap may last twice as long as asked, so the last
- * stretch is turns alone, which cost a whole core.
+ * Calls back at times known beforehand. Node's timers count whole milliseconds, so the last one is spent in naps, each
+ * followed by a turn of the event loop to read the sockets. A nap may last twice as long as asked, so the last
+ * `SPIN_US` are turns only, which take a whole core.
  *
- * `next` returns the next moment in run time, `null` after the last; `fire` is called at it or later, never before. `precise`
- * busy-waits: neither timer nor nap delays a call, and it takes a whole core.
+ * `next` returns the next time of the run, `null` after the last; `fire` is called then or later, never before.
+ * `precise` busy-waits: neither timer nor nap delays a call, and it takes a whole core.
  */
 export const startPacer = (
   clock: RunClock,
@@ -69,11 +69,11 @@ export const startPacer = (
       timer = setTimeout(turn, restMs);
       return;
     }
-    // What has just been fired is written in the next turn.
+    // No nap after a batch, because its requests are written in the next turn.
     if (!precise && restMs > 0 && batch === 0) nap();
     setImmediate(turn);
   };
-  // Not at once: whoever is given `stop` may need it in the first call already.
+  // Deferred, because the first call may already need `stop`.
   setImmediate(turn);
   return {
     finished,
@@ -82,12 +82,12 @@ export const startPacer = (
       clearTimeout(timer);
       finish();
     },
-    /** CPU time that waiting took, in microseconds. */
+    /** CPU time that waiting took so far, in microseconds. */
     spunUs: (): number => spunUs,
   };
 };
 
-/** How a story is played and its lines are called. */
+/** Labels of a story's lines, and where the lines go. */
 type How = { stage: string; driver: string; idPrefix: string; onLine(line: CallLine): void };
 
 type Performance = How & {
@@ -96,7 +96,7 @@ type Performance = How & {
   signal: AbortSignal;
 };
 
-/** `over` is called once, when nothing more comes of the call, with the error where it could not be made. */
+/** Performs the steps of call `i`, with retries. `over` is called once at the end, with the error of an unmade step. */
 export const perform = (
   client: ApiClient,
   steps: readonly Step[],
@@ -135,7 +135,7 @@ export const perform = (
 };
 
 const MAX_OUTSTANDING = 4096;
-/** A run that its target file stops has ended within two seconds. */
+/** How long calls in flight may take after the budget ended the load: a stopped run ends within two seconds. */
 const STOPPED_DRAIN_MS = 1_000;
 
 export const startPressing = (
@@ -161,9 +161,9 @@ export const startPressing = (
   const end = { offered: 0, started: 0, dropped: 0, queued: 0, unmade: 0, unsent: 0, cut: 0, startUs };
   let done = 0;
   let firstUnmade = "";
-  /** The budget ended the load: calls under way are not waited for. */
+  /** Whether the budget ended the load; calls in flight then get only `STOPPED_DRAIN_MS`. */
   let cutShort = false;
-  /** The arrival that `next` gave last, and its steps, planned before its moment. */
+  /** The arrival that `next` returned last, and its steps, which are planned before they are due. */
   let k = -1;
   let steps: readonly Step[] | Error = [];
 
