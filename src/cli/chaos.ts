@@ -1,4 +1,4 @@
-/** `floodgate chaos`: fault experiments, random schedules of faults, and the healing of faults that a run left behind. */
+/** `floodgate chaos`: fault experiments, random schedules of faults, and healing of faults that a run left. */
 import { dirname } from "node:path";
 import { Command } from "commander";
 import { isLoopbackHost } from "../contract/loopback.ts";

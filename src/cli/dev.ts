@@ -130,7 +130,7 @@ const tried = async (
   }
 };
 
-/** Tries fault mutants on real experiments. The healthy platform goes first: a judge that fails it proves nothing about a mutant. */
+/** Tries fault mutants on real experiments, after the healthy platform: a judge that fails it proves nothing. */
 const tryOnExperiments = async (names: readonly string[], options: MutantsOptions): Promise<void> => {
   const known = experiments.EXPERIMENT_TRIALS.map(({ mutant }) => mutant);
   requireKnown("no experiment is made to kill", names, known, "some");

@@ -1,6 +1,6 @@
 /**
- * `floodgate explain CLAIM`: what a claim means, how it is judged, what usually breaks it, what it rests on; for a number, the
- * requirement. `floodgate completion SHELL`: a script that completes commands, options, and the names that a command takes.
+ * `floodgate explain CLAIM`: what a claim means, how it is judged, what breaks it, what it rests on; or a requirement
+ * by its number. `floodgate completion SHELL`: a script that completes commands, options and the names they take.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -32,7 +32,7 @@ const numbersIn = (list: string): number[] =>
     return Array.from({ length: last - first + 1 }, (_, at) => first + at);
   });
 
-/** Titles of tests and of their cases that end in `(item 5)` or `(items 61, 153, 31-33)`, by number, each with its file. */
+/** Titles of tests and cases that end in `(item 5)` or `(items 61, 31-33)`, by number, each with its file. */
 export const testsByItem = (): Map<number, string[]> => {
   const found = new Map<number, string[]>();
   for (const folder of ["src", "properties"]) {

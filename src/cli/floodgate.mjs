@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The entry that any Node can parse. The program itself is TypeScript run by type stripping, which needs Node 22.18 or newer.
+// The entry, which any Node can parse. The rest is TypeScript for type stripping, which needs Node 22.18 or later.
 import { fileURLToPath } from "node:url";
 import { installFirst, isNewEnough, runByPinnedNode } from "./install-first.mjs";
 

@@ -1,5 +1,5 @@
-// Runs before anything else, in whatever Node the user has: installs the packages of a fresh clone and, if that Node is too
-// old for TypeScript by type stripping, starts the Node that `npm ci` installs. Any Node from 14.8 on can parse it.
+// Runs before anything else, in the user's Node: installs the packages of a fresh clone and, if that Node is too old
+// for TypeScript by type stripping, starts the Node that `npm ci` installs. Any Node from 14.8 on can parse it.
 // `node install-first.mjs SCRIPT ARGUMENT…` does both for SCRIPT; `npm test` calls it so.
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, readFileSync, statSync } from "node:fs";
@@ -33,7 +33,7 @@ export const installFirst = () => {
   const why = whyInstall();
   if (why === null) return;
   process.stderr.write(`floodgate: ${why}: running npm ci (half a minute, once)\n`);
-  // npm writes to stderr, because stdout is for results. Only the path of npm is taken from an npm script, not its settings.
+  // npm writes to stderr, because stdout is for results. An npm script's settings are not taken, only its npm.
   const npm = process.env.npm_execpath;
   const [program, ...first] = npm?.endsWith(".js") ? [process.execPath, npm] : ["npm"];
   const args = [...first, "ci", "--no-audit", "--no-fund", "--loglevel=error"];

@@ -1,4 +1,4 @@
-/** What the commands that judge a deployment share: options, the plan of `--dry-run`, the recorded run, its replay and its end. */
+/** What commands that judge a deployment share: options, the plan of `--dry-run`, recording, replay and exit code. */
 import { join } from "node:path";
 import { type Command, Option } from "commander";
 import { withServed } from "../deployments/served.ts";

@@ -11,7 +11,7 @@ type Made = (all: () => Promise<Command[]>) => Command;
 /** The file that exports `NAMECommand`, and the two examples in its help, as typed after `npx floodgate`. */
 type Entry = readonly [load: () => Promise<Readonly<Record<string, unknown>>>, first: string, second: string];
 
-/** A file is imported only when it is asked for: a run starts `serve` three times, which must not load what only `verify` needs. */
+/** Files are imported on demand: a run starts `serve` three times, which must not load what only `verify` needs. */
 // biome-ignore format: a row is a line
 const COMMANDS: Readonly<Record<string, Entry>> = {
   run: [() => import("./load.ts"), "run smoke", "run nightly --target staging.json --dry-run"],
@@ -79,13 +79,12 @@ const launchers = (withShell: boolean): ProcessId[] => {
  *
  * - the older Node that started this one (its channel closes);
  * - npm and its shell: npm passes SIGTERM to that shell only, and a kill -9 reaches npm only;
- * - in a CI job, every ancestor: a cancelled job signals only the shell of its step, and a clean-up would later kill a run that
- *   still has faults to heal. Elsewhere a shell may leave a run behind on purpose (`nohup`), so there
+ * - in a CI job, every ancestor: a cancelled job signals only the shell of its step, and a clean-up would later kill a
+ *   run that still has faults to heal. Elsewhere a shell may leave a run behind on purpose (`nohup`), so there
  *   `FLOODGATE_END_WITH_PARENT=1` asks for it; `=0` turns it off in a CI job.
  *
- * Ancestors are looked up on Linux only; elsewhere only the channel is watched.
- *
- * `withShell` is false for a command that may outlive its shell, such as `serve`.
+ * Ancestors are looked up on Linux only; elsewhere only the channel is watched. `withShell` is false for a command that
+ * may outlive its shell, such as `serve`.
  */
 const endWithLauncher = (withShell: boolean): void => {
   const stop = (): void => void process.kill(process.pid, "SIGTERM");

@@ -1,4 +1,4 @@
-/** `floodgate serve`: the reference platform, or one role of it, and the target file that names its demo organizations. */
+/** `floodgate serve`: the reference platform or one role of it, and a target file for its demo organizations. */
 import { randomBytes } from "node:crypto";
 import { resolve } from "node:path";
 import { Command, InvalidArgumentError } from "commander";
@@ -133,7 +133,7 @@ const DEFAULT_SLOTS = 64;
 /** The default cap as a multiple of the slots: adaptive shedding finds its limit only if calls may queue. */
 const ADAPTIVE_ROOM = 8;
 
-/** Slots and the in-flight cap are equal by default: then no call waits, and Erlang's B formula gives the share that is refused. */
+/** By default the in-flight cap is the slots: then no call waits, and Erlang's B formula gives the refused share. */
 const roleOptionsOf = (options: ServeOptions): RoleOptions => {
   const { globalInFlight: most, rateLimit, tlsCert, tlsKey, ...same } = options;
   const { slots = most ?? DEFAULT_SLOTS, serviceMs, serviceDistribution: distribution, tokens, tokenMs, seed } = same;

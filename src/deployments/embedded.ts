@@ -1,4 +1,4 @@
-/** The embedded deployment: key service, limiter and API as processes over real TCP, toxiproxy on both of the API's links. */
+/** Starts the embedded deployment: key service, limiter and API as processes, toxiproxy on both links of the API. */
 import { randomBytes } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";

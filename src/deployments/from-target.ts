@@ -19,7 +19,7 @@ const reachable = (listen: string, apiUrl: string): string => {
 const HOW_TO_WATCH =
   "has to be healed also when this machine is cut off: run `floodgate chaos --watchdog --target FILE` beside it and name it in the target file as `watchdog`; or run floodgate on that host, with everything on loopback";
 
-/** Says why no fault may be injected from here; `null` if one may. Commands are taken to act on the deployment's host. */
+/** Says why no fault may be injected from here; `null` if one may. Commands are taken to act on the target's host. */
 export const remoteProxy = ({ toxiproxy, faults = {}, base_url, watchdog }: Target): string | null => {
   if (watchdog !== undefined) return null;
   const host = toxiproxy === undefined ? "127.0.0.1" : new URL(toxiproxy.api_url).hostname;

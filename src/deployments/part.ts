@@ -1,4 +1,4 @@
-/** A process of ours that a fault may kill, stop and start again, on the same ports and store, as an orchestrator would. */
+/** Processes that a fault may kill, stop and start again on the same ports and store, as an orchestrator would. */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Role, Urls } from "../platform/start-role.ts";

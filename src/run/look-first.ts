@@ -1,5 +1,5 @@
 /**
- * What is done with a deployment before a run sends anything: the commands of its `fixtures`, then one look whether it takes
+ * Prepares a deployment before a run sends anything: the commands of its `fixtures`, then one look whether it accepts
  * connections by the stated protocol and with a trusted certificate.
  */
 import { dirname } from "node:path";
@@ -16,7 +16,7 @@ const refuse = ({ text, todo }: { text: string; todo: string }): never => {
   throw new TargetUnreachableError(`${text}; ${todo}`);
 };
 
-/** Throws `TargetUnreachableError` for what is not reached, `SecretError` and `UsageError` for a file that is missing or wrong. */
+/** Throws `TargetUnreachableError`, or `SecretError` and `UsageError` for a file that is missing or wrong. */
 export const lookFirst = async ({ target, secrets }: Pick<PreparedTarget, "target" | "secrets">): Promise<void> => {
   const { transport = {}, base_url: url } = target;
   const wrong = wrongTlsFile(await tlsFiles(transport, secrets));
@@ -40,7 +40,7 @@ export const lookFirst = async ({ target, secrets }: Pick<PreparedTarget, "targe
 
 const LIMIT_MS = 300_000;
 
-/** Reset first, so that what is provisioned stays. The output goes to `logs/`. */
+/** Runs `fixtures.reset`, then `fixtures.provision`; their output goes to `logs/`. */
 export const prepareFixtures = async (context: RunContext, { file, target }: PreparedTarget): Promise<void> => {
   for (const name of ["reset", "provision"] as const) {
     const command = target.fixtures?.[name];

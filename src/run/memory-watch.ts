@@ -1,7 +1,7 @@
-/** Ends a run in order shortly before its heap is full, which V8 would do without a report and with faults in place. */
+/** Ends a run in order before its heap is full: V8 would abort without a report and with faults in place. */
 import { getHeapSpaceStatistics, getHeapStatistics } from "node:v8";
 
-/** V8 counts the young generation (three half spaces of 32 MiB) to its limit, but dies when the old one is full. */
+/** V8's limit includes the young generation (three half spaces of 32 MiB), but V8 aborts when the old one is full. */
 const YOUNG_BYTES = 96 << 20;
 
 const oldGeneration = (): { used: number; limit: number } => {
@@ -13,10 +13,10 @@ const oldGeneration = (): { used: number; limit: number } => {
 
 const EVERY_MS = 250;
 const FULL_SHARE = 0.9;
-/** Only what garbage collection leaves counts; near the limit it runs several times a second. */
+/** Looks in a row that find the heap full, so that garbage does not count: it is collected in between. */
 const LOOKS = 3;
 
-/** `exhausted` rejects with a sentence; it never resolves. */
+/** `exhausted` rejects when the heap is nearly full, and never resolves. */
 export const watchMemory = (): { exhausted: Promise<never>; release(): void } => {
   const { promise, reject } = Promise.withResolvers<never>();
   promise.catch(() => undefined);

@@ -1,6 +1,6 @@
 /**
- * Joins the parts of one schedule that several k6 played by themselves (`-e PART=`, and what `load --operator` writes): their
- * lines are read as a driver's and judged as one stage. Nothing is sent to the deployment.
+ * Joins the parts of one schedule that several k6 processes played (`-e PART=`, or by `load --operator`): their lines
+ * are read as a driver's and judged as one stage. Nothing is sent to the deployment.
  */
 import type { Deployment } from "../deployments/deployment.ts";
 import type { Driver } from "../drivers/driver.ts";
@@ -22,7 +22,7 @@ import { textBlocks } from "./read-lines.ts";
 import { type Asked, type RunResult, recordRun } from "./recorded-run.ts";
 import { scenarioStage } from "./suites/load-stages.ts";
 
-/** A part may be what a container logged: only lines that begin like this are a scenario's. */
+/** How a scenario's lines begin; a part may be a container's log, which has other lines too. */
 const PRINTED = '{"type":"';
 
 function* printedLines(path: string): Generator<string> {
@@ -58,11 +58,11 @@ export const readParts = (paths: readonly string[]): Parts => {
   return { paths, heads, seed: (heads[0] as PrintedPart).seed };
 };
 
-/** Parts whose schedules began further apart than this blur every level of the load. */
+/** If the parts' schedules began further apart than this, levels of the load overlap. */
 const APART_MOST_US = 1_000_000;
 const NOT_CALIBRATED = "the parts were played on machines that nobody calibrated";
 
-/** When the schedule of a part began, microseconds since 1970, by a line of it; `null` where that line does not tell. */
+/** Computes from a line when its part's schedule began, in microseconds since 1970; `null` if it cannot. */
 const beginBy = (line: string, momentsUs: readonly number[]): number | null => {
   if (!line.startsWith('{"type":"call"')) return null;
   const { i, step, attempt, intendedUs } = JSON.parse(line) as Printed;

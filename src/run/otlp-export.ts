@@ -1,4 +1,4 @@
-/** Sends a run's metrics to the OpenTelemetry collector that the environment names; what goes wrong is a warning alone. */
+/** Sends a run's metrics to the OpenTelemetry collector that the environment names; failures are only warnings. */
 import { callControl } from "../client/control-call.ts";
 import { parseJson } from "../contract/envelopes.ts";
 import { clean } from "../contract/foreign-text.ts";
@@ -11,14 +11,14 @@ type Environment = Readonly<Record<string, string | undefined>>;
 type Warn = (text: string) => void;
 
 const DEADLINE_MS = 3_000;
-/** A higher timeout would let an observer delay the end of the run. */
+/** The longest timeout: a longer one would let a slow collector delay the end of the run. */
 const DEADLINE_MS_MAX = 10_000;
 
 const NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-/** What HTTP has in the value of a header (RFC 9110, field-value). */
+/** The value of an HTTP header (RFC 9110, field-value). */
 const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
-/** What the variables of the specification ask for; `null` where they name no collector that can be used. */
+/** Reads OpenTelemetry's environment variables; `null` if they name no usable collector. */
 const otlpSettings = (env: Environment, warn: Warn) => {
   if (env.OTEL_SDK_DISABLED?.toLowerCase() === "true" || env.OTEL_METRICS_EXPORTER === "none") return null;
   /** The variable for metrics comes first, and an empty value counts as absent. */
@@ -46,7 +46,7 @@ const otlpSettings = (env: Environment, warn: Warn) => {
     if (!variable?.includes("_METRICS_")) url.pathname = `${url.pathname.replace(/\/+$/, "")}/v1/metrics`;
     return url.href;
   };
-  /** `name=value,name=value`, each percent-encoded. */
+  /** Parses `name=value,name=value`, each percent-encoded. */
   const headers = (): Record<string, string> => {
     const { variable, value: all = "" } = setting("HEADERS") ?? {};
     const found: Record<string, string> = {};
@@ -94,7 +94,7 @@ export type OtlpExport = NonNullable<ReturnType<typeof startOtlpExport>>;
 
 const plain = (text: string): string => clean(redact(text)).replace(/\s+/g, " ").trim().slice(0, MESSAGE_CHARS_MAX);
 
-/** What the collector took only in part (opentelemetry-proto, `ExportMetricsPartialSuccess`); `null` where it took all. */
+/** Says what the collector rejected (opentelemetry-proto, `ExportMetricsPartialSuccess`); `null` if nothing. */
 const partialOf = (text: string): string | null => {
   type Answer = { partialSuccess?: { rejectedDataPoints?: unknown; errorMessage?: unknown } };
   const { rejectedDataPoints = 0, errorMessage } = (parseJson(text) as Answer | null | undefined)?.partialSuccess ?? {};
@@ -106,7 +106,7 @@ const partialOf = (text: string): string | null => {
 
 type About = { env: Environment; resource: Record<string, string>; startMs: number; onWarning: Warn };
 
-/** `null` where the environment names no collector that can be used. */
+/** Starts the export; `null` if the environment names no usable collector. */
 export const startOtlpExport = ({ env, resource, startMs, onWarning }: About) => {
   const said = new Set<string>();
   const warn = (text: string): void => {
@@ -135,7 +135,7 @@ export const startOtlpExport = ({ env, resource, startMs, onWarning }: About) =>
   };
   let sending: Promise<void> | null = null;
   const timer = setInterval(() => {
-    // A slow collector gets the next export in place of a queue of them.
+    // While an export is under way no other begins, so that none queue up for a slow collector.
     sending ??= send().finally(() => {
       sending = null;
     });

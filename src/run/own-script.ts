@@ -1,4 +1,4 @@
-/** The body of `load --script`: a user's own k6 script, without history lines; k6's counts are reported and its thresholds judged. */
+/** `load --script`: plays a user's k6 script, reports k6's counts and judges its thresholds, without history lines. */
 
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -62,7 +62,7 @@ const parsed = async <T>(path: string, parse: (text: string) => T | null): Promi
   return text === null ? null : parse(text);
 };
 
-/** k6's exit code says whether a threshold was crossed, its account whether what the script asks for took place. */
+/** k6's exit code shows whether a threshold was crossed; its account whether the script ran as it asks. */
 const playScript = async (context: RunContext, deployment: Deployment, request: ScriptRun): Promise<void> => {
   const { supervisor, events, replay } = context;
   const { target, budget } = deployment;
@@ -84,7 +84,7 @@ const playScript = async (context: RunContext, deployment: Deployment, request: 
       ],
       environment: {
         FLOODGATE_BASE_URL: target.base_url,
-        // Go's names: the script may not use our extension, which has its own.
+        // The names that Go reads, because the script may do without our extension, which has its own.
         ...(target.transport?.proxy && { HTTP_PROXY: target.transport.proxy, HTTPS_PROXY: target.transport.proxy }),
         ...(request.targetFile && { FLOODGATE_TARGET: resolve(request.targetFile) }),
       },

@@ -1,4 +1,4 @@
-/** Reads recorded lines block by block (a soak's history is longer than a string may be), older ones as they are written now. */
+/** Reads recorded lines in blocks, because a soak's history exceeds the longest string, and updates older formats. */
 import { closeSync, readSync } from "node:fs";
 import { ERROR_IN_STREAM, OUTCOMES } from "../contract/refusals.ts";
 import { transportCode } from "../contract/transport-codes.ts";
@@ -8,7 +8,7 @@ import { openUserFile, UserFileError } from "../supervision/user-file.ts";
 
 type OlderCall = Omit<CallLine, "started_us" | "connect_us" | "attempt"> & { started_us?: number };
 
-/** How ids end: workload/request.ts, client/api-client.ts, scenarios/shared/sessions.ts. */
+/** How calls' ids end; made by workload/request.ts, client/api-client.ts, scenarios/shared/sessions.ts. */
 const MINTED = /-(?:s\d+|v\d+s\d+)$/;
 const REPEATED = /r(\d+)$/;
 const LATER_STEP = /-\d+_\d+(?:r\d+)?$/;
@@ -63,7 +63,7 @@ export const outcomesSeen = (
 const BLOCK_BYTES = 1 << 20;
 const LINE_END = 10;
 
-/** Whole lines, many at a time, between two places of the file in bytes; last what stands behind the last line end. */
+/** Yields whole lines, many at a time, between two byte offsets of a file; at last the rest without a line end. */
 export function* textBlocks(path: string, from = 0, to = Number.POSITIVE_INFINITY): Generator<string> {
   const file = openUserFile(path).descriptor;
   try {
@@ -84,7 +84,7 @@ export function* textBlocks(path: string, from = 0, to = Number.POSITIVE_INFINIT
   }
 }
 
-/** Its error quotes nothing of the line, which may hold a key. */
+/** Parses a line; the error quotes nothing of the line, which may hold a key. */
 const jsonOf = (line: string, path: string): unknown => {
   try {
     return JSON.parse(line);
@@ -93,7 +93,7 @@ const jsonOf = (line: string, path: string): unknown => {
   }
 };
 
-/** Each line as JSON. Half of a last line, which a killed run leaves, is left out. */
+/** Yields each line as JSON, without a last incomplete line, which a killed run may leave. */
 export function* jsonLines<T>(path: string, from?: number, to?: number): Generator<T> {
   for (const text of textBlocks(path, from, to)) {
     for (const line of text.slice(0, text.lastIndexOf("\n") + 1).split("\n")) {

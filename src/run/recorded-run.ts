@@ -1,6 +1,6 @@
 /**
- * The shell of every command that judges a deployment: lock, folder, journal, supervision, history, claims about the run
- * itself, reports, exit code. The body does the rest. It reports through `events` and prints nothing.
+ * The shell of every command that judges a deployment: lock, folder, journal, supervision, history, claims about the
+ * run itself, reports, exit code. The body does the rest. It reports through `events` and prints nothing.
  */
 
 import { randomBytes } from "node:crypto";
@@ -34,17 +34,17 @@ import { makeRunFolder } from "./run-folder.ts";
 import { commitOf, composeDocument, type RunFacts, wordsOf, writeReports, writeWhatCanBe } from "./run-reports.ts";
 
 export type RunRequest = {
-  /** The word in the folder's name and in `run.json`: a suite or a command. */
+  /** The suite or command, for the folder's name and `run.json`. */
   profile: string;
   seed: number;
   reports: string;
   out?: string;
   replay: string;
-  /** None for the embedded deployment, which the body opens itself. */
+  /** Empty for the embedded deployment, which the body opens itself. */
   targets: readonly PreparedTarget[];
-  /** Which names of the target files' `required` this command can judge; all where absent. */
+  /** Reports whether this command can judge a name of a target file's `required`; it can judge all if absent. */
   canJudge?: (required: string) => boolean;
-  /** Claims or groups that must be judged, beside those of the target files; known only at the end for some. */
+  /** Claims or groups that must be judged, beside those of the target files; called at the end of the run. */
   required?: () => readonly string[];
   /** First heals what earlier runs left broken; otherwise a target with such a fault is refused. */
   healFirst?: boolean;
@@ -53,7 +53,7 @@ export type RunRequest = {
   events: RunEvents;
 };
 
-/** What every command that records a run is asked alike. */
+/** The fields that commands pass on as they get them. */
 export type Asked = Omit<RunRequest, "profile" | "targets" | "canJudge" | "required" | "stopMs">;
 
 export type RunResult = { document: RunDocument; folder: RunFolder };
@@ -67,7 +67,7 @@ const noProgress = () => ({
   tools: { k6: null, toxiproxy: null } as Record<"k6" | "toxiproxy", string | null>,
   standIns: [] as StandIn[],
   exitCode: null as number | null,
-  /** Why not everything stands in the run folder, as clauses. */
+  /** Why the run folder is incomplete, as clauses. */
   unwritten: [] as string[],
 });
 
@@ -82,10 +82,10 @@ const unwrittenDoubt = (reasons: readonly string[], replay: string): Claim[] => 
 };
 
 const ROOM = ".room";
-/** What `run.json` and the summary of a run of a few stages need. */
+/** Enough for `run.json` and the summary of a run of a few stages. */
 const ROOM_BYTES = 64 << 10;
 
-/** Kept free from the beginning, so that a run that fills its disk can say so. */
+/** Reserves disk space until the end, so that a run that fills its disk can still report. */
 const keepRoom = (folder: RunFolder): void => {
   try {
     // Random, because some file systems compress equal bytes away.
@@ -160,7 +160,7 @@ const makeContext = (
 
 type Recorded = { folder: RunFolder; recorder: Recorder; started: Date; progress: Progress };
 
-/** The document as it is now; `claims` of the run itself come before those of its stages. */
+/** Composes the document of the run so far; `claims` about the run come before those of its stages. */
 const documentOf = (
   { profile, seed, targets }: RunRequest,
   { folder, recorder, started, progress }: Recorded,
@@ -206,8 +206,8 @@ const finish = async (request: RunRequest, recorded: Recorded, stop: StopSignals
 };
 
 /**
- * Throws what a user has to mend before anything begins (a busy target, an unusable folder); else there is a document. `came`: what
- * the body gave, `null` where it did not end.
+ * Records a run. Throws only before anything begins, for what a user has to mend (a busy target, an unusable folder).
+ * `came`: what the body returned, `null` if it did not end.
  */
 export const recordRun = async <T>(
   request: RunRequest,
@@ -218,7 +218,7 @@ export const recordRun = async <T>(
   let supervisor: Supervisor | null = null;
   let came: T | null = null;
   using atEnd = new DisposableStack();
-  // Before the folder's path is printed: its reader may press Ctrl-C at once.
+  // The listener comes before the folder's path is printed, because a user may then press Ctrl-C at once.
   const stop = listenForStop((signal, times) => events.signalled(signal, times, supervisor?.pending() ?? []));
   atEnd.defer(stop.release);
   const uncaught = listenForUncaught();
@@ -243,7 +243,7 @@ export const recordRun = async <T>(
     startMs: started.getTime(),
     onWarning: events.warning,
   });
-  // For the watchdog: a killed run leaves no lock behind.
+  // Tells the watchdog to remove the lock of a killed run.
   const locked = locks.map(({ path }) =>
     journal.about({ kind: "folder", name: "the target's lock", undo: { how: "remove-lock", path } }),
   );
@@ -259,7 +259,7 @@ export const recordRun = async <T>(
         const context = makeContext(request, recorded, { supervisor: open, journal, signal });
         for (const target of targets) {
           await prepareFixtures(context, target);
-          // After the fixtures, which may start the deployment.
+          // The look comes after the fixtures, which may start the deployment.
           await lookFirst(target);
           context.opened(await fromTarget(context, target));
         }

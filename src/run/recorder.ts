@@ -1,6 +1,6 @@
 /**
- * Writes a run to disk as it happens, so that a killed run leaves its lines and a `run.json` that says so. From a size
- * on, or where a stage asks for it, admitted calls are folded into seconds (history/call-fold.ts).
+ * Writes a run to disk as it happens, so that a killed run leaves its lines and a `run.json` that says so. Beyond a
+ * size, or if a stage asks for it, admitted calls are folded into seconds (history/call-fold.ts).
  */
 import type { Recording, RecordingOptions, RunFolder } from "../deployments/run-context.ts";
 import { callFold } from "../history/call-fold.ts";
@@ -24,7 +24,7 @@ function* ofStage(stage: string, lines: Iterable<Line>): Generator<Line> {
 
 export type Recorder = ReturnType<typeof createRecorder>;
 
-/** `watcher`: is shown every line and sample as well, and closed at the end. */
+/** `watcher` gets every line and sample too, and is closed at the end. */
 export const createRecorder = (
   folder: RunFolder,
   watcher: OtlpExport | null = null,
@@ -37,12 +37,12 @@ export const createRecorder = (
   const records: StageRecord[] = [];
   const stages: RecordedStage[] = [];
   const seen = new Set<string>();
-  /** Of all lines so far, which is no less than of a stage. */
+  /** The lateness of all lines so far, which is at least that of a stage's. */
   const lateness = new Lateness();
   let draft: (() => RunDocument) | null = null;
-  /** Set at the end: lines of a body that did not stop in time are dropped. */
+  /** Set at the end; later lines, by a body that did not stop in time, are dropped. */
   let isClosed = false;
-  /** One write after the other; a failure shows when the run is closed. */
+  /** The chain of all writes; a failure shows when the recorder is closed. */
   let writing: Promise<void> = Promise.resolve();
   const write = (work: () => Promise<void>): Promise<void> => {
     if (isClosed) return Promise.resolve();
@@ -71,7 +71,7 @@ export const createRecorder = (
   };
   return {
     stages: stages as readonly RecordedStage[],
-    /** Makes every file of the run. `makeDraft`: the document of a run that is killed now, written again after each stage. */
+    /** Writes the first JSON files. `makeDraft`: the document of a killed run, written again after each stage. */
     begin: async (makeDraft: () => RunDocument): Promise<void> => {
       draft = makeDraft;
       await folder.writeJson("stages.json", records);
@@ -106,7 +106,7 @@ export const createRecorder = (
     },
     addStage: ({ facts, ...stage }: StageOutcome): Promise<void> => {
       fold.end();
-      // Counts even where the disk is full.
+      // The stage counts even if the disk is full.
       const grown = `${grownIn}: the history has reached ${foldsFromBytes / 1e6} MB; admitted calls are folded from there on`;
       const isGrown = stage.summary.name === grownIn;
       if (!isClosed) stages.push({ ...stage, notes: isGrown ? [...stage.notes, grown] : stage.notes });
@@ -124,7 +124,7 @@ export const createRecorder = (
       fold.end();
       return series.end();
     },
-    /** Never rejects; returns why not every line stands in its file, as clauses. */
+    /** Never rejects; returns why lines are missing in the files, as clauses. */
     close: async (): Promise<string[]> => {
       fold.end();
       isClosed = true;

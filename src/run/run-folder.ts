@@ -1,4 +1,4 @@
-/** The folder of a run, made before anything else is started. Every text is masked; every file is written whole or not at all. */
+/** Makes the folder of a run. Every text is masked; files other than those of lines are written whole or not at all. */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import {
@@ -54,16 +54,16 @@ const makeAt = (out: string): string => {
       `--out ${out} is not an empty folder; name a new one, so that no earlier run is mixed with this one`,
     );
   makeFolders(path, 0o700);
-  // Healing trusts no journal that others could have written.
+  // Others may not write here, because healing trusts no journal that others could have written.
   try {
     chmodSync(path, lstatSync(path).mode & 0o7755);
   } catch {}
-  // Checked now, not when the first file is written.
+  // An unusable folder fails now, not when the first file is written.
   accessSync(path, constants.W_OK | constants.X_OK);
   return path;
 };
 
-/** `reports/latest` as a link, or where links cannot be made as a file that names the folder. Never replaces a folder. */
+/** Makes `reports/latest` a link, or a file with the path if links cannot be made. Never replaces a folder. */
 const pointLatestAt = (reports: string, path: string): void => {
   const latest = join(reports, "latest");
   const target = relative(reports, path);
@@ -83,17 +83,14 @@ const pointLatestAt = (reports: string, path: string): void => {
 
 type Where = { profile: string; now: Date; reports: string; out?: string; redactor?: Redactor };
 
-/**
- * `out`: the run folder itself, which must be new or empty. Throws a sentence when the folder cannot be made: `UsageError` where
- * another place would do.
- */
+/** `out`: the run folder, new or empty. Throws if it cannot be made: `UsageError` if another place would do. */
 export const makeRunFolder = ({ profile, now, reports, out, redactor }: Where): RunFolder => {
   const runs = join(resolve(reports), "runs");
   const made =
     out === undefined
       ? atPlace(`no run folder can be made in ${runs}`, () => makeUnder(runs, profile, now))
       : { id: newId(profile, now), path: atPlace(`--out ${out}`, () => makeAt(out)) };
-  // An existing link is moved as well, so that it never names an earlier run.
+  // With `--out` an existing link is moved too, so that it never names an earlier run.
   if (out === undefined || statOf(join(reports, "latest"))) pointLatestAt(resolve(reports), made.path);
   return writersIn(made, redactor);
 };

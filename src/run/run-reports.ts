@@ -1,4 +1,4 @@
-/** Composes the document of a run from its stages and claims, and writes the reports that are rendered from it, each masked. */
+/** Composes the document of a run from its stages and claims, and writes the masked reports rendered from it. */
 import { execFile } from "node:child_process";
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import { cpus, release, type } from "node:os";
@@ -29,7 +29,7 @@ import { fileProblem, RECORDED_BOUNDS, readUserJson } from "../supervision/user-
 import { addSpent, NOTHING_SPENT } from "../workload/budget.ts";
 import { worstExit } from "./exit-codes.ts";
 
-/** A disk that does not answer must not keep a finished run from its report. */
+/** The time limit of git: a hanging disk must not keep a finished run from its report. */
 const GIT_MS = 5_000;
 const git = async (folder: string, ...args: string[]): Promise<string> =>
   (await promisify(execFile)("git", ["-C", folder, ...args], { timeout: GIT_MS })).stdout.trim();
@@ -44,10 +44,10 @@ export const commitOf = async (folder: string): Promise<string | null> => {
   }
 };
 
-/** Masks and cleans a value once, for every report: after rendering a secret would look different (`a<b` is `a&lt;b` in a page). */
+/** Masks and cleans a value before rendering, which changes how a secret looks (`a<b` is `a&lt;b` in a page). */
 export const shown = <T>(value: T): T => cleanValue(redactor.redactValue(value)) as T;
 
-/** Verdict, exit code and coverage: what follows from the claims, also when they are judged again. */
+/** Derives verdict, exit code and coverage from the claims, also when they are judged again. */
 export const verdictOf = (
   claims: readonly Claim[],
   seen: number,
@@ -66,14 +66,13 @@ export const verdictOf = (
   };
 };
 
-/** What is known of a run; `commit`, `required` and `exitCode` at its end alone. */
+/** What a document is composed of; `commit`, `required` and `exitCode` are set at the run's end. */
 export type RunFacts = Pick<RunDocument, "id" | "profile" | "seed" | "claims" | "measurements" | "calibration"> & {
-  /** Their versions. */
   tools: Record<StandIn["tool"], string | null>;
   started: Date;
   finished: Date;
   deployments: readonly Pick<Deployment, "target" | "budget" | "embedded">[];
-  /** In place of the deployments, whose budgets say what was spent. */
+  /** The target, in place of `deployments`; the document then has no `spent`. */
   target?: RunDocument["target"];
   stages: readonly RecordedStage[];
   standIns: readonly StandIn[];
@@ -81,11 +80,11 @@ export type RunFacts = Pick<RunDocument, "id" | "profile" | "seed" | "claims" | 
   commit?: string | null;
   /** Names of claims or groups that must have been judged (target file, `required`). */
   required?: readonly string[];
-  /** What applies besides the claims: a signal, a missing tool, a run that did not come to its end. */
+  /** The exit code of a signal, a missing tool or a run that did not end; `null` if only claims decide. */
   exitCode?: number | null;
 };
 
-/** Of an experiment that was played twice, the two claims become one. */
+/** Composes the document; the two claims of an experiment that was played twice become one. */
 export const composeDocument = (facts: RunFacts): RunDocument => {
   const { id, profile, seed, started, finished, deployments, stages, standIns, tools } = facts;
   const { commit = null, required = [], exitCode = null } = facts;
@@ -145,7 +144,7 @@ const readEarlier = (path: string): Earlier | undefined => {
       const document = read<Run>(dirname(path), name, "run.json");
       if (document?.target.name === own.target.name) return document;
     } catch {
-      // A killed run may have left half a document; the one before it will do.
+      // A killed run may have left half a document; the run before it is tried.
     }
   }
   return undefined;
@@ -182,7 +181,7 @@ type Rendered = { document: RunDocument; series: Series; folder: ReportsIn };
 export const wordsOf = (error: unknown): string =>
   fileProblem(error)?.sentence ?? (error instanceof Error ? error.message : String(error));
 
-/** Writes each report, whatever becomes of the others; returns the reasons, each with the reports that failed for it. */
+/** Writes each report, even if others fail; returns the reasons, each with the reports that failed for it. */
 const writeEach = async (folder: ReportsIn, found: RunDocument, ofRun: Series): Promise<string[]> => {
   // Masked before rendering, which changes how a secret looks.
   const document = folder.masked(found);
@@ -199,7 +198,7 @@ const writeEach = async (folder: ReportsIn, found: RunDocument, ofRun: Series): 
   return [...failed].map(([reason, names]) => `${reason}: ${names.join(", ")}`);
 };
 
-/** `run.json` comes last: until then it is an unfinished run's draft. Throws the reasons once all that can be is written. */
+/** Writes all reports, then `run.json`, which was a draft until then. Throws if any report could not be written. */
 export const writeReports = async (folder: ReportsIn, document: RunDocument, series: Series): Promise<void> => {
   const failed = await writeEach(folder, document, series);
   if (failed.length > 0) throw new Error(failed.join("; "));
@@ -207,9 +206,9 @@ export const writeReports = async (folder: ReportsIn, document: RunDocument, ser
 };
 
 export const writeWhatCanBe = async (folder: ReportsIn, document: RunDocument, series: Series): Promise<void> => {
-  // They contradict the document and take its room.
+  // Reports written before contradict this document and take its room.
   for (const name of Object.keys(REPORTS)) rmSync(join(folder.path, name), { recursive: true, force: true });
-  // If this fails too, the draft stays, which is inconclusive.
+  // If this fails too, the draft stays, whose verdict is inconclusive.
   await folder.writeJson("run.json", folder.masked(document)).catch(() => undefined);
   await writeEach(folder, document, series);
 };

@@ -1,4 +1,4 @@
-/** The body of `run`, `load` and `chaos`: stages on the embedded deployment or on the one of a target file. */
+/** Plays the stages of `run`, `load` and `chaos` on the embedded deployment or on a target file's. */
 
 import type { Deployment } from "../deployments/deployment.ts";
 import { type EmbeddedOptions, openDeployment } from "../deployments/embedded.ts";
@@ -14,9 +14,7 @@ type StagesRun = Omit<RunRequest, "targets"> &
   DeploymentWish &
   Partial<EmbeddedOptions> & {
     stages: StagesWish;
-    /** The target file, where it has been prepared already. */
     prepared?: PreparedTarget;
-    /** Nothing is claimed about time. */
     uncalibrated?: true;
     isEnough?(context: RunContext, deployment: Deployment): Parameters<typeof playStages>[3];
   };

@@ -1,4 +1,4 @@
-/** The body of `verify`: the rules alone, on the deployment of a target file. */
+/** Plays `verify`: the rules alone, on the deployment of a target file or the embedded one. */
 
 import { openDeployment } from "../deployments/embedded.ts";
 import { prepareTarget, readTarget } from "../stages/prepare-target.ts";
@@ -9,9 +9,9 @@ import type { VerifyProgress, VerifyResult } from "../verify/run-verify.ts";
 import { RATE_PER_S } from "../verify/sending/throttle.ts";
 import { type Asked, type RunResult, recordRun } from "./recorded-run.ts";
 
-/** Of a whole pass; the budget of the target file bounds it further. */
+/** The most calls of a pass over all rules; the target file's budget may allow fewer. */
 const CALLS_AT_MOST = 1_200;
-/** After a stop, created objects are removed at the permitted pace. */
+/** The time after a stop to remove created objects at the permitted rate. */
 const STOP_MS = 60_000;
 
 export type VerifyWishes = Record<"only" | "skip", readonly string[] | undefined> &
@@ -33,14 +33,14 @@ export const planOfTarget = async (wishes: VerifyWishes & Place) => {
   return { plan: planVerify(target, rules, { ...wishes, ratePerS }), refusedByGuard: refusals };
 };
 
-/** Throws what a user has to mend before anything is sent: target file, guard, lock, a rule that is not known. */
+/** Throws for a user's mistake before anything is sent: target file, guard, lock, an unknown rule. */
 export const verifyTarget = async (request: VerifyRun): Promise<RunResult> => {
   const { targetFile, owned, only, skip, requireAll, allowLoad } = request;
   chosenRules(only, skip);
   const targets = [await prepareTarget(targetFile, owned, intent(allowLoad))];
   let result: VerifyResult | null = null;
   const required = (): string[] => {
-    // Rules about what no client can bring about (an error event, a lost key service) are not required.
+    // Rules about what no client can cause (an error event, a lost key service) are not required.
     const idle = new Set(result?.idle);
     return requireAll ? (result?.claims ?? []).map(({ id }) => id).filter((id) => !idle.has(id)) : [];
   };

@@ -1,6 +1,6 @@
 /**
- * Judges whether a deployment grows under long load, by the slope after the warm-up of what its control plane or the observers'
- * queries of the same names show.
+ * Judges whether a deployment's memory, sockets, timers and files grow under long load: by the slope after the warm-up
+ * of its control plane's gauges, or of the observers' queries with the same names.
  */
 import { readHeld } from "../client/control-planes.ts";
 import type { Deployment } from "../deployments/deployment.ts";
@@ -12,8 +12,8 @@ import { type Observed, observe } from "./witnesses.ts";
 const MB = 1_000_000;
 
 /**
- * `size`: base units in one reported unit; `perHour`: permitted growth over all replicas, small against a leak in one of a hundred
- * calls, large against what a busy quarter of an hour moves.
+ * `size`: base units in one reported unit. `perHour`: permitted growth over all replicas, well below a leak in one of a
+ * hundred calls and well above the fluctuation of a busy quarter of an hour.
  */
 // biome-ignore format: a row is a line
 export const WATCHED = [
@@ -25,7 +25,7 @@ export const WATCHED = [
 ] as const;
 
 const GROWTH_EVERY_MS = 5_000;
-/** Caches fill and code is compiled: at least so long, and a fifth of all. */
+/** The warm-up, in which caches fill and code is compiled: the longer of this time and a share of all time. */
 const WARM_UP_MS = 60_000;
 const WARM_UP_SHARE = 0.2;
 const STAGE = "growth";

@@ -1,6 +1,7 @@
 /**
- * One stage under load: a driver plays a story, faults may be injected meanwhile, then the stage is drained, witnessed and judged.
- * Lines are measured as they come and read back from disk to be judged, so that a soak needs no more memory than a short stage.
+ * One stage under load: a driver plays a story, faults may be injected meanwhile, then the stage is drained, the
+ * server's counts and ledger are read, and the stage is judged. Lines are measured as they come and read back from disk
+ * to be judged, so that a soak needs no more memory than a short stage.
  */
 import { setImmediate } from "node:timers/promises";
 import type { Deployment } from "../deployments/deployment.ts";
@@ -34,7 +35,7 @@ import { isIncidental, type LoadStage } from "./stage-plan.ts";
 import { plannedFor, stageMissing, storyOfPlan, viewWith } from "./stages-for.ts";
 import { openWitness, readTenants, statedFacts } from "./witnesses.ts";
 
-/** The offered rate counts the arrivals of the seed, not their expected number. */
+/** Ends the measurements. The offered rate counts the seed's arrivals, not their expected number. */
 const measured = (
   plan: LoadStage,
   measure: StageMeasure,
@@ -45,7 +46,7 @@ const measured = (
   const isWhole = plan.disturbance === undefined && plan.leavesOut !== true;
   const offered = countArrivals(profile, arrivals, seed);
   const wholeMs = profileDurationS(profile) * 1000;
-  // The last arrival may come long before the end of the schedule, and a driver may be done with it then.
+  // A driver may end with the last arrival, long before the end of the schedule.
   const scheduledMs = measure.arrivals() >= offered ? wholeMs : Math.min(driven.scheduledMs, wholeMs);
   return measure.end({
     durationMs,
@@ -53,14 +54,14 @@ const measured = (
   });
 };
 
-/** Times of a closed loop begin when a call is sent, so they have a name of their own. */
+/** A closed loop measures from the moment of sending, so its times get names of their own. */
 const closedLoopFigures = (measurements: readonly Measurement[]): Measurement[] =>
   measurements.flatMap((one) => {
     if (!one.name.includes("_ms_")) return [one];
     return one.name.startsWith("latency_ms_") ? [{ ...one, name: `closed_loop_${one.name}` }] : [];
   });
 
-/** Objectives of the target file that streams of chat have to keep. */
+/** The target file's objectives that apply to streams of chat. */
 const ofStreams = ({ slo = {} }: Target): string | undefined =>
   [slo.all, slo.chat, slo["chat.control"]].filter((text) => text !== undefined).join(",") || undefined;
 
@@ -81,14 +82,14 @@ const shapeFacts = (
     ...{ offered, step },
     curve: {
       not_played: CURVE_LEVELS.filter((level) => level * kneePerS > 1.01 * most),
-      // Fewer organizations than that reach their own caps first.
+      // Organizations may reach their own caps before all slots are busy.
       slots: slots === undefined ? undefined : Math.floor(Math.min(slots, ofOrg / streamers(view).shares.org)),
       objectives,
     },
   };
 };
 
-/** Lines judged in one turn of the event loop: a stop signal must not wait. */
+/** Lines judged in one turn of the event loop, so that a stop signal need not wait. */
 const TURN_LINES = 10_000;
 
 const NO_RATE = "a rate: `limits` state none and a ramp inside permits.load_max_rps met no limit";
@@ -97,7 +98,7 @@ export const playLoadStage = async (
   context: RunContext,
   deployment: Deployment,
   plan: LoadStage,
-  /** `driver`: in place of the one that the plan names. */
+  /** `driver` replaces the driver that the plan names. */
   { onLine, driver }: { onLine?: (line: Line) => void; driver?: Driver } = {},
 ): Promise<StageOutcome> => {
   const { seed, replay, epochUs } = context;
@@ -161,7 +162,7 @@ export const playLoadStage = async (
   const stated = target.transport?.protocol ?? "h1";
   const problems = [
     ...driven.problems,
-    // Behind a proxy the protocol shows only on the wire.
+    // Behind a proxy only the played calls show the protocol.
     ...protocols
       .filter((protocol) => protocol !== stated)
       .map(
@@ -191,7 +192,7 @@ export const playLoadStage = async (
     await context.folder.writeJson("curve.json", shedding.curve);
   }
   const { measurements: ofShedding = [] } = shedding ?? {};
-  // What the curve measures with an interval, over the part of the stage that it is about, replaces the stage's own.
+  // A measurement of the curve, which has an interval, replaces the stage's own of the same name.
   const ofStage = measurements.filter(({ name }) => !ofShedding.some((one) => one.name === name));
   const ofObservers = Object.entries(observed.values).map(
     ([name, value]): Measurement => ({

@@ -1,6 +1,6 @@
 /**
- * Who used the cores of this machine while a stage ran: the run, a local deployment, and others, from /proc (Linux only). Others
- * make every time longer, except those with the lowest priority.
+ * Measures who used this machine's cores during a stage: the run, a local deployment or others, from /proc (Linux
+ * only). Others make every time longer, except those with the lowest priority.
  */
 import { readdirSync, readlinkSync } from "node:fs";
 import { cpus } from "node:os";
@@ -60,7 +60,7 @@ const usedValues = ({ machine: then, ...was }: Used, { machine: now, ...is }: Us
   };
 };
 
-/** Begins; the answer ends it. A gauge that cannot be read is left out: the judges read their own after the stage. */
+/** Starts sampling and returns the function that stops it. Leaves out unreadable gauges; judges read their own. */
 export const sampleStage = (
   { nowUs, sample }: Pick<RunContext, "nowUs" | "sample">,
   stage: string,
@@ -96,7 +96,7 @@ const SHARES = [0.5, 0.75, 0.9, 0.99, 0.999, 1] as const;
 type CoresUsed = Pick<StageHost, "target_cores" | "other_cores">;
 type About = { driven: Driven; used: CoresUsed; measurements: readonly Measurement[]; calibration: Calibration[] };
 
-/** `lag`: by how much calls left later than they should have, in microseconds. */
+/** `lag`: how late calls left, in microseconds. */
 export const stageHost = (lag: Histogram, { driven, used, measurements, calibration }: About): StageHost => ({
   host: driven.host,
   // All cores, as /proc/stat counts them, even where this process may use fewer.
@@ -139,11 +139,11 @@ export const portHere = (url: string): number | null => {
   return isLoopbackHost(hostname) ? Number(port || (protocol === "https:" ? 443 : 80)) : null;
 };
 
-/** With that of their children which have ended and were waited for. */
+/** The CPU ticks of these processes and of their children that have ended and were waited for. */
 const ticksOf = (pids: readonly number[], of: ReadonlyMap<number, ProcessStat>): number =>
   pids.reduce((sum, pid) => sum + (of.get(pid)?.ticks ?? 0) + (of.get(pid)?.childTicks ?? 0), 0);
 
-/** `baseUrl`: of the deployment, `null` where there is none. The function that comes back says what was used since. */
+/** `baseUrl`: the deployment's, `null` if there is none. The returned function tells the cores used since. */
 export const watchMachineUse = (baseUrl: string | null) => {
   const before = statsHere();
   const machineBefore = machineTime();

@@ -1,4 +1,4 @@
-/** Judges the `slo` of a target file where nobody should be refused; an objective's name says which calls it is about. */
+/** Judges a target file's `slo` in stages where no call should be refused; its names say which calls are meant. */
 import { nearest } from "../contract/nearest.ts";
 import { ROUTE_NAMES } from "../contract/routes.ts";
 import { claimOf } from "../history/claim.ts";
@@ -43,7 +43,7 @@ export const openObjectives = ({ slo = {} }: Pick<Target, "slo">, stage: string)
     meant: isMeant(name),
     tally: objectivesTally(parseObjectives(text)),
     text,
-    /** Calls folded together with others, so that their times are not known. */
+    /** Calls of this kind that were folded together with other kinds, so that their times are not known. */
     mixed: 0,
   }));
   return {
@@ -56,7 +56,7 @@ export const openObjectives = ({ slo = {} }: Pick<Target, "slo">, stage: string)
         else kind.mixed += meant;
       }
     },
-    /** Claims `slo/<name>/<stage>`; none for a kind that the stage did not call. `lacking`: why none of them can be judged. */
+    /** Claims `slo/<name>/<stage>` for the kinds that were called. `lacking`: why none of them can be judged. */
     claims: (replay: string, host?: StageHost, lacking?: string): Claim[] =>
       kinds
         .filter(({ tally, mixed }) => tally.calls() + mixed > 0)

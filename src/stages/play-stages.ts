@@ -23,7 +23,7 @@ import { driverOf, EVERYWHERE, type LoadStage, STREAMS, type StagePlan } from ".
 import { plannedFor, stageMissing } from "./stages-for.ts";
 import { playVerifyStage } from "./verify-stage.ts";
 
-/** The deployment as one stage needs it: its tenants, its replicas, its edge proxy. Only one that this run started is changed. */
+/** The deployment with a stage's tenants, replicas and edge proxy; changes only one that this run started. */
 const deploymentFor = async (plan: LoadStage, given: Deployment, atEnd: AsyncDisposableStack): Promise<Deployment> => {
   const { own, faults } = given;
   if (own === undefined) return given;
@@ -79,16 +79,16 @@ const findCapacity = async (context: RunContext, deployment: Deployment, plan: L
   context.addClaims([claim]);
 };
 
-/** On a machine that disturbs more than these, the same again would say no more. */
+/** The most stages played again; a machine that disturbs more of them would disturb the second try too. */
 const PLAYED_AGAIN_MAX = 5;
 
-/** It uses up its subject: last units of organizations, or the beginning of a month. */
+/** Reports whether a stage cannot be repeated: it uses up organizations' last units, or begins a new month. */
 const happensOnce = ({ tenants, story, disturbance }: LoadStage): boolean =>
   tenants === "last-units" || story === "last-units" || consequencesOf(disturbance).movesClock;
 
 /**
- * An experiment that a disturbed machine left undecided, to play once more; `null` where it is decided or the machine was
- * quiet. A failure stays a failure (history/played-again.ts).
+ * The stage to play again: an experiment that a disturbed machine left undecided; `null` if it is decided or the
+ * machine was quiet. A failure stays a failure (history/played-again.ts).
  */
 export const stageAgain = (plan: StagePlan, outcome: StageOutcome): LoadStage | null => {
   if (plan.kind !== "load" || plan.disturbance === undefined || consequencesOf(plan.disturbance).isDrawn) return null;
@@ -112,7 +112,7 @@ export const playStages = async (
   context: RunContext,
   deployment: Deployment,
   plans: readonly StagePlan[],
-  /** Asked after each stage with what is still to come: whether to leave it at that. */
+  /** Called after each stage with the stages still to come; `true` ends the play. */
   isEnough: (outcome: StageOutcome, left: readonly StagePlan[]) => boolean = () => false,
 ): Promise<void> => {
   const { events, replay } = context;
@@ -134,13 +134,13 @@ export const playStages = async (
     await context.addStage(outcome);
     return outcome;
   };
-  /** A deployment that could not be healed is not broken further, and not judged. */
+  /** Skips the remaining stages: a deployment that could not be healed is neither broken further nor judged. */
   const leaveAlone = async (brokenIn: string, left: readonly StagePlan[]): Promise<void> => {
     const names = left.map(({ name }) => name).join(", ");
     events.result(`  ${brokenIn} could not be healed: ${names === "" ? "no stage was left" : `not played: ${names}`}`);
     for (const plan of left) await context.addStage(stageOnBroken(plan, deployment, brokenIn, replay));
   };
-  /** Whether all was played that was to be, so that the stages can be judged together. */
+  /** Plays all stages. Returns whether they can be judged together, because play did not end early. */
   const playAll = async (): Promise<boolean> => {
     for (const [at, plan] of plans.entries()) {
       if (isOver()) return false;
@@ -153,7 +153,7 @@ export const playStages = async (
       if (again !== null) toPlayAgain.push(again);
       if (isEnough(outcome, [...plans.slice(at + 1), ...toPlayAgain])) return false;
     }
-    // At the end, because a disturbance of the machine may last a minute.
+    // Stages are played again at the end, because a disturbance of the machine may last a minute.
     for (const [at, plan] of toPlayAgain.entries()) {
       if (isOver()) break;
       const outcome = await playOne(plan, `once more, ${at + 1} of ${toPlayAgain.length}`);

@@ -1,4 +1,4 @@
-/** A stage or a level in the hands of a run: whatever throws, its load and what happens beside it have ended when it returns. */
+/** Plays a stage or a level. Whatever throws, the load and everything beside it have ended on return. */
 
 import { dirname, join } from "node:path";
 import { wallUs } from "../client/clock.ts";
@@ -29,10 +29,10 @@ import { profilePeakPerS } from "../workload/load-profiles.ts";
 import { sampleStage } from "./machine-use.ts";
 import type { LoadStage } from "./stage-plan.ts";
 
-/** Ends processes and removes folders if the runner cannot. */
+/** Registers processes to end and folders to remove if the runner cannot. */
 export type Hands = Pick<Supervisor, "adopt" | "ownFolder">;
 
-/** Where there is no run: children die with the runner's pipe. */
+/** For use without a run: children end when the runner's pipe closes. */
 export const NO_HANDS: Hands = { adopt: () => () => undefined, ownFolder: () => () => undefined };
 
 /** `beside` runs while the load does, and ends it when it resolves; its signal fires when the load is over. */
@@ -87,9 +87,9 @@ const disturb = (disturbance: Disturbance, beside: DisturbanceContext): Promise<
 
 type Playing = {
   onLine(line: Line): void;
-  /** Awaited before anything is done to the deployment. */
+  /** Awaited just before a disturbance acts on the deployment. */
   onDisturbance(): Promise<void>;
-  /** In place of the one that the plan names. */
+  /** Replaces the driver that the plan names. */
   driver?: Driver | undefined;
 };
 
@@ -152,17 +152,16 @@ export const play = async (
   return { driven, disturbed, faults };
 };
 
-/** For a level: one rate or profile on one deployment, with the lines of its calls, cut off as soon as it is clear. */
 export type LevelRoom = Pick<RunContext, "epochUs" | "signal" | "supervisor" | "line">;
 
 const LOOK_EVERY_MS = 250;
 
-/** `cutOffUs`: when it was cut off, in microseconds of the run; `null` where it was played to its end. */
+/** Plays one rate or profile. `cutOffUs`: when it was cut off, in microseconds of the run; `null` if it was not. */
 export const playLevel = async (
   { epochUs, signal, supervisor, line: write }: LevelRoom,
   { target, secrets, budget }: Pick<Deployment, "target" | "secrets" | "budget">,
   job: Omit<DriveJob, "target" | "epochUs">,
-  /** Asked four times a second with the lines so far: whether more would change nothing. Moments are of the run. */
+  /** Called four times a second with the lines so far; `true` cuts the level off. Times are of the run. */
   isClear?: (lines: readonly CallLine[], startUs: number, nowUs: number) => boolean,
 ): Promise<Driven & { lines: CallLine[]; cutOffUs: number | null }> => {
   const lines: CallLine[] = [];

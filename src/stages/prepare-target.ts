@@ -1,4 +1,4 @@
-/** Prepares a target file for a run: reads and checks it, has its secrets masked, asks the safety guard. Sends nothing. */
+/** Prepares a target file for a run: reads and checks it, masks its secrets, asks the safety guard. Sends nothing. */
 import { parseHttpUrl } from "../contract/address.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
 import { nearest } from "../contract/nearest.ts";
@@ -51,7 +51,7 @@ export class GuardError extends Error {
 
 export type PreparedTarget = Awaited<ReturnType<typeof readTarget>>;
 
-/** What the guard is asked; a function where that follows from the target file, which is read only once. */
+/** The intent that the guard judges, or a function that derives it from the target file. */
 type IntentWish = Intent | ((target: Target) => Intent);
 
 const inClear = ({ base_url, key_management_url, tile_url }: Target): string[] =>
@@ -81,7 +81,7 @@ export const readTarget = async (file: string, owned: readonly string[], intent:
   };
 };
 
-/** The same for a run that will send: throws `GuardError` where the guard refuses. */
+/** Like `readTarget`, for a run that will send: throws `GuardError` if the guard refuses. */
 export const prepareTarget = async (
   file: string,
   owned: readonly string[],

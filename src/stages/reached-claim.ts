@@ -12,7 +12,7 @@ import type { Reach } from "../workload/story.ts";
 import { driverOf, type LoadStage, type StagePlan } from "./stage-plan.ts";
 import { statedFacts } from "./witnesses.ts";
 
-/** A recovery deadline missed on a machine that stood still decides nothing. */
+/** Makes a missed recovery deadline inconclusive if this machine stood still. */
 export const onThisMachine = (problem: Problem, host: StageHost, budgetMs?: number): Problem => {
   const doubts = problem.about === "recovery" ? standstillDoubts(host, budgetMs) : [];
   return doubts.length === 0
@@ -48,7 +48,7 @@ export const reachedClaims = (
       reason: verdict === "pass" ? "the stage reached what it is about" : [...doubts, ...parts.notes].join("; "),
       expected: `the driver plays the whole schedule and sees ${[...reach.all, ...anyOf].join(", ") || "answers"}`,
     }),
-    // Unexpected outcomes may come by chance or from other callers.
+    // An outcome beyond reach may still be seen, by chance or by other callers; then it needs no claim.
     ...reach.beyond
       .filter(({ outcome }) => !isSeen(outcome))
       .map(({ outcome, reason: why }) => {
@@ -73,7 +73,7 @@ const unplayedStage = (
     claims: [claimOf({ id: `reached/${plan.name}`, stage: plan.name, ...why, got: "not played" })],
   });
 
-/** A stage that lacks something: skipped, by name. Inconclusive on the embedded deployment, which lacks nothing. */
+/** A stage that lacks something is skipped; on the embedded deployment, which lacks nothing, it is inconclusive. */
 export const skippedStage = (
   plan: StagePlan,
   deployment: Pick<Deployment, "target" | "embedded">,

@@ -23,9 +23,9 @@ export type LoadStage = {
   durationS?: number;
   /** A name of `PROFILES` in workload/load-profiles.ts, in place of the story's own. */
   loadProfile?: string;
-  /** The load itself, planned elsewhere. */
+  /** The load itself, in place of one that is planned from story and options. */
   profile?: Profile;
-  /** When the calls of an access log came, milliseconds since 1970, ascending: replayed in place of the story's own profile. */
+  /** When the calls of an access log came, in milliseconds since 1970, ascending; replaces the story's profile. */
   replayOfMs?: readonly number[];
   replayed?: ReplayedLog;
   arrivals?: Arrivals;
@@ -38,22 +38,19 @@ export type LoadStage = {
   disturbance?: Disturbance;
   /** The load must fill the in-flight cap, so the cap must be known and `ratePerS` permitted. */
   pastTheCap?: true;
-  /** The states that the fault has to meet; how often it did is reported. */
+  /** The states in which the fault must find the deployment; how often it did is reported. */
   requiredStates?: readonly FaultState[];
   /** Tenants of the embedded deployment: three alone, or with added organizations that have one map load left. */
   tenants?: "few" | "last-units";
   /** API replicas of the embedded deployment; another deployment keeps its own number. */
   replicas?: number;
-  /** Outcomes that must be seen on the embedded deployment or because of the disturbance; default: those of the story. */
+  /** Outcomes that the embedded deployment or the disturbance must cause; default: those of the story. */
   reaches?: readonly string[];
   /** Whether the `slo` of the target file is judged. */
   objectives?: boolean;
   /** The curve of goodput over offered load is judged (shedding/): up past the knee and down again. */
   curve?: true;
-  /**
-   * Judges how fast the deployment adapts to a step and recovers from it: of the load (its second piece), or of the
-   * capacity (a fault).
-   */
+  /** Judges how fast the deployment adapts to a step of the load (its second piece) or of the capacity (a fault). */
   step?: "load" | "capacity";
   /** Played twice, with a noisy organization and without it, to compare what the quiet ones got. */
   isolation?: IsolationPart;
@@ -63,7 +60,7 @@ export type LoadStage = {
   growth?: true;
 };
 
-/** `after-load`: some rules once more, at the end. */
+/** `after-load` tries some rules again at the end of a suite. */
 export type VerifyStage = { kind: "verify"; name: "verify" | "after-load" } & Pick<
   VerifyOptions,
   "only" | "patienceMs"
@@ -74,11 +71,11 @@ export type StagePlan = LoadStage | VerifyStage;
 
 export const driverOf = (plan: StagePlan): string => (plan.kind === "verify" ? "verify" : plan.driver);
 
-/** Whether the stage does not exercise what its judges check, so that missing evidence is no doubt. */
+/** Reports whether a stage may not exercise what its judges check, so that missing evidence is no doubt. */
 export const isIncidental = ({ reaches, objectives, disturbance }: LoadStage): boolean =>
   reaches === undefined || objectives === true || consequencesOf(disturbance).isDrawn;
 
-/** Which invariants judge what kind of stage. A stage is judged only by what it can reach. */
+/** Invariants for every stage; below, those for stages with streams and with charges. */
 export const EVERYWHERE: readonly string[] = [
   ...["first-failing-check-decides", "envelope-fits-subcode", "tells-when-to-retry", "counts-agree"],
 ];
@@ -93,16 +90,16 @@ export type SuiteFor = {
 };
 
 const SHORT_SHARE = 0.2;
-/** A larger share, because each level of the curve needs enough calls to be judged. */
+/** A larger share for the curve, because each of its levels needs enough calls to be judged. */
 const SHORT_CURVE_SHARE = 0.5;
 const SHORTEST_S = 4;
 
-/** A fifth of the duration, unless the length follows from what the stage has to reach. */
+/** Shortens a stage to `SHORT_SHARE`, unless its length follows from what it has to reach. */
 export const shortened = (plan: StagePlan): StagePlan => {
   if (plan.kind === "verify") return plan;
   const { disturbance, durationS, growth: _, ...rest } = plan;
   if (disturbance?.kind === "fault-schedule" && "drawn" in disturbance.events) {
-    // Too short to show whether anything grows.
+    // `growth` is left out: a short stage cannot show whether anything grows.
     const forMs = disturbance.events.forMs * SHORT_SHARE;
     return { ...rest, disturbance: { ...disturbance, events: { ...disturbance.events, forMs } } };
   }

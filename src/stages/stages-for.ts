@@ -1,4 +1,4 @@
-/** Which stages a command plays on a deployment, with which load, and what they would send: known before anything is sent. */
+/** Plans which stages a command plays on a deployment, with which load, and what they would send. */
 import type { Deployment } from "../deployments/deployment.ts";
 import type { EmbeddedOptions } from "../deployments/embedded.ts";
 import { proxiesMissing } from "../deployments/from-target.ts";
@@ -26,10 +26,10 @@ import { type Reach, SHARE_OF_PERMIT, type Story } from "../workload/story.ts";
 import { readTarget } from "./prepare-target.ts";
 import { driverOf, type LoadStage, type StagePlan, type SuiteFor, shortened, type VerifyStage } from "./stage-plan.ts";
 
-/** Random arrivals come in bursts, which a rate near the permit would hold back. */
+/** Above this share of the permitted rate arrivals are uniform: the permit would hold back random bursts. */
 const SHARE_FOR_POISSON = 0.6;
 
-/** `slowedTo`: which share of its speed a replayed log is played at, whose busiest second is beyond the permitted rate. */
+/** `slowedTo`: the share of its speed at which a log is replayed, if its peak exceeds the permitted rate. */
 type PlannedLoad = { profile: Profile; arrivals: Arrivals; reach: Reach; slowedTo?: number };
 
 const capMissing = ({ pastTheCap, ratePerS = 0 }: LoadStage, { limits, permits }: Target): string[] => {
@@ -159,12 +159,12 @@ export const planStages = async ({ targetFile, owned, limiter = "sqlite", stages
 };
 
 const VERIFY_CALLS = 1_200;
-/** Bursts of those rules are not paced; how long they take depends on the answers. */
+/** Time added for bursts of rules, which are not paced and last as long as their answers take. */
 const BURSTS_S = 30;
 const RATE_UNKNOWN_S = 20;
 const RATE_UNKNOWN_PER_S = 200;
 const RAMP_S = 24;
-/** A link's experiment ends its load when it is over. */
+/** The planned seconds of an experiment, which ends its load when it is over. */
 const EXPERIMENT_S = 15;
 
 const plannedRules = (plan: VerifyStage, target: Target) => {
@@ -188,7 +188,7 @@ const plannedPlay = (plan: LoadStage, { target, embedded }: SuiteFor) => {
   const calmS = disturbance?.kind === "faults" ? (disturbance.calmMs ?? 0) / 1000 : 0;
   const seconds = isExperiment ? Math.min(whole, EXPERIMENT_S + calmS) : whole;
   const due = (profileCalls(planned.profile) * seconds) / whole;
-  // With the retries and further steps of each, and sessions beforehand.
+  // The calls include retries, further steps and sessions fetched beforehand.
   return { seconds: Math.ceil(seconds), calls: Math.ceil(storyOfPlan(plan).costs(viewOf(sized), due).requests) };
 };
 
@@ -203,7 +203,7 @@ const planOfStage = (plan: StagePlan, given: SuiteFor, lacks: readonly string[] 
   return { name: plan.name, driver: driverOf(plan), ...planned, lacks };
 };
 
-/** What the safety guard is asked: only stages that could be played count. */
+/** The intent that the safety guard judges; only stages that could be played count. */
 export const intentOf =
   (wish: StagesWish) =>
   (target: Target): Intent => {
@@ -214,7 +214,7 @@ export const intentOf =
       plan.kind === "load" ? (STORIES.get(plan.story)?.missing(viewOf(target)) ?? []) : [];
     return {
       load: loads.length > 0,
-      // An operator's changes break no link.
+      // An operator's changes are no faults.
       faults:
         target.permits?.chaos === true &&
         loads.some(({ disturbance: { kind } = {} }) => kind !== undefined && kind !== "operator-changes"),

@@ -27,7 +27,7 @@ const keepAnswers = (folder: Pick<RunFolder, "openLines">) => {
       const body = (text === "" ? chunks.map((chunk) => chunk.text).join("") : text).slice(0, ANSWER_MOST_CHARS);
       const line = JSON.stringify({ id, status, ended: received.ended, headers, body });
       left -= line.length;
-      // What could not be written shows when the file is closed.
+      // A failed write shows when the file is closed.
       if (left >= 0) file.write(line).catch(() => undefined);
     },
   };
@@ -44,7 +44,7 @@ export const verifyCommandOf = (replay: string): string => {
   return ["npx floodgate verify", ...options].join(" ");
 };
 
-/** Throws what `runVerify` does: a rule that is not known, a target that is not there, a secret that cannot be read. */
+/** Throws what `runVerify` throws: for an unknown rule, an unreachable target, a secret that cannot be read. */
 export const playRules = async (
   context: RunContext,
   deployment: Deployment,
@@ -88,12 +88,12 @@ export const playRules = async (
   return { outcome, result };
 };
 
-/** As the rule `shedding-ends` has it: less may be others' traffic. */
+/** The same number as in the rule `shedding-ends`; fewer shed calls may be due to others' traffic. */
 const ENOUGH_SHED = 12;
 
 /**
- * The verdict of a rule that needs an admitted call, where none is admitted any more: with fixed caps a single call is
- * always below the cap, so shedding all of them means lost slots. `null`: something was admitted.
+ * Says why a rule that needs an admitted call fails if every call is shed: with fixed caps a single call is always
+ * below the cap, so slots are lost. `null` if a call was admitted, or if too little was shed to tell.
  */
 const nothingComesBack = (lines: Iterable<Line>, { target }: Deployment, longMs: number): string | null => {
   if (target.shedding !== "fixed" || target.limits?.global_in_flight === undefined) return null;
@@ -124,7 +124,7 @@ export const playVerifyStage = async (
     },
   });
   if (recording === null) return outcome;
-  // Only the whole run shows this again, since the rule alone finds a fresh deployment.
+  // The replay is the whole run, since the rule alone would find a fresh deployment.
   const lost = nothingComesBack(await recording.lines(), deployment, patienceMs);
   const claims = outcome.claims.map((claim) => {
     const isLost = lost !== null && claim.id === "verify/slots-come-back";

@@ -1,4 +1,4 @@
-/** What shows a stage beside the driver's lines, and what others did to the deployment meanwhile. What it does not show is absent. */
+/** Reads what a deployment and its observers show of a stage, and what others did meanwhile. The rest is absent. */
 import { wallUs } from "../client/clock.ts";
 import { queryPrometheus } from "../client/control-call.ts";
 import { chargeOf, readCounts, readGauges, readLedger, readLookups, readUsedOf } from "../client/control-planes.ts";
@@ -44,7 +44,7 @@ export const observe = async ({
       troubles.push(`observers.prometheus.queries.${name} could not be read: ${(error as Error).message}`);
     }
   };
-  // Concurrently: one that does not answer costs its deadline once.
+  // Queries run concurrently, so that silent ones together cost one deadline.
   await Promise.all(Object.entries(queries).map(look));
   return { values, troubles };
 };
@@ -53,7 +53,7 @@ const LEDGER_MS = 60_000;
 /** Output cut off here ends in half a line, which is rejected. */
 const LEDGER_MOST_CHARS = 256 << 20;
 
-/** A JSON parser's message would quote the text. */
+/** Parses a ledger line without a JSON parser's message, which would quote the text. */
 const ledgerLineOf = (text: string): LedgerLine => {
   const json = parseJson(text);
   if (typeof json !== "object" || json === null)
@@ -61,7 +61,7 @@ const ledgerLineOf = (text: string): LedgerLine => {
   return chargeOf(json as LedgerLine);
 };
 
-/** Charges that the deployment's own command prints, as lines of `GET /ledger`: ours, and how many others since `sinceMs`. */
+/** Charges that the deployment's own command prints, as in `GET /ledger`: ours, and how many others since `sinceMs`. */
 export const readLedgerByCommand = async (
   { target, folder }: Pick<Deployment, "target" | "folder">,
   idPrefix: string,
@@ -87,7 +87,7 @@ export const readLedgerByCommand = async (
   return { ours, others: others.filter(({ at }) => at >= sinceMs).length };
 };
 
-/** A pool lets go of what it no longer needs some seconds after it was last used. */
+/** How long to wait for pools, which close idle connections some seconds after their last use. */
 const LET_GO_MS = 6_000;
 
 const heldNow = async ({ target }: Pick<Deployment, "target">): Promise<Gauges[] | null> => {
@@ -98,7 +98,7 @@ const heldNow = async ({ target }: Pick<Deployment, "target">): Promise<Gauges[]
 const untilLetGo = (deployment: Pick<Deployment, "target">, before: readonly Gauges[]): Promise<unknown> =>
   waitUntil(async () => !holdsMore(before, (await heldNow(deployment)) ?? []), { forMs: LET_GO_MS, pollMs: 100 });
 
-/** Counts the key service's lookups from now on; `undefined` where it does not say or was restarted. */
+/** Counts the key service's lookups from now on; `undefined` if it shows none or was restarted. */
 const watchLookups = async (
   { nowUs }: Pick<RunContext, "nowUs">,
   { control }: Target,
@@ -114,9 +114,7 @@ const watchLookups = async (
 
 const DRAIN_MS = { exclusive: 15_000, shared: 1_000 };
 
-/**
- * Nothing unsettled, and nothing in flight or nobody connected: slots held for nobody are a leak, not a reason to wait.
- */
+/** Reports whether no charge is unsettled and no call or no connection is open: a slot without one is a leak. */
 const isDrained = ({ in_flight, sockets, unsettled }: Gauges & { unsettled?: number }): boolean =>
   (in_flight === 0 || sockets === 0) && (unsettled ?? 0) === 0;
 
@@ -146,8 +144,8 @@ export const readTenants = async (target: Target): Promise<Record<string, Tenant
 type Witnessed = Pick<Deployment, "target" | "folder" | "exclusive">;
 
 /**
- * `idRun`: what the ids of the stage's calls begin with, up to the last dot; `sinceMs`: when it began, since 1970. `others`: entries
- * of the ledger that are not of our calls; `null` where it shows ours alone.
+ * `idRun`: what the ids of the stage's calls begin with, up to the last dot; `sinceMs`: when the stage began, since
+ * 1970. Returns in `others` the number of ledger entries that are not ours; `null` if the ledger shows ours alone.
  */
 export const readAllWitnesses = async (
   deployment: Witnessed,
@@ -159,7 +157,6 @@ export const readAllWitnesses = async (
   const { api: apis = [], limiter } = deployment.target.control ?? {};
   const drained = apis.length > 0 && (await drain(deployment));
   if (drained && heldBefore !== null && deployment.exclusive) await untilLetGo(deployment, heldBefore);
-  // Concurrently: each has a deadline of its own.
   const [counts, gauges, printed, shown] = await Promise.all([
     apis.length > 0 ? readCounts(apis, idRun).catch(() => undefined) : undefined,
     heldNow(deployment),
@@ -182,8 +179,8 @@ const SHOWN_WITHIN_MS = 60_000;
 type OwedChanges = { names: readonly string[]; untilMs: number };
 
 /**
- * Any disturbance may restart processes, directly or through an orchestrator, so a change after it began is ours, and one
- * before it or without one is external.
+ * Any disturbance may restart processes, directly or through an orchestrator, so a change after it began is ours, and
+ * one before it or without one is external.
  */
 export const changesSeen = (
   /** `atDisturbance`: when a disturbance of ours began; absent where there was none. */
@@ -213,14 +210,14 @@ export const changesSeen = (
   return seen;
 };
 
-/** By each organization's meter, and by ledger entries that are not ours; only on an exclusive deployment. */
+/** Doubts about charges by others: from ledger entries or meters, and only on an exclusive deployment. */
 export const foreignCharges = (
   { exclusive }: Pick<Deployment, "exclusive">,
   seen: {
     before: Record<string, TenantFacts>;
     after: Record<string, TenantFacts>;
     ledger: readonly LedgerLine[] | undefined;
-    /** Lines of the stage's time that are not of our calls; `null` where the ledger shows ours alone. */
+    /** The number of ledger lines during the stage that are not ours; `null` if the ledger shows ours alone. */
     others: number | null;
   },
 ): string[] => {
@@ -241,10 +238,10 @@ export const foreignCharges = (
   });
 };
 
-/** Changes of ours that observers have yet to show, by the budget that all stages of a deployment share. */
+/** Changes that observers have yet to show, keyed by the budget that all stages of a deployment share. */
 const owedChanges = new WeakMap<Deployment["budget"], OwedChanges>();
 
-/** Witnesses a stage from now on. `idRun`: what the ids of its calls begin with, up to the last dot. */
+/** Observes a stage from now on. `idRun`: what the ids of its calls begin with, up to the last dot. */
 export const openWitness = async (
   context: Pick<RunContext, "nowUs" | "signal">,
   deployment: Deployment,
@@ -258,7 +255,7 @@ export const openWitness = async (
   const sinceMs = wallUs() / 1000;
   let atDisturbance: Observed | undefined;
   return {
-    /** To be called just before anything is done to the deployment. */
+    /** Call this just before a disturbance acts on the deployment. */
     disturbed: async (): Promise<void> => {
       atDisturbance = (await observe(deployment)).values;
     },

@@ -18,7 +18,7 @@ export type ProfileOptions = Partial<Record<"profile" | "logFormat" | "timeField
 const PLAYED_MAX_DAYS = 7;
 const SHOWN_CHARS = 160;
 
-/** A line of a log for the terminal: cut, and without addresses, queries and long tokens, which may be secret or personal. */
+/** A log line for the terminal: cut, without addresses, queries and long tokens, which may be secret or personal. */
 const shown = (line: string): string => {
   const text = redact(line.slice(0, 20 * SHOWN_CHARS))
     .replace(/\b(?:\d{1,3}\.){3}\d{1,3}\b/g, "[address]")

@@ -1,6 +1,6 @@
 /**
- * The one writer to stdout and stderr. Printed text may quote a server, a file or a variable, so secrets are masked, escape
- * sequences removed, and no line is a command to the CI that records it. Only `printPainted` keeps our own colours.
+ * The one writer to stdout and stderr. Printed text may quote a server, a file or a variable, so secrets are masked,
+ * escape sequences removed, and no line is a command to a CI. Only `printPainted` keeps our own colours.
  */
 import { clean, cleanValue } from "../../contract/foreign-text.ts";
 import { redactor } from "../../supervision/redaction.ts";
@@ -9,7 +9,7 @@ import { redactor } from "../../supervision/redaction.ts";
 // biome-ignore lint/suspicious/noControlCharactersInRegex: what begins a colour
 const OUR_COLOUR = /\u001b\[(?:0|2|1;3[123])m/g;
 
-/** GitHub and Gitea read `::name` at the start of a line; `##[` (GitHub, Azure), `##vso[` and `##teamcity[` stand anywhere in one. */
+/** CI commands: `::name` begins a line (GitHub, Gitea); `##[`, `##vso[` and `##teamcity[` stand anywhere in one. */
 const COMMAND_AT_START = /^(\s*):(?=:)/gm;
 const COMMAND_ANYWHERE = /#(?=#(?:vso|teamcity)?\[)/gi;
 

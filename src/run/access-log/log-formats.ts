@@ -1,6 +1,6 @@
 /**
- * The access logs that can be replayed, one row each: how a line is recognised, which moment of the call it holds and, if
- * known, how long the call took. If the line holds the end, the start is the end minus the duration. Nothing is guessed.
+ * The access logs that can be replayed, one row each: how a line is recognised, which moment of the call it holds and,
+ * if known, the duration. If a line holds the end, the start is the end minus the duration.
  */
 import {
   CLF,
@@ -33,7 +33,7 @@ export type LogFormat = {
   isNoCall?(line: LogLine): boolean;
   /** Read only if the user names it, because nothing in its lines identifies it. */
   readonly byNameOnly?: true;
-  /** A format of many programs, recognised by JSON members or by the beginning of a line. It is tried after all others. */
+  /** A format of many programs, recognised by JSON members or a line's beginning; tried after all others. */
   readonly general?: "json" | "line";
 };
 
@@ -166,7 +166,7 @@ const azureTime = (line: LogLine): LineTime | null => {
 };
 
 const NGINX_TIMED = new RegExp(
-  // Behind the user agent: nginx's own `$request_time` (seconds, three decimals), with a name or ingress-nginx's request length in front.
+  // `$request_time` follows the user agent, in seconds with three decimals; a name or a request length may precede it.
   String.raw`^[^"{]*\[(?<at>${CLF})\] ${QUOTED} \d{3} \d+ ${QUOTED} ${QUOTED}(?: ${QUOTED})? (?:\d+ )?"?(?:(?:rt|request_time|req_time|reqtime|duration)[=:])?"?(?<took>\d+\.\d{3})(?:[" ]|$)`,
 );
 
@@ -228,8 +228,8 @@ export const LOG_FORMATS: readonly LogFormat[] = [
 export const LOG_FORMAT_NAMES: readonly string[] = [...new Set(LOG_FORMATS.map(({ name }) => name))];
 
 /**
- * A format for the field that the user names: a JSON member, a W3C column, `key=value` in any other line, or, as a number,
- * a column of a line separated by blanks.
+ * A format for the field that the user names: a JSON member, a W3C column, `key=value` in any other line, or, as a
+ * number, a column of a line separated by blanks.
  */
 export const namedField = (field: string): LogFormat => {
   const key = new RegExp(String.raw`(?:^|[\s,;])${field.replace(/[^\w]/g, "\\$&")}=["[]?`);

@@ -110,7 +110,7 @@ const ISO_PARTS = /^(\d{4})-(\d\d)-(\d\d)[T \t](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,
 const CLF_PARTS = /^(\d\d)\/([A-Za-z]{3})\/(\d{4}):(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?: ([+-]\d{4}))?$/;
 const MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
-/** `null` for a moment that does not exist, such as 31 April, which `Date.UTC` turns into 1 May. Second 60 is a leap second. */
+/** `null` for a date that does not exist, such as 31 April (`Date.UTC` gives 1 May). Second 60 is a leap second. */
 export const dateMoment = (text: string): Moment | null => {
   const iso = ISO_PARTS.exec(text);
   const found = iso ?? CLF_PARTS.exec(text);

@@ -1,7 +1,7 @@
 /**
- * Calibrates each driver before a run says anything about time with it: it plays one schedule against a stub in three phases,
- * and its lines are compared with the stub's stamps (history/calibration-checks.ts). Steady: known delays and events.
- * Stalled: the stub stands still once. Null: it answers at once, at three times the run's rate.
+ * Calibrates each driver before a run says anything about time with it: it plays one schedule against a stub in three
+ * phases, and its lines are compared with the stub's stamps (history/calibration-checks.ts). Steady: known delays and
+ * events. Stalled: the stub stands still once. Null: it answers at once, at three times the run's rate.
  */
 import { join } from "node:path";
 import { wallUs } from "../../client/clock.ts";
@@ -34,7 +34,6 @@ type DriverName = Exclude<LoadStage["driver"], "autocannon">;
 
 type Ceiling = { mode: "a line each" | "folded"; perS: number; forS: number };
 
-/** What is calibrated: the drivers of a run, at the rates and in the modes that the run uses. */
 export type CalibrationPlan = {
   /** The highest rate of each driver that is used, in calls per second. */
   peaks: ReadonlyMap<DriverName, number>;

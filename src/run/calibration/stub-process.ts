@@ -1,7 +1,7 @@
 /**
- * The server of a calibration, in a process of its own: its delays are known because it makes them. It answers the routes
- * of the contract, stamps each call, stands still once and ends with its runner. It is a bare server, because its own
- * overhead would count as the driver's error.
+ * The server of a calibration, in a process of its own: its delays are known because it makes them. It answers the
+ * routes of the contract, stamps each call, stands still once and ends with its runner. It is a bare server, because
+ * its own overhead would count as the driver's error.
  */
 import { connect, type Socket } from "node:net";
 import { wallUs } from "../../client/clock.ts";

@@ -1,4 +1,4 @@
-/** The body of `capacity`: the highest rate at which a deployment keeps its objectives, and whether that meets a demand. */
+/** `capacity`: finds the highest rate at which a deployment keeps its objectives, and whether it meets a demand. */
 
 import { firstLimit } from "../../capacity/answer.ts";
 import { advise, capacityClaims, capacityMeasurement, demandOf, type Found } from "../../capacity/capacity-claims.ts";

@@ -1,7 +1,8 @@
 /**
- * Finds what earlier runs left broken, and heals it (`chaos --heal`). Journals of runs record what was left open; a proxy
- * that answers overrules them, and the names of its toxics also show faults that no journal records. A fault by commands
- * counts as left until it is healed. Healing a deployment needs its target file, which holds commands and addresses.
+ * Finds what earlier runs left broken, and heals it (`chaos --heal`). Journals of runs record what was left open; a
+ * proxy that answers overrules them, and the names of its toxics also show faults that no journal records. A fault by
+ * commands counts as left until it is healed. Healing a deployment needs its target file, which holds commands and
+ * addresses.
  */
 import { existsSync, readdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -200,8 +201,8 @@ const healProxy = async (toxiproxy: Toxiproxy, name: string): Promise<Healed> =>
 };
 
 /**
- * `out`: one run folder, in place of all under `reports/runs` or, without `onlyOut`, beside them. `given`: target files whose
- * commands and proxies may be used. Returns each of their proxies; an empty `did` means that nothing was to be done.
+ * `out`: one run folder, in place of all under `reports/runs` or, without `onlyOut`, beside them. `given`: target files
+ * whose commands and proxies may be used; of a proxy, an empty `did` means that nothing was to be done.
  */
 export const healLeftOpen = async (
   reports: string,

@@ -1,6 +1,6 @@
 /**
- * The body of `chaos --explore`: random schedules of faults, on virtual links or on real ones (the embedded deployment behind
- * toxiproxy, loaded by the open-loop driver's own process), and failing ones are shortened. `dev replay` plays a finding again.
+ * The body of `chaos --explore`: random schedules of faults, on virtual links or on the embedded deployment behind
+ * toxiproxy, loaded by the open-loop driver. Failing schedules are shortened; `dev replay` plays one again.
  */
 
 import { openDeployment } from "../../deployments/embedded.ts";

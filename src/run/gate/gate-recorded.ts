@@ -1,4 +1,4 @@
-/** `gate` on recorded runs: reads run folders and baseline files, sends nothing. */
+/** `gate` on recorded runs and baseline files; sends nothing. */
 
 import { existsSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";

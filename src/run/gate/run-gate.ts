@@ -1,6 +1,6 @@
 /**
- * Compares two targets: the base's capacity, a warm-up of both, pairs of short blocks until the comparison decides, then
- * claims, measurements and a table. The way to play a block can be replaced, so that everything runs in virtual time too.
+ * Compares two targets: the base's capacity, a warm-up of both, pairs of short blocks until the comparison decides,
+ * then claims, measurements and a table. `play` is replaceable, for virtual time.
  */
 import type { Deployment } from "../../deployments/deployment.ts";
 import type { RunContext } from "../../deployments/run-context.ts";

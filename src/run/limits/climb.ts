@@ -60,7 +60,6 @@ type Climb = {
   readonly callers: readonly Caller[];
   readonly calm: Calm;
   readonly bucket: BucketFound | null;
-  /** The permitted rate, in calls per second. */
   readonly maxPerS: number;
 };
 

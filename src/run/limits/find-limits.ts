@@ -1,7 +1,8 @@
 /**
- * Finds caps, slots, service time, rate and burst of a deployment by calls (`doctor --find-limits`): streams alone, one key
- * pressed past its rate with reads, then climbs from an idle deployment to its cap. `shedding/caps-found.ts` computes the
- * bounds; this file sends the calls, inside permits and budget, and ends after `CALLS_MOST` calls or `SECONDS_MOST`.
+ * Finds caps, slots, service time, rate and burst of a deployment by calls (`doctor --find-limits`): streams alone, one
+ * key pressed past its rate with reads, then climbs from an idle deployment to its cap. `shedding/caps-found.ts`
+ * computes the bounds; this file sends the calls, inside permits and budget, and ends after `CALLS_MOST` calls or
+ * `SECONDS_MOST`.
  */
 import type { CallLine } from "../../history/line.ts";
 import { type BucketFound, serviceTimeMs, slotBounds, type WholeBounds } from "../../shedding/caps-found.ts";

@@ -1,6 +1,6 @@
 /**
- * Turns the limits found into sentences and into members of a copy of the target file. A limit is written if the calls leave
- * only one number; if it rests on something that the file does not state, it is written as a comment.
+ * Turns the limits found into sentences and into members of a copy of the target file. A limit is written if the calls
+ * leave only one number; if it rests on something that the file does not state, it is written as a comment.
  */
 import { stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";

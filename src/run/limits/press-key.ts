@@ -10,8 +10,8 @@ const ADMITTED_THEN = 15;
 const PRESSES_MOST = 3;
 
 /**
- * Sends reads by one key as fast as `pressers` callers and the permitted rate allow, until the key is refused and for `thenMs`
- * after that; up to three times as long while fewer than `ADMITTED_THEN` reads have been admitted since.
+ * Sends reads by one key as fast as `pressers` callers and the permitted rate allow, until the key is refused and for
+ * `thenMs` after that; up to three times as long while fewer than `ADMITTED_THEN` reads have been admitted since.
  */
 const press = async (
   sender: Sender,
@@ -56,8 +56,8 @@ const perSecond = (lines: readonly CallLine[]): number => {
 };
 
 /**
- * A first estimate: the burst is what was admitted before the first refusal, the rate what was admitted per second after
- * it. `null` if nothing was refused, or nothing admitted afterwards.
+ * A first estimate: the burst is what was admitted before the first refusal, the rate what was admitted per second
+ * after it. `null` if nothing was refused, or nothing admitted afterwards.
  */
 const roughly = (lines: readonly CallLine[]): { burst: number; perS: number } | null => {
   const calls = lines.toSorted((one, other) => one.sent_us - other.sent_us);
@@ -70,8 +70,8 @@ const roughly = (lines: readonly CallLine[]): { burst: number; perS: number } | 
 };
 
 /**
- * Presses the key once to learn how long it needs to rest; then presses the rested key by no more callers than necessary, again
- * until the rest was long enough: the burst is clearly smaller than what the rate refills during the rest.
+ * Presses the key once to learn how long it needs to rest, then presses the rested key by no more callers than
+ * necessary, until the rest was long enough: the burst is clearly smaller than what the rate refills meanwhile.
  */
 export const pressKey = async (
   sender: Sender,

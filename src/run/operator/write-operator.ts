@@ -1,8 +1,8 @@
 /**
  * `load --operator DIR`: writes what the k6-operator needs to run a scenario in several runners of a cluster, and sends
- * nothing. No credential stands in any file: the runners get them from a Secret that the user makes. Fields of the manifests are
- * as in its custom resource definition `k6.io/v1alpha1` TestRun (v1.6.0, config/crd/bases/k6.io_testruns.yaml); scalars are
- * written as JSON, which YAML reads as it is.
+ * nothing. No credential stands in any file: the runners get them from a Secret that the user makes. Fields of the
+ * manifests are as in its custom resource definition `k6.io/v1alpha1` TestRun (v1.6.0,
+ * config/crd/bases/k6.io_testruns.yaml); scalars are written as JSON, which YAML reads as it is.
  */
 
 import { rmSync } from "node:fs";
@@ -31,16 +31,16 @@ const variableOf = (what: string): string =>
     .replace(/^_+|_+$/g, "")
     .toUpperCase()}`;
 
-/** What k6 takes from its own process and no variable can set. */
+/** Members of `transport` that k6 takes from its own process, so that no variable can set them. */
 const NOT_HANDED = ["ca", "cert", "key", "proxy"] as const;
 
-/** Fields without references; what only the runner acts on is left out. */
+/** Target file fields copied as they are: they hold no secret, and k6 uses them. */
 const STATED = [
   ...(["schema", "name", "base_url", "key_management_url", "tile_url", "stream_end", "shedding", "exclusive"] as const),
   ...(["limits", "permits", "budget", "stop_when"] as const),
 ];
 
-/** `stated`: the target with `env:` references alone; `wanted`: the variables that the story needs. */
+/** `stated`: the target with an `env:` reference for each secret; `wanted`: the variables that the story needs. */
 export const withoutSecrets = (target: Target, story: Story, seed: number) => {
   const names = new Map<string, string>();
   const reference = (what: string): string => {
@@ -50,7 +50,7 @@ export const withoutSecrets = (target: Target, story: Story, seed: number) => {
     names.set(what, variable);
     return `env:${variable}`;
   };
-  /** With a reference in place of each member of these names, at any depth. */
+  /** Replaces each member whose name matches `secret`, at any depth, by a reference. */
   const referring = (value: unknown, what: string, secret = /^(?:key|token)$/): unknown => {
     if (typeof value !== "object" || value === null) return value;
     const entries = Object.entries(value).map(([name, one]) => {
@@ -79,12 +79,12 @@ const NOT_RUN = "# Written by floodgate load --operator. It has not been run on 
 
 type Cluster = Record<"name" | "secret" | "k6Version", string> & {
   parallelism: number;
-  /** Environment variables, which are the Secret's keys as well, and where each value stands in the target file. */
+  /** The environment variables, which are the Secret's keys too, and each value's place in the target file. */
   wanted: readonly { variable: string; what: string }[];
   notes: readonly string[];
 };
 
-/** The files by their names; `archive` only where a ConfigMap can hold it. */
+/** Returns the files by their names. `archive` is `null` if a ConfigMap cannot hold it. */
 const manifestsOf = (
   { name, secret, k6Version, parallelism, wanted, notes }: Cluster,
   archive: Buffer | null,
@@ -174,7 +174,7 @@ type OperatorWish = {
   progress(line: string): void;
 };
 
-/** What Kubernetes takes of one ConfigMap, with room for its names. */
+/** The largest archive for one ConfigMap, of which Kubernetes allows 1 MiB in all. */
 const CONFIG_MAP_BYTES = 1_000_000;
 const ARCHIVE_MS = 120_000;
 
@@ -185,7 +185,7 @@ const emptyFolder = async (folder: string): Promise<string> => {
   return path;
 };
 
-/** `variables` stand in the archive, and in k6's arguments: nothing secret is among them. */
+/** `variables` hold no secret, because they stand in the archive and in k6's arguments. */
 const archiveBy = async (k6: string, script: string, out: string, variables: Record<string, string>): Promise<void> => {
   const home = await mkdtemp(join(tmpdir(), "floodgate-archive-"));
   const forget = beforeSignalEnds(() => rmSync(home, { recursive: true, force: true }));
@@ -213,7 +213,7 @@ const warningsOf = ({ base_url, budget, permits }: Target, parallelism: number):
   return said.filter((one) => one !== false);
 };
 
-/** Throws `UsageError`, `TargetFileError`, `GuardError` and `ToolError`, each with what to do. */
+/** Writes the files. Throws `UsageError`, `TargetFileError`, `GuardError` and `ToolError`. */
 export const writeOperator = async (wish: OperatorWish) => {
   const { stage, targetFile, owned, parallelism } = wish;
   const story = storyOfPlan(stage);

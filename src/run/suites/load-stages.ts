@@ -1,4 +1,4 @@
-/** Every stage that a suite has: of a scenario one row each, of an experiment by its entry; and any other scenario alone (`load SCENARIO`). */
+/** The stages of suites, by scenario and by experiment, and the stage of a scenario played alone (`load SCENARIO`). */
 import type { Faults, OperatorChanges } from "../../faults/disturbance.ts";
 import type { Experiment } from "../../faults/experiments.ts";
 import type { Fault } from "../../faults/fault.ts";
@@ -17,11 +17,11 @@ import { brokenDependency } from "../../workload/stories/beside-faults.ts";
 import type { Story } from "../../workload/story.ts";
 
 const HOLD_MS = 4_000;
-/** A stage with a fault ends by itself when it has recovered; none is this long. */
+/** The longest time for a stage with a fault, which ends earlier, when the deployment has recovered. */
 const AT_MOST_S = 60;
-/** The ramp of a cold start is to be well under way by then. */
+/** The length of a cold start's ramp, which must be well under way when the replica comes back. */
 const RAMP_S = 40;
-/** Where nobody is meant to be refused, those who judge refusals have nothing to see. */
+/** Judges of a stage without expected refusals; judges of refusals would have nothing to judge there. */
 const CALM = ["first-failing-check-decides", "counts-agree"];
 
 const during = (name: string, fault: Fault, holdMs = HOLD_MS): Faults => ({
@@ -47,7 +47,7 @@ const STATES: OperatorChanges = {
   ],
 };
 
-// What happens to the service meanwhile really happens to the embedded deployment; to anybody else's by the commands of its file.
+// Faults of `service` act on the embedded deployment directly, on another one by commands of its target file.
 // biome-ignore format: a row or two for each stage
 const ROWS: Readonly<Record<string, Row>> = {
   smoke: { ratePerS: 40, reaches: ["200", "401", "403 origin_required", "403 session_origin_mismatch", "422 malformed_body"],
@@ -59,23 +59,23 @@ const ROWS: Readonly<Record<string, Row>> = {
   "tile-quota-stampede": { driver: "k6", judges: [...USUAL, ...METERS, "admits-what-is-allowed", APART, OVER, "session-lifetime-is-bounded"],
     reaches: ["200", "429 org_overloaded", "429 map_load_quota_exceeded", "429 map_load_hard_stop"] },
   "noisy-neighbour": { driver: "k6", isolation: "beside", judges: [...USUAL, APART, OVER], reaches: ["200", "429 org_overloaded"] },
-  /** The same calls without those of the noisy one. */
+  /** The same calls as `noisy-neighbour`, without those of the noisy organization. */
   "noisy-neighbour-alone": { isolation: "alone", leavesOut: true, judges: CALM, reaches: ["200"] },
   "shedding-curve": { durationS: 240, arrivals: "poisson", curve: true, judges: [...BOTH_WAYS, "refusals-are-cheap"], reaches: SHED },
   "retry-storm": { durationS: 28, arrivals: "poisson", step: "load", judges: BOTH_WAYS, reaches: SHED },
   "steady-mix": { judges: [...USUAL, APART, "refused-is-not-charged", "charged-once"], reaches: ["200"], objectives: true },
   "spike-and-recover": { judges: [...USUAL, OVER], reaches: ["200"] },
   "soak-mix": { story: "steady-mix", judges: USUAL, reaches: ["200"] },
-  /** Reads and map loads: what was charged is compared call by call. */
+  /** Reads and map loads, whose charges are compared call by call. */
   "soak-charged": { story: "broken-dependency", judges: [...EVERYWHERE, ...METERS], reaches: ["200"] },
   "soak-leaving": { story: "leaving-readers", judges: USUAL, reaches: ["200"], objectives: true, growth: true },
   /** Five times the service time at a constant rate: nothing is broken, and calls beyond the cap are shed. */
   brownout: { durationS: AT_MOST_S, judges: [...USUAL, OVER], reaches: SHED,
     disturbance: during("brownout", { by: "operator", component: "service", fault: "slowed" }) },
-  /** Half of the slots are taken away under a load that the whole carries, and given back. */
+  /** Half of the slots are taken away, and given back, under a load that all slots together carry. */
   "capacity-halved": { durationS: AT_MOST_S, step: "capacity", judges: [...USUAL, OVER], reaches: SHED,
     disturbance: { ...during("capacity-halved", { by: "operator", component: "service", fault: "halved" }, 10_000), calmMs: 8_000 } },
-  /** The second of two replicas is killed: what it had begun is lost, and nothing else. */
+  /** The second of two replicas is killed: only the calls in flight there are lost. */
   "replica-lost": { replicas: 2, durationS: AT_MOST_S, judges: [...CALM, "recovers", "slots-are-given-back"], reaches: ["200"],
     disturbance: during("replica-lost", { by: "process", component: "api", fault: "killed", replica: 1 }) },
   /** Two replicas are replaced in order: no stream is cut. */
@@ -92,7 +92,7 @@ export const stageOf = (name: string, more: Partial<LoadStage> = {}): LoadStage 
   return { kind: "load", name, driver: "open-loop", story: name, ...row, ...more };
 };
 
-/** Of scenarios that no suite has, and of those that a user plays without the rest of a suite. */
+/** Judges of scenarios played alone that have no row above, or a row that fits only within a suite. */
 const JUDGES_ALONE: Readonly<Record<string, readonly string[]>> = {
   smoke: [...STREAMS, ...METERS, "session-lifetime-is-bounded"],
   "catalog-reads": [],
@@ -100,7 +100,7 @@ const JUDGES_ALONE: Readonly<Record<string, readonly string[]>> = {
 };
 
 const DEFAULT_S = 15;
-/** Ends when its allowances are used up. */
+/** The scenario that ends when its allowances are used up. */
 const OWN_LENGTH = "tile-quota-stampede";
 
 type UserOptions = "driver" | "ratePerS" | "durationS" | "arrivals" | "loadProfile" | "replayOfMs" | "replayed";
@@ -109,7 +109,7 @@ export type ScenarioWish = Partial<Pick<LoadStage, UserOptions | "segments" | "f
 
 export const SCENARIOS: readonly Story[] = [...STORIES.values()];
 
-/** `null`: there is no such scenario. What it has to reach is left to its story. */
+/** The stage of a scenario, `null` if there is none. Its story decides which outcomes it must reach. */
 export const scenarioStage = (name: string, wish: ScenarioWish): LoadStage | null => {
   if (!STORIES.has(name)) return null;
   const judges = [...EVERYWHERE, ...(JUDGES_ALONE[name] ?? STREAMS)];
@@ -126,16 +126,16 @@ export const scenarioStage = (name: string, wish: ScenarioWish): LoadStage | nul
   return { durationS, ...stage, ...wish, driverNamed };
 };
 
-/** With the stage that it is compared to, which plays the same calls without the noisy ones. */
+/** The stage and, if it has one, the stage to compare it to: the same calls without the noisy ones. */
 export const withItsPair = (stage: LoadStage): LoadStage[] => {
   if (stage.isolation !== "beside" || stage.loadProfile !== undefined) return [stage];
   const { driver, driverNamed, ratePerS, durationS, arrivals, segments } = stage;
   return [stage, stageOf("noisy-neighbour-alone", { driver, driverNamed, ratePerS, durationS, arrivals, segments })];
 };
 
-/** Of the embedded deployment, below cap / budget: while a dependency is silent each call holds its slot for the budget. */
+/** Calls per second, below cap / budget: while a dependency is silent each call holds its slot for the budget. */
 const RATE_EMBEDDED_PER_S = { limiter: 40, keys: 12, api: 40, edge: 30 } as const;
-/** Of three keys: some calls meet while a record is looked up, and too few wait to fill the cap. */
+/** Calls per second of three keys: some calls share a lookup, and too few wait to fill the cap. */
 const RATE_FEW_KEYS_PER_S = 36;
 const RATE_PAST_CAP_PER_S = { limiter: 160, keys: 60, api: 160, edge: 160 } as const;
 const BUDGET_MS = 1_000;
@@ -143,10 +143,10 @@ const SHARE_OF_CAP = 0.5;
 const TIMES_CAP = 1.7;
 const EXPERIMENT_HOLD_MS = 3_000;
 
-/** What a load brings about on any deployment; the others need one that charges and shows it as ours does. */
+/** States that load causes on any deployment; others need one that charges and shows charges as ours does. */
 const SEEN_ANYWHERE: readonly FaultState[] = ["cold-keys", "shedding"];
 
-/** Calls per second on somebody's deployment, where the slowest part broken is `link`; `undefined`: what the story gives fits. */
+/** Calls per second on a user's deployment while `link` is broken; `undefined`: the story's own rate fits. */
 const rateElsewhere = (link: string, isPast: boolean, target: Target): number | undefined => {
   const view = viewOf(target);
   const budgetMs = dependencyBudgetMs(link, target.limits ?? {}) ?? BUDGET_MS;
@@ -162,17 +162,17 @@ const rateElsewhere = (link: string, isPast: boolean, target: Target): number | 
 export const experimentStage = ({ target, embedded }: SuiteFor, entry: Experiment): LoadStage => {
   const { name, faults, healsInOrder, load, refuses, requiredStates = [], pastTheCap } = entry;
   const broken = faults.flatMap(({ component }) => (component === "service" ? [] : [component]));
-  /** What decides how long a call waits. */
+  /** The broken component that decides how long a call waits. */
   const link = broken.includes("keys") ? "keys" : (broken[0] ?? "limiter");
   const dependency = link === "limiter" || link === "keys" ? link : undefined;
-  /** Callers' own connections, as opposed to those behind the API; streams are to be open on them. */
+  /** Whether callers' own connections break, not those behind the API; streams must be open on them. */
   const breaksConnections = broken.includes("edge") || broken.includes("api");
   const hasStreams = breaksConnections || load === "streams";
   const rates = pastTheCap === true ? RATE_PAST_CAP_PER_S : RATE_EMBEDDED_PER_S;
-  // A process that is gone refuses at once, so that no call waits for it.
+  // A process that is gone refuses connections at once, so no call waits and holds a slot.
   const rateHere =
     load === "few-keys" ? RATE_FEW_KEYS_PER_S : load === "streams" ? RATE_EMBEDDED_PER_S.api : rates[link];
-  // A fault within the budget is one that callers need not see; elsewhere than here, so is one that a second try hides.
+  // Callers need not notice a fault within the budget, nor, on a user's deployment, one that a second try hides.
   const isRefused = refuses === "all" || (refuses === "some" && embedded);
   return {
     ...{ kind: "load", name, driver: "open-loop", durationS: 60, pastTheCap },
@@ -181,11 +181,11 @@ export const experimentStage = ({ target, embedded }: SuiteFor, entry: Experimen
     judges: [
       ...["recovers", "first-failing-check-decides", "counts-agree", "charged-once", "slots-are-given-back"],
       ...["nothing-is-left-open", APART],
-      // Without an API nobody can be refused for want of a dependency.
+      // Without an API no call can be refused for want of a dependency.
       ...(broken.length > 0 && !breaksConnections ? ["fails-closed", "refuses-in-time"] : []),
       ...(hasStreams ? ["streams-end-once", "streams-cut"] : []),
       ...(load === "last-units" ? ["admits-at-most-the-allowance", "admits-what-is-allowed"] : []),
-      // They judge refusals, and where none is due there is nothing to see.
+      // These judge refusals, so they need an experiment that causes some.
       ...(refuses === "none" ? [] : ["envelope-fits-subcode", "refused-is-not-charged"]),
       ...(pastTheCap === true ? [OVER] : []),
     ],

@@ -1,23 +1,23 @@
-/** The suites that `run` knows: which stages, on the embedded deployment or on anybody's. */
+/** The suites of `run`: their stages on the embedded deployment and on a user's. */
 import { EXPERIMENTS, type Experiment } from "../../faults/experiments.ts";
 import type { LoadStage, StagePlan, SuiteFor, VerifyStage } from "../../stages/stage-plan.ts";
 import { RATE_PER_S } from "../../verify/sending/throttle.ts";
 import { experimentStage, stageOf } from "./load-stages.ts";
 
-/** Calls per second of the rules on the embedded deployment, whose keys bear it. */
+/** Calls per second of the rules on the embedded deployment, whose keys permit this rate. */
 const RATE_EMBEDDED_PER_S = 50;
-/** Phases that the embedded deployment's stages cover with more calls than a rule would make; elsewhere the rules see more. */
+/** Phases of rules that the embedded deployment skips, because its stages cover them with more calls. */
 const COVERED_BY_STAGES = ["quota-burn", "load"];
 /**
- * A slot that is now and then not given back is missed only after thousands of calls, so where no gauges show it these rules are
- * tried again on a deployment that has carried the load. The first sees that some are gone, the second that all are.
+ * Rules tried again after the load on a user's deployment, since a slot that is rarely not given back shows only after
+ * thousands of calls. The first finds that some slots are gone, the second that all are.
  */
 const AFTER_LOAD = ["overload-keeps-the-caps", "slots-come-back"];
 
-/** In the main job, and with `--short`: the dependency is gone, or silent after it has done what it was asked. */
+/** Experiments of `run smoke` and `chaos --short`: the dependency is gone, or acts but its reply is lost. */
 export const SHORT_EXPERIMENTS = ["limiter-refused", "limiter-reply-lost", "keys-refused", "keys-reply-lost"];
 
-/** Beyond what the faults take, for a host that is slow. */
+/** Added to the time that the faults take, for a slow host. */
 const SPARE_S = 30;
 const SOAK_PARTS = 6;
 const MIX_S = 200;
@@ -42,7 +42,7 @@ const suitesFor = ({ target, embedded, limiter = "sqlite" }: SuiteFor) => {
   const links = (["limiter", "keys"] as const).filter(
     (link) => embedded || (permits.chaos === true && toxiproxy?.proxies?.[link] !== undefined),
   );
-  /** With random faults now and then where the deployment has proxies. `drawn`: which they are. */
+  /** Adds random faults if the deployment has proxies. `drawn` selects which faults the seed draws. */
   const underFaults = (plan: LoadStage, seconds: number, drawn: number): LoadStage =>
     links.length === 0
       ? { ...plan, durationS: seconds, growth: true }
@@ -74,17 +74,17 @@ const suitesFor = ({ target, embedded, limiter = "sqlite" }: SuiteFor) => {
       stageOf("noisy-neighbour-alone", { durationS: 20 }),
       stageOf("spike-and-recover", { durationS: 60 }),
       stageOf("tile-quota-stampede"),
-      // Half of those with a fault by k6: a disturbance is beside any driver.
+      // k6 plays some of the stages with a fault, because a disturbance must work beside any driver.
       stageOf("brownout", { driver: "k6" }),
       stageOf("capacity-halved"),
       stageOf("replica-lost"),
       stageOf("rolling-deploy", { driver: "k6" }),
       stageOf("cold-start-under-load"),
-      // The embedded deployment has one store; of anybody else's it is not known, and what cannot be played is skipped by name.
+      // Only the embedded deployment's store is known; on others, what cannot be played is skipped by name.
       ...experiments(({ store = limiter }) => !embedded || store === limiter),
       ...afterLoad,
     ],
-    /** In parts, so that each is judged and let go while the next one runs. */
+    /** The soak has parts, so that each is judged, and its data released, before the next one. */
     soak: (): StagePlan[] => [
       ...Array.from({ length: SOAK_PARTS }, (_, at) => [
         underFaults(stageOf("soak-mix", { name: `soak-mix-${at + 1}` }), MIX_S, 2 * at),
