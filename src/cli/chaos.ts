@@ -145,7 +145,7 @@ type ChaosOptions = JudgingOptions &
 
 const EXPLORE_S = 600;
 
-/** What `chaos --explore` and `dev explore` search. */
+/** The search that the options of `chaos --explore` and `dev explore` ask for. */
 export const exploreWish = ({ for: forS = EXPLORE_S, real = false, limiter }: ExploreOptions): ExploreWish => {
   // Virtual links lead to a limiter in this process, not to Redis.
   if (limiter !== "redis" || real)

@@ -1,4 +1,4 @@
-/** `floodgate dev …`: for those who work on Floodgate. */
+/** `floodgate dev …`: commands for the work on Floodgate itself. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -47,7 +47,7 @@ export const findingsText = (sections: readonly Section[]): string =>
 type DoctorOptions = Partial<Record<"json" | "calibrate" | "precise" | "findLimits", boolean>> &
   Partial<Record<"target" | "out", string>> & { iOwn?: string[] };
 
-/** One fixed schedule, so that two calibrations can be compared. */
+/** A fixed seed, so that calibrations play the same schedule and can be compared. */
 const SEED = 1;
 
 const REQUESTS_LEAST = 200;

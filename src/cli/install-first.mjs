@@ -1,6 +1,6 @@
 // Runs before anything else, in the user's Node: installs the packages of a fresh clone and, if that Node is too old
 // for TypeScript by type stripping, starts the Node that `npm ci` installs. Any Node from 14.8 on can parse it.
-// `node install-first.mjs SCRIPT ARGUMENT…` does both for SCRIPT; `npm test` calls it so.
+// `node install-first.mjs SCRIPT ARGUMENT…` does both and runs SCRIPT, as `npm test` needs it.
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { constants } from "node:os";

@@ -165,7 +165,7 @@ export const loadCommand = (): Command =>
         return null;
       }
       const stage = await stageOf(scenario, options);
-      // Printed before anything is started, so that a user who sees a log misread can still stop.
+      // Printed before anything starts, so that a user can stop if the log was misread.
       for (const line of stage.replayed === undefined ? [] : replayedLogText(stage.replayed)) {
         printNote(`--profile ${options.profile}: ${line}`);
       }

@@ -1,4 +1,4 @@
-/** The command line. Errors end here: a user's mistake is a sentence and an exit code, never a stack. */
+/** The command line. A user's mistake ends as a sentence and an exit code, never as a stack trace. */
 import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import { EXIT, exitCodeOf, worstExit } from "../run/exit-codes.ts";
@@ -90,7 +90,7 @@ const endWithLauncher = (withShell: boolean): void => {
   const stop = (): void => void process.kill(process.pid, "SIGTERM");
   if (process.connected) {
     process.on("disconnect", stop);
-    // The channel must not keep a finished run alive.
+    // An open channel must not keep a finished run alive.
     process.channel?.unref();
   }
   const above = launchers(withShell);

@@ -31,7 +31,7 @@ export type ServeOptions = Omit<RoleOptions, "inference" | "rateLimit"> &
     rateLimit?: RoleOptions["rateLimit"] | "off";
   };
 
-/** Parses `R:B`, calls a second and burst, or `off`: a word, because commander turns `null` into an empty text. */
+/** Parses `R:B` (calls per second, burst) or `off`, a word because commander turns `null` into an empty text. */
 const rateLimit = (text: string): ServeOptions["rateLimit"] => {
   if (text === "off") return text;
   const [, perS, burst] = /^(\d+(?:\.\d+)?):(\d+)$/.exec(text) ?? [];
@@ -41,7 +41,7 @@ const rateLimit = (text: string): ServeOptions["rateLimit"] => {
 
 const CHANGE_S_MAX = 1_000_000;
 
-/** Parses `S:slots=N` or `S:service=F`, S seconds after the start. Given again, the option adds a change. */
+/** Parses `S:slots=N` or `S:service=F`, a change S seconds after the start. Each use of the option adds one. */
 const capacityChange = (text: string, before: Change[] = []): Change[] => {
   const [, atS, what, amount] = /^(\d+(?:\.\d+)?):(slots|service)=(\d+(?:\.\d+)?)$/.exec(text) ?? [];
   const value = Number(amount);

@@ -13,7 +13,7 @@ export type Part = Awaited<ReturnType<typeof openPart>>["part"];
 /** Starts the process; `again`: its earlier addresses, which it takes again. */
 type Launch<At> = (again: At | null) => Promise<{ child: Child; at: At }>;
 
-/** Longer than the longest call of a stage. */
+/** Longer than the longest call of a stage, which a process finishes before it ends. */
 const END_MS = 12_000;
 const TRIES = 5;
 const TRY_AGAIN_MS = 200;

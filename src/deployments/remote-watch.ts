@@ -6,7 +6,7 @@
 import { bearer, type ControlCall, callControl } from "../client/control-call.ts";
 import { parseJson } from "../contract/envelopes.ts";
 
-/** A proxy, or a fault of the target file's `faults`. `disables`: the proxy has to be enabled again. */
+/** A proxy, or a fault of the target file's `faults`. `disables`: healing must enable the proxy again. */
 export type Held = { proxy: string; disables: boolean } | { fault: string };
 
 /** Heartbeats come every second; three in a row may be lost. */

@@ -9,7 +9,7 @@ import type { Target } from "../target/target.ts";
 /** Slots, caps, rates and budgets of the reference deployment that suites and the random search are made for. */
 export const EMBEDDED_LIMITS = {
   replicas: 1,
-  // Small enough for two cores to drive it to three times its capacity.
+  // Few enough for two cores to offer three times the capacity.
   slots: 24,
   service_ms: 300,
   global_in_flight: 24,

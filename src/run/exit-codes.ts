@@ -13,7 +13,7 @@ export const EXIT = {
   guarded: 5,
 } as const;
 
-/** SIGHUP, a closed terminal, ends a run as SIGTERM does. */
+/** SIGHUP (a closed terminal) ends a run like SIGTERM. */
 export const EXIT_OF_SIGNAL: Readonly<Record<string, number>> = { SIGINT: 130, SIGTERM: 143, SIGHUP: 143 };
 
 /** Names of error classes; their files are loaded on demand, so they are not imported. */

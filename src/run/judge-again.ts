@@ -16,7 +16,7 @@ import { EXIT, UsageError } from "./exit-codes.ts";
 import { historyLines, jsonLines, outcomesSeen, textBlocks } from "./read-lines.ts";
 import { type StageRecord, shown, verdictOf } from "./run-reports.ts";
 
-/** What a run captured; reports are rendered from it. */
+/** The files that a run records; its reports are rendered from them. */
 const CAPTURED = ["journal.ndjson", "history.ndjson", "ledger.ndjson", "stages.json"];
 
 /** Yields text in blocks, since a history may exceed the longest string; no credential spans two lines. */

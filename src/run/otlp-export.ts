@@ -21,7 +21,7 @@ const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 /** Reads OpenTelemetry's environment variables; `null` if they name no usable collector. */
 const otlpSettings = (env: Environment, warn: Warn) => {
   if (env.OTEL_SDK_DISABLED?.toLowerCase() === "true" || env.OTEL_METRICS_EXPORTER === "none") return null;
-  /** The variable for metrics comes first, and an empty value counts as absent. */
+  /** Reads a setting: the variable for metrics comes first, and an empty value counts as absent. */
   const setting = (name: string): { variable: string; value: string } | null => {
     for (const variable of [`OTEL_EXPORTER_OTLP_METRICS_${name}`, `OTEL_EXPORTER_OTLP_${name}`]) {
       const value = env[variable]?.trim();

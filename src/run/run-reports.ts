@@ -177,7 +177,7 @@ const REPORTS: Readonly<Record<string, (about: Rendered) => string>> = {
 type ReportsIn = Pick<RunFolder, "writeJson" | "writeText" | "masked" | "path">;
 type Rendered = { document: RunDocument; series: Series; folder: ReportsIn };
 
-/** What an error says, as a clause. */
+/** Returns an error's message as a clause. */
 export const wordsOf = (error: unknown): string =>
   fileProblem(error)?.sentence ?? (error instanceof Error ? error.message : String(error));
 

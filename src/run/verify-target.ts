@@ -25,7 +25,7 @@ type VerifyRun = Asked &
 
 const intent = (allowLoad: boolean) => ({ load: allowLoad, faults: false, requests: CALLS_AT_MOST });
 
-/** Reads the target file and nothing else: no secret, no lock, no folder, no call. */
+/** Plans from the target file alone: reads no secret, locks nothing, sends nothing. */
 export const planOfTarget = async (wishes: VerifyWishes & Place) => {
   const { only, skip, owned, ratePerS = RATE_PER_S, allowLoad } = wishes;
   const rules = chosenRules(only, skip);

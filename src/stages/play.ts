@@ -35,7 +35,7 @@ export type Hands = Pick<Supervisor, "adopt" | "ownFolder">;
 /** For use without a run: children end when the runner's pipe closes. */
 export const NO_HANDS: Hands = { adopt: () => () => undefined, ownFolder: () => () => undefined };
 
-/** `beside` runs while the load does, and ends it when it resolves; its signal fires when the load is over. */
+/** `beside` runs during the load and ends the load when it resolves; its signal fires when the load is over. */
 type DriverInHand = (drive: Drive, beside?: (loadOver: AbortSignal) => Promise<void>) => Promise<Driven>;
 
 export const inHand =

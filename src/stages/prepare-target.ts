@@ -25,7 +25,7 @@ const GROUPS: ReadonlySet<string> = new Set([
 const STAGES: ReadonlySet<string> = new Set([...STORIES.keys(), ...EXPERIMENTS.keys(), "deployment-states"]);
 const RULE_IDS: ReadonlySet<string> = new Set(RULES.map(({ id }) => id));
 
-/** The known name nearest to an unknown one in `required`; without this warning such a run would end inconclusive. */
+/** The known name nearest to an unknown one in `required`; an unwarned user would get an inconclusive run. */
 const meantBy = (name: string): string | null => {
   const [group = "", part] = name.split("/");
   const parts = group === "verify" ? RULE_IDS : STAGES;

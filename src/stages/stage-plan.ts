@@ -14,7 +14,7 @@ export type LoadStage = {
   name: string;
   /** autocannon is a closed loop without a schedule, for stories whose calls are plain requests. */
   driver: "open-loop" | "k6" | "autocannon";
-  /** The user named the driver, so nothing stands in for it. */
+  /** The user named the driver, so no other driver stands in for it. */
   driverNamed?: true;
   /** A name of workload/catalogue.ts; k6 runs `scenarios/<story>.ts`. */
   story: string;

@@ -50,7 +50,7 @@ export const observe = async ({
 };
 
 const LEDGER_MS = 60_000;
-/** Output cut off here ends in half a line, which is rejected. */
+/** The longest output of a ledger command; a longer one ends in half a line, which is rejected. */
 const LEDGER_MOST_CHARS = 256 << 20;
 
 /** Parses a ledger line without a JSON parser's message, which would quote the text. */

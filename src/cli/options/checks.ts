@@ -115,7 +115,7 @@ export const excluding = (command: Command, rows: readonly Exclusion[]): Command
     }
   });
 
-/** For commands that have both `--limiter` and `--target`. */
+/** The exclusion for commands that have both `--limiter` and `--target`. */
 // biome-ignore format: a row is a line
 export const EMBEDDED_ALONE: Exclusion = ["limiter=redis", "target", "--limiter redis applies to the embedded deployment alone: omit it or --target"];
 

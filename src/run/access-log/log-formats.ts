@@ -24,7 +24,7 @@ type LineTime = { readonly at: Moment; readonly of: MomentOf; readonly tookMs?: 
 export type LogFormat = {
   /** The name for `--log-format`. */
   readonly name: string;
-  /** The name of the field that is read, in the words of the format. */
+  /** The field that is read, as the format calls it. */
   readonly field: string;
   /** Which program writes the log, and how its lines are recognised. */
   readonly of: string;
@@ -140,7 +140,7 @@ const albTime = ({ text: line }: LogLine): LineTime | null => {
     : timed(momentOf(created), "start", took);
 };
 
-/** Older logs have the end of the connection and its length in milliseconds. */
+/** Older logs hold the end of the connection and its duration in milliseconds, but no start. */
 const NLB = new RegExp(
   String.raw`^tls \d\.\d (?<end>${ISO}) \S+ \S+ \S+ \S+ (?<took>\d+) (?:.* (?<at>${ISO})(?= |$))?`,
 );

@@ -82,7 +82,7 @@ export const calibrationPlanOf = (deployment: Deployment, plans: readonly StageP
   };
 };
 
-/** Reads, calls that work and streams, all without a session: every call is one of the schedule. */
+/** Reads, working calls and streams, all without a session, so that every call belongs to the schedule. */
 const STORY = "steady-mix";
 const SCENARIO = join(REPOSITORY, "scenarios", `${STORY}.ts`);
 /** The first calls open connections and run cold code, so they do not count. */

@@ -95,7 +95,7 @@ const answer = (request: string, socket: Socket): void => {
 
 const WARM_CALLS = 2_000;
 
-/** Freshly loaded code is slow, which would count as the driver's error. */
+/** Warms up a server, because slow, freshly loaded code would count as the driver's error. */
 const warmUp = async (at: number): Promise<void> => {
   const socket = connect(at, "127.0.0.1").resume();
   socket.on("error", () => undefined);

@@ -99,7 +99,7 @@ type Question = ReturnType<typeof questionOf>;
 
 const BRACKETS_SHOWN = 8;
 
-/** Reads the target file and nothing else: no secret, no lock, no folder, no call. Rates are calls per second. */
+/** Plans from the target file alone: reads no secret, locks nothing, sends nothing. Rates are calls per second. */
 export const planCapacity = async (wishes: CapacityWishes) => {
   const { target, refusals } = await readTarget(wishes.targetFile, wishes.owned, INTENT);
   const { story, arrivals, objectives, policy, lacks } = questionOf(wishes, target);

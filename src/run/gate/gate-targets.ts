@@ -74,7 +74,7 @@ const prepare = async ({ baseFile, headFile, owned, pairs = PAIRS_DEFAULT, ...wi
   return { plan, story, targets };
 };
 
-/** Reads both target files and nothing else: no secret, no lock, no folder, no call. */
+/** Plans from both target files alone: reads no secret, locks nothing, sends nothing. */
 export const planGate = async (wishes: GateWishes) => (await prepare(wishes)).plan;
 
 /** Makes one side's stage. One note on doubts about the host counts their blocks and quotes the first. */

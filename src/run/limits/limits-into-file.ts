@@ -21,7 +21,6 @@ type Limits = Partial<Record<LimitName, number>>;
 
 export type Decided = {
   readonly findings: readonly Finding[];
-  /** To be written into `limits`. */
   readonly limits: Limits;
   /** Whether a cap was found, so that sheds can be judged call by call. */
   readonly isFixed: boolean;

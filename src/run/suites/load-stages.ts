@@ -69,7 +69,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   /** Reads and map loads, whose charges are compared call by call. */
   "soak-charged": { story: "broken-dependency", judges: [...EVERYWHERE, ...METERS], reaches: ["200"] },
   "soak-leaving": { story: "leaving-readers", judges: USUAL, reaches: ["200"], objectives: true, growth: true },
-  /** Five times the service time at a constant rate: nothing is broken, and calls beyond the cap are shed. */
+  /** The service takes five times as long at a constant rate: nothing breaks, and calls beyond the cap are shed. */
   brownout: { durationS: AT_MOST_S, judges: [...USUAL, OVER], reaches: SHED,
     disturbance: during("brownout", { by: "operator", component: "service", fault: "slowed" }) },
   /** Half of the slots are taken away, and given back, under a load that all slots together carry. */
