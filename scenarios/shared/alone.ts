@@ -1,4 +1,4 @@
-/** A scenario without the runner: it reads the target file, mints its sessions, and has its own thresholds and summary. */
+/** A scenario without the runner: reads the target file, mints its sessions, has its own thresholds and summary. */
 import { SharedArray } from "k6/data";
 import exec from "k6/execution";
 import { maskSecrets } from "../../src/contract/credentials.ts";

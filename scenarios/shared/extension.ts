@@ -1,4 +1,4 @@
-/** Our k6 extension, which times calls in microseconds, names the end of each stream and asks the budget before a call. */
+/** Our k6 extension: times calls in microseconds, names the end of each stream, asks the budget before each call. */
 import { sleep } from "k6";
 import exec from "k6/execution";
 import type { SseKind } from "k6/x/floodgate";

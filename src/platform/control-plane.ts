@@ -1,4 +1,4 @@
-/** The control plane of one process, by token, for all its parts. A change is applied by every part or none. */
+/** The control plane of all parts of one process, guarded by a token. Every part applies a change, or none does. */
 import { hash, timingSafeEqual } from "node:crypto";
 import { hostname } from "node:os";
 import { type Static, Type } from "typebox";
@@ -25,20 +25,20 @@ export const isUsableToken = (token: string): boolean => USABLE.test(token);
 const digest = (text: string): Buffer => hash("sha256", text, "buffer");
 
 const Whole = Type.Integer({ minimum: 0 });
-/** A hundred years: months have names of four digits, and dates stay dates. */
+/** A hundred years, within which dates stay valid and years have four digits. */
 const OFFSET_MS_MAX = 100 * 365 * 86_400_000;
 
 /** `truncate` ends the connection in mid-answer; `route_error`: a 200 with an `error` key, in a stream the event. */
 const FAIL_NEXT = Type.Object({
   route: Type.Enum([...ROUTE_NAMES]),
   mode: Type.Enum(["error_event", "truncate", "reset", "route_error"]),
-  /** Content events that a stream still gives before it fails. */
+  /** Content events that a stream sends before it fails. */
   after_events: Type.Optional(Whole),
   count: Whole,
 });
 export type FailPlan = Static<typeof FAIL_NEXT>;
 
-/** Of all roles: a role of its own is sent what is meant for the others too, and leaves it to them. */
+/** The fields of all roles. A role that runs alone accepts fields of the others and ignores them. */
 const FIELDS = {
   sessions: Type.Enum(["enabled", "disabled", "not_configured"]),
   clock_offset_ms: Type.Refine(
@@ -61,16 +61,16 @@ export type ControlPart = {
   routes: ServiceRoute[];
   /** Applies the fields that it knows; all were checked before. */
   change?(change: DeploymentChange): void;
-  /** What `PATCH /deployment` can change here, as it is now: so that a change can be undone. */
+  /** The current values that `PATCH /deployment` can change here, so that a change can be undone. */
   deployment?(): Record<string, unknown>;
 };
 
 export type Service = { url: string; control: ControlPart; close(): Promise<void> };
 
-/** Where the clock's offset is kept beside this process; one that fails may have kept it all the same. */
+/** Saves the clock's offset outside this process. If it fails, the offset may have been saved nevertheless. */
 export type SaveOffset = (offsetMs: number) => Promise<unknown>;
 
-/** Saves the offset, or takes it back and says how that went. */
+/** Saves the offset. If that fails, restores the old one and throws an error that says whether that worked. */
 const saved = async (save: SaveOffset, offsetMs: number, beforeMs: number): Promise<void> => {
   try {
     await save(offsetMs);
@@ -107,7 +107,7 @@ export const startControlPlane = (options: {
   };
   let last: Promise<unknown> = Promise.resolve();
   const checked = routeWith(CHANGE, "PATCH", "/deployment", (change) => {
-    // One after the other: a second change that came meanwhile must not meet half of the first.
+    // Changes are applied one after the other, so that none meets a half-applied one.
     const turn = last.then(() => apply(change));
     last = turn.catch(() => {});
     return turn;

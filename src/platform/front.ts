@@ -1,6 +1,6 @@
 /**
- * A TCP balancer for replicas on one machine: each connection goes to the next replica that takes it. Whoever deploys
- * them names them (`PATCH /deployment` with `upstreams`); open connections stay.
+ * A TCP balancer for replicas on one machine: each connection goes to the next replica that accepts it. `PATCH
+ * /deployment` with `upstreams` replaces the list of replicas; open connections stay.
  */
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
@@ -25,7 +25,7 @@ const open = async (to: Address): Promise<Socket> => {
   return socket.setTimeout(0);
 };
 
-/** Half-closed and reset connections reach the other side as what they are. */
+/** Forwards one direction; a half-close and a reset are forwarded as such. */
 const forward = (from: Socket, to: Socket): void => {
   from.pipe(to);
   from.on("error", () => to.resetAndDestroy()).on("close", () => to.destroySoon());

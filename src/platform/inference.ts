@@ -28,7 +28,7 @@ export const DEFAULT_INFERENCE = {
 };
 export type InferenceOptions = typeof DEFAULT_INFERENCE;
 
-/** A number in (0, 1) that depends on nothing but its three arguments (MurmurHash3's finalizer as the mixing step). */
+/** A number in (0, 1) that depends only on its three arguments (MurmurHash3's finalizer as the mixing step). */
 const uniform = (seed: number, n: number, lane: number): number => {
   let h = (Math.imul(seed ^ (lane * 0x9e37_79b9), 0x85eb_ca6b) ^ Math.imul(n + 1, 0xc2b2_ae35)) >>> 0;
   for (let round = 0; round < 2; round += 1) {
@@ -48,17 +48,17 @@ export const drawServiceMs = (options: InferenceOptions, n: number): number => {
   return serviceMs * Math.exp(sigma * normal - (sigma * sigma) / 2);
 };
 
-/** Work for the inference; whoever hands it in hears when a slot is theirs and gives it back with `release`. */
+/** Work for the inference: `start` is called when the job gets a slot, and `release` frees the slot. */
 export type Job = {
   readonly tokens: number;
   start(serviceMs: number): void;
-  /** Called when the slot is given back, however it came about. */
+  /** Called by `release`, whatever its cause. */
   abandoned?(): void;
   state?: "waiting" | "running" | "over";
   queuedAtMs?: number;
 };
 
-/** `reshape`: the last word on a service time; `sample` is given how long each job waited. All in milliseconds. */
+/** `reshape` gives the final service time; `sample` receives how long each job waited. All in milliseconds. */
 export const createInference = (
   options: InferenceOptions,
   reshape: (drawnMs: number, n: number) => number,
@@ -83,7 +83,7 @@ export const createInference = (
       job.start(reshape(slowed, n));
     }
   };
-  /** Calls already running are not cut when slots are taken away; they finish. */
+  /** Changes the capacity. Running calls finish even if their slots are taken away. */
   const change = ({ slots, serviceFactor }: Omit<CapacityChange, "atMs">): void => {
     capacity.slots = slots ?? capacity.slots;
     capacity.serviceFactor = serviceFactor ?? capacity.serviceFactor;
@@ -103,7 +103,7 @@ export const createInference = (
       queue.add(job);
       startWaiting();
     },
-    /** The job is done, or whoever wanted it has left: its slot is free at once. Safe to do twice. */
+    /** Frees the slot of a job that is done or no longer wanted; idempotent. */
     release: (job: Job): void => {
       if (job.state === undefined || job.state === "over") return;
       if (job.state === "waiting") queue.delete(job);

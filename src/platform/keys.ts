@@ -1,6 +1,6 @@
 /**
- * The key service as the API sees it: look-ups, and key management, which is decided where the records are. What travels is
- * a schema; an answer to a look-up names what was asked, so that another's is recognized.
+ * The key service as the API sees it: lookups, and key management, which the key service decides. Messages have
+ * schemas; the answer to a lookup names its question, so that the answer to another question is detected.
  */
 import { type Static, Type } from "typebox";
 import { Compile } from "typebox/compile";
@@ -29,7 +29,7 @@ export type KeyChange = Static<typeof KEY_CHANGE>;
 export type CreatedKey = { key: KeyRecord; secret: string };
 export type ChangedKey = { key: KeyRecord; secret?: string };
 
-/** Both reject with `Unavailable` where no valid answer came in time: neither "valid" nor "unknown" (B4). */
+/** `find` and `change` reject with `Unavailable` without a valid answer in time: neither "valid" nor "unknown" (B4). */
 export type Keys = {
   /** `null`: unknown. */
   find(lookup: Lookup, budgetMs: number): Promise<KeySnapshot | null>;

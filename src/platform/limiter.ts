@@ -30,7 +30,7 @@ export const REFUND = Type.Object({ ...CHARGE, meter: METER, amount: Amount });
 export type Refund = Static<typeof REFUND>;
 
 /**
- * At its budget `take` or `refund` rejects with `Unavailable`, and may have happened. A take with a meter is
+ * When its budget is over, `take` or `refund` rejects with `Unavailable`, and may have happened. A take with a meter is
  * idempotent by its `charge_id`: a repeat gets the answer of the charge.
  */
 export type Limiter = {
@@ -43,10 +43,10 @@ export type Limiter = {
   close(): Promise<void>;
 };
 
-/** A limiter in this process, or Redis: what the service offers its operator on the control plane. */
+/** A limiter (in this process, or Redis) with what the control plane offers to operators. */
 export type OperableLimiter = Limiter & {
   /** Charges and refunds whose request id starts with the run's prefix (all, for ""), oldest first. */
   ledger(run: string): AsyncIterable<LedgerLine>;
-  /** Shifts the limiter's clock (`PATCH /deployment`), so that a month's edge can be met on purpose. */
+  /** Shifts the limiter's clock (`PATCH /deployment`), so that the end of a month can be tested. */
   setClockOffset(offsetMs: number): Promise<void>;
 };

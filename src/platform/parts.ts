@@ -22,29 +22,29 @@ export const HEALTHY = {
   writeRefusal,
   writeAnswer,
   sessionClaims,
-  /** `Access-Control-Allow-Origin` of a real answer. */
+  /** `Access-Control-Allow-Origin` of an answer to a call; preflights do not use it. */
   cors: allowedOrigin,
   voice: HEALTHY_VOICE,
-  /** Last word on how long the inference takes for call number `n`, in milliseconds. */
+  /** The final service time of call number `n`, in milliseconds. */
   serviceMs: (drawnMs: number, _n: number): number => drawnMs,
   keyCache: { maxAgeMs: 1_000, singleFlight: true },
   linkNetwork: (network: Network): Network => network,
   keyLink: (keys: KeyLookup): KeyLookup => keys,
   limiterLink: (limiter: Limiter): Limiter => limiter,
-  /** The id that charges and refunds go by, from a fresh one and the request's. */
+  /** The id of a charge and its refund, from a fresh id and the request's id. */
   chargeId: (fresh: string, _requestId: string): string => fresh,
   settlement: { refunds: () => true } as RefundPolicy,
   slots: {
-    /** Just before the last byte of the answer is written. */
+    /** Called just before the last byte of the answer is written. */
     answering: (call: Call): void => call.leave(),
-    /** The client has left: at once. */
+    /** Called as soon as the client has left. */
     clientLeft: (call: Call): void => call.leave(),
   },
   /** What is counted for a call, `null` for nothing. */
   count: (outcome: string, org: string): { outcome: string; org: string } | null => ({ outcome, org }),
   requestLog: requestLogFields,
   streamsFinishOnStop: true,
-  /** Whether refunds that are not confirmed yet keep a deployment that stops from ending. */
+  /** Whether a stopping deployment waits for refunds that are not confirmed yet. */
   refundsSettleOnStop: true,
   /** The pure decisions inside the stores, and the stores themselves as their services see them. */
   limiterDecisions: LIMITER_DECISIONS,

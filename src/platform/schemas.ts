@@ -1,4 +1,4 @@
-/** What validates requests and `/openapi.json` describes. `x-harness-choice`: the specification shows no type. */
+/** The schemas that validate requests and make `/openapi.json`. `x-harness-choice`: the specification shows no type. */
 import { type TSchema, Type } from "typebox";
 import { PRODUCTS, type RouteName, routeOf, SCOPES } from "../contract/routes.ts";
 import { KEY_CREATION, KEY_UPDATE } from "../core/management.ts";
@@ -17,7 +17,7 @@ const optional = (type: TSchema, ...names: string[]) =>
   Object.fromEntries(names.map((name) => [name, Type.Optional(type)]));
 const listOf = (item: TSchema, maxItems: number) => Type.Optional(Type.Array(item, { maxItems }));
 
-// A key that passes every check which looks at the body alone, for the description of the API.
+// Schemas, for the description of the API, of a new key that passes every check of the body alone.
 const Origin = Type.String({
   pattern: "^[A-Za-z][A-Za-z0-9+.-]*://(\\[[0-9A-Fa-f:.]+\\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?/?$",
 });
@@ -59,7 +59,7 @@ type Shape = {
   summary: string;
   /** What a request carries (`placeOf`); absent: nothing is read. */
   request?: TSchema;
-  /** Where what is accepted is narrower than what is checked first. */
+  /** A narrower schema of what is accepted, if `request` lets more pass. */
   accepted?: TSchema;
   /** The success; 200 and no schema (a stream) unless stated. */
   status?: number;
@@ -137,7 +137,7 @@ export const SHAPES: Readonly<Record<RouteName, Shape>> = {
   "design.styles": { summary: "Style catalog", answer: catalog("styles") },
   "design.samples": { summary: "Worked-sample catalog", answer: catalog("samples") },
   "design.themes": { summary: "Theme-pack catalog", answer: catalog("themes") },
-  // Extension: nothing is asked of the body.
+  // Extension: any body is accepted.
   "maps.loads": {
     summary: "Records one map load",
     request: Anything,
@@ -166,7 +166,7 @@ export const SHAPES: Readonly<Record<RouteName, Shape>> = {
   "keys.delete": { summary: "Revokes a key", status: 204 },
 };
 
-/** Where a request to the route carries what is read of it. */
+/** Where a request to the route carries its data; `null` if nothing is read. */
 export const placeOf = (name: RouteName): "body" | "query" | "params" | null => {
   const { method, path } = routeOf(name);
   if (SHAPES[name].request === undefined) return null;

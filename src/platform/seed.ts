@@ -25,7 +25,7 @@ const OTHER_ORIGIN = "https://other.example";
 const FOREIGN_IPS = ["192.0.2.0/24"];
 const PRO_LOADS = 100_000;
 const FREE_LOADS = 1_000;
-/** The allowance of organizations that stand at it, or whose rest a run may burn. */
+/** The allowance of organizations that have used it up, or that a run may use up. */
 const TINY_LOADS = 5;
 const HARD_STOP_LOADS = TINY_LOADS * 5;
 const FULL_KEY_LIMIT = 2;
@@ -61,7 +61,7 @@ type RoleKey = { org: string; key?: Partial<KeyInput>; states?: Partial<SeedCred
 
 const without = (scope: string): Pick<KeyInput, "scopes"> => ({ scopes: SCOPES.filter((name) => name !== scope) });
 
-/** Role -> its key, beyond full scope and no restriction. The kind is in the role's name, except where it is stated. */
+/** The key of each role, where it differs from an unrestricted one of full scope. The role's name gives its kind. */
 const ROLE_KEYS: Readonly<Record<string, RoleKey>> = {
   publishable: { org: "org_a" },
   server: { org: "org_a" },
@@ -129,7 +129,7 @@ export const planSeed = (loaded: readonly SeedTenant[], { makeSecret, adminToken
   for (const [role, org] of Object.entries(ADMINS)) credentials[role] = { token: adminToken(org), org };
   const tenants = loaded.map(({ org, tier, allowance: limit }) => {
     const publishable = { key: addKey(`key_${org}_publishable`, org, "publishable"), origin: ORIGIN };
-    // On Free a server key is of no use (A15).
+    // Free admits no server key (A15).
     const server = tier === "Pro" ? { key: addKey(`key_${org}_server`, org, "server") } : undefined;
     return { org, tier, limit, publishable, server };
   });

@@ -1,4 +1,4 @@
-/** Opening an SQLite file and running a transaction, for meters and keys alike. */
+/** Opens an SQLite file and runs transactions, for meters and keys alike. */
 import { DatabaseSync } from "node:sqlite";
 import { reasonOf } from "./reason-of.ts";
 
@@ -6,7 +6,7 @@ const opened = (path: string): DatabaseSync => {
   let db: DatabaseSync | undefined;
   try {
     db = new DatabaseSync(path, { timeout: 2_000 });
-    // The first thing that reads and writes the file.
+    // The first statement that reads and writes the file, and so throws if it is not usable.
     db.exec("PRAGMA journal_mode = WAL");
     return db;
   } catch (error) {
@@ -15,13 +15,13 @@ const opened = (path: string): DatabaseSync => {
   }
 };
 
-/** Layout of a file; another one is refused. */
+/** The layout version of a file; a file with another version is refused. */
 const VERSION = 1;
 
 /** Opens or makes the file. `transaction`: all of its work is stored, or none. */
 export const openSqlite = (path: string, schema: string) => {
   const db = opened(path);
-  // In WAL mode, what was answered survives a kill of the process: its pages are with the operating system by then.
+  // In WAL mode, what was answered survives a kill of the process, because the operating system has its pages by then.
   db.exec("PRAGMA synchronous = NORMAL");
   const isNew = db.prepare("SELECT 1 FROM sqlite_schema LIMIT 1").get() === undefined;
   if (isNew) db.exec(`BEGIN IMMEDIATE; ${schema} PRAGMA user_version = ${VERSION}; COMMIT;`);

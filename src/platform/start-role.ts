@@ -1,4 +1,4 @@
-/** Starts one role, or API, key service and limiter in one process, with HTTP over TCP between, as proxies need it. */
+/** Starts one role, or API, key service and limiter in one process, joined by HTTP over TCP, so that proxies fit in. */
 import { randomBytes } from "node:crypto";
 import { isLoopbackHost } from "../contract/loopback.ts";
 import { isBlock } from "../core/origin.ts";
@@ -32,7 +32,7 @@ export type RoleOptions = Omit<ApiOptions, "sessionSecret" | "adminSecret" | "cl
   /** Port of the role's public listener, of the API in `all`; 0 lets the system choose. */
   port?: number;
   controlPort?: number;
-  /** Where it listens, default 127.0.0.1; beyond loopback only with a token. */
+  /** The host of the control plane, default 127.0.0.1; beyond loopback only with a token. */
   controlHost?: string;
   /** What callers of the control plane must send as `Authorization: Bearer`; absent: nothing. */
   controlToken?: string;
@@ -42,7 +42,7 @@ export type RoleOptions = Omit<ApiOptions, "sessionSecret" | "adminSecret" | "cl
   limiter?: string;
   /** Other addresses for the API's two links; called when the services of this process listen. */
   links?: (services: Links) => Links | Promise<Links>;
-  /** Made up where absent in `all`; otherwise required. */
+  /** Generated for `all` if absent; otherwise required. */
   sessionSecret?: string;
   adminSecret?: string;
 };
@@ -51,11 +51,11 @@ export type Links = { keys: string; limiter: string };
 
 export type Running = {
   urls: Urls;
-  /** Of the control plane, made up where none was given. */
+  /** The token of the control plane, generated if none was given. */
   controlToken?: string;
   gauges(): Gauges | undefined;
   api?: ApiService;
-  /** Absent where this role does not own the key records or does not know the limiter. */
+  /** Absent if this role does not own the key records or does not know the limiter. */
   administration?: Administration;
   /** Graceful: the API first, so that it can settle with the others. */
   close(): Promise<void>;
@@ -126,16 +126,16 @@ const secretOf = (role: Role, name: "session" | "admin", given: string | undefin
   return given;
 };
 
-/** The control planes of one process are one listener: an operator is told of it under each part that is served. */
+/** Starts a role. Its parts share one control listener, which `urls.control` lists under each part. */
 export const startRole = async (role: Role, options: RoleOptions, parts: Parts = HEALTHY): Promise<Running> => {
   checkOptions(options);
   const { host = "127.0.0.1", network, port = 0 } = options;
-  /** Where a service listens: in one process only the API is for others. */
+  /** Where key service and limiter listen; in `all`, only the API is for callers outside this process. */
   const serviceAt = role === "all" ? { host: "127.0.0.1", port: 0, network } : { host, port, network };
   const clock = shiftableClock();
   const controls: ControlPart[] = [];
   const urls: Urls = {};
-  /** Ends what was started, last first. */
+  /** Closes what was started, last first. */
   const started = new AsyncDisposableStack();
   const kept = <T extends { close(): Promise<void> }>(one: T): T => started.adopt(one, () => one.close());
   let closing: Promise<void> | undefined;
@@ -178,7 +178,7 @@ export const startRole = async (role: Role, options: RoleOptions, parts: Parts =
       const dials = parts.linkNetwork(counted);
       const keys = kept(createHttpKeys({ url: addressOf("keys", links.keys), network: dials }));
       const limiter = kept(await limiterAt(addressOf("limiter", links.limiter), dials));
-      // Whoever has the counts in Redis has no limiter service, so an operator asks the API for the ledger.
+      // With Redis there is no limiter service, so the API's control plane serves the ledger.
       if (isRedis(services.limiter)) {
         const { ledger, setClockOffset } = limiter as OperableLimiter;
         controls.push({ routes: [ledgerRoute(ledger)] });

@@ -124,7 +124,7 @@ export const guardBudget = (budget: Budget, stated: Budget = budget) => {
   };
 
   return {
-    /** `null`: not to be sent; while `stopped` is `null`, calls in flight reserve the rest: ask again later. */
+    /** Reserves one call. `null`: do not send it; while `stopped` is `null`, calls in flight hold the rest: retry later. */
     take: (nowUs: number, charging: Charging = {}) => {
       if (stopped !== null) return null;
       const unit = lacking(nowUs, charging);
@@ -160,7 +160,7 @@ export const guardBudget = (budget: Budget, stated: Budget = budget) => {
           turnUs = atUs + spacing(atUs);
           return turnUs - atUs;
         },
-        /** Whether it may leave after the wait. Errors forbid it; a budget that later calls exhausted includes this one. */
+        /** Reports whether the call may leave after its wait: also if the budget is spent, because that includes this call. */
         mayLeave: (): boolean => !endsAll(stopped),
         /** Call once, with the result of the call. */
         settle: (atUs: number, { outcome, sent, sentUs, doneUs, ending = {} }: Became): void => {
@@ -214,7 +214,7 @@ export const budgetShare = (budget: Budget, index: number, of: number): Budget =
   const share: Writable = { ...budget };
   for (const unit of ["requests", "map_loads", "analyses"] as const) {
     const all = budget[unit];
-    // The first ones take what is left over.
+    // The first shares take the remainder.
     if (all !== undefined) share[unit] = Math.floor(all / of) + (index < all % of ? 1 : 0);
   }
   if (budget.stream_seconds !== undefined) share.stream_seconds = budget.stream_seconds / of;
@@ -225,7 +225,7 @@ export const budgetShare = (budget: Budget, index: number, of: number): Budget =
 /** Whether this stop ends the load of the other processes too: an exhausted share does not. */
 export const endsAll = (stopped: Stopped | null): boolean => stopped !== null && stopped.by !== "spent";
 
-/** What a target file bounds. */
+/** The bounds that a target file states. */
 export type StatedBounds = {
   readonly budget?: Partial<Readonly<Spent>>;
   readonly permits?: { readonly load_max_rps?: number };

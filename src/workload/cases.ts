@@ -41,7 +41,7 @@ export const CORRECT_CALLS: readonly StepWish[] = [
   call("chat.control", server(), { abort: { afterEvents: 1 } }),
 ];
 
-/** Nothing is charged for any of them. */
+/** Calls that must be refused, and so are not charged. */
 // biome-ignore format: a table
 export const REFUSED_CALLS: readonly StepWish[] = [
   // The credential identifies nobody.

@@ -17,7 +17,7 @@ export type HandOver = {
   seed: number;
   view: TargetView;
   /**
-   * `startUs`: microseconds since 1970 at the schedule's zero, shared by several k6; absent: k6's scenario begins it.
+   * `startUs`: microseconds since 1970 at the schedule's zero, shared by several k6; absent: when k6's scenario starts.
    * `momentsPath`: the file with a trace's moments, which each VU would copy otherwise.
    */
   schedule: { profile: Profile; arrivals: Arrivals; startUs?: number; momentsPath?: string };
@@ -32,7 +32,7 @@ export type HandOver = {
   timeouts: Timeouts;
   streamEnd?: StatedStreamEnds;
   options: Record<string, unknown>;
-  /** Absent: unbounded. `stated`: the whole, of which this is a share or a rest. */
+  /** Absent: unbounded. `stated`: the whole budget of the target file, of which `budget` is a share or the rest. */
   budget?: Budget;
   stated?: Budget;
   /** Where k6 writes its summary and the scenario its lines; absent when k6 runs alone. */
@@ -40,7 +40,7 @@ export type HandOver = {
   printPath?: string;
   /** The most concurrent async calls; absent: each VU waits for its call. */
   callsAtOnce?: number;
-  /** False: gaps between events are no k6 samples, which k6 would keep for its summary; the lines have them. */
+  /** False: gaps between events become no k6 samples, which k6 would keep until its end; the lines have the gaps. */
   gapSamples?: boolean;
 };
 
@@ -77,14 +77,14 @@ export type Printed = {
   aborted: boolean;
 };
 
-/** A call that renewed a session; not a call of the story. */
+/** A call that minted a session; not a call of the story. */
 export type PrintedMint = Omit<Printed, "type" | "i" | "step" | "attempt" | "intendedUs"> &
   SessionWanted & { type: "mint" /** Sent as `X-Request-Id`. */; id: string };
 
-/** The scenario itself failed, never the target; `lacks`: it had no credential. */
+/** An error of the scenario, not of the target; `lacks`: a credential was missing. */
 export type PrintedFault = { type: "fault"; i: number; message: string; lacks?: true };
 
-/** The first line of a part of a distributed run: what it is a part of (`report --merge`). */
+/** The first line of a part of a distributed run, by which `report --merge` joins the parts. */
 export type PrintedPart = {
   type: "part";
   story: string;

@@ -8,34 +8,34 @@ import { type Profile, profileDurationS, profilePeakPerS } from "./load-profiles
 import type { Step } from "./step.ts";
 import type { Story } from "./story.ts";
 
-/** The longest stall, of the target or ours, that must not delay other calls. */
+/** The longest stall, of target or generator, that must not delay other calls. */
 const STALL_S = 0.6;
-/** Events of a stream, to estimate a slow reader's time. */
+/** The assumed events of a stream, to estimate how long a slow reader takes. */
 const EVENTS = 25;
-/** The wait that a refusal asks for, with the jitter of workload/retry.ts. */
+/** The average wait for a retry: one second, with the jitter of workload/retry.ts. */
 const RETRY_WAIT_MS = 1250;
-/** The most calls without streams: enough for a stall at a thousand calls a second; more would delay k6's start. */
+/** The most concurrent calls that are no streams: enough for a stall at 1,000 calls/s; more would delay k6's start. */
 const SHORT_MAX = 2_000;
 /** VUs of a k6 that runs alone and cannot measure the memory. */
 export const VUS_MAX_ALONE = 4_000;
-/** Memory of a waiting VU, with its scripts and connection; and of an async stream, with its garbage. */
+/** Memory of a waiting VU with its scripts and connection, and of an async stream with its garbage. */
 const VU_BYTES = 400_000;
 const CALL_BYTES = 300_000;
-/** VUs for async calls: a base, and so many seconds of the peak rate. */
+/** VUs for async calls: a base, and one for each call that is due within this time at the peak rate. */
 const BESIDE_VUS = 32;
 const BESIDE_S = 0.005;
-/** Calls sampled from a story: enough to meet what one in twenty does. */
+/** Calls sampled from a story: enough to include what one call in twenty does. */
 const LOOKED_AT = 200;
 
-/** From the start of k6's scenario to its first arrival, in which all VUs begin to wait. */
+/** The time from the start of k6's scenario to its first arrival, in which all VUs begin to wait. */
 export const LEAD_MS = 200;
-/** From starting several k6 to their shared first arrival; a slower one makes its first calls late: recorded. */
+/** The time from starting several k6 to their shared first arrival; the history shows the late calls of a slower k6. */
 const START_MS = 3_000;
 const START_MS_PER_VU = 5;
 /** How far k6 may fall behind before the rest is given up and counted as never sent. */
 const BEHIND_MAX_MS = 30_000;
 
-/** What the callers of a story need of k6. */
+/** What the calls of a story need of k6. */
 type ConcurrencyProfile = {
   /** Some of its calls are streams. */
   streams: boolean;
@@ -45,7 +45,7 @@ type ConcurrencyProfile = {
   isAsync: boolean;
 };
 
-/** The concurrent calls to allow, half as many again as the deployment holds (Little's law), and a stall's. */
+/** The concurrent calls to allow: 1.5 times what the deployment holds (Little's law), and those of a stall. */
 export const callsAtOnceFor = (
   profile: Profile,
   limits: LimitsInView,
@@ -70,19 +70,19 @@ export const vusFor = (profile: Profile, callsAtOnce: number, { isAsync }: Concu
 export const callsThatFit = (memoryBytes: number, { isAsync }: ConcurrencyProfile): number =>
   Math.max(1, Math.floor(memoryBytes / (isAsync ? CALL_BYTES : VU_BYTES)));
 
-/** The message where more concurrent calls may be needed than there may be. */
+/** The message if a load may need more concurrent calls than k6 makes. */
 export const tooFewCalls = (wanted: number, given: number, why: string): string =>
   `up to ${wanted} calls may have to be under way at once, and k6 makes at most ${given} (${why}): ` +
   "a call that finds no place leaves late, and its lag is in the history";
 
-/** The message where all places were taken. */
+/** The message if as many calls were in flight as k6 makes. */
 export const allPlacesTaken = (calls: number): string =>
   `${calls} calls were under way at once, as many as k6 makes here, so later calls had to wait for a place and left late: ` +
   "where streams take long, say how long in `limits.service_ms` of the target file, and k6 makes more";
 
 export const startTogetherMs = (vus: number): number => START_MS + START_MS_PER_VU * vus;
 
-/** Whether no VU has to wait: nothing follows the answer, nothing pauses while it is read, and it brings no token. */
+/** Reports whether a call can be async: nothing follows, reading does not pause, and the answer has no token. */
 export const needNoVu = (steps: readonly Step[]): boolean => {
   const only = steps[0];
   return (

@@ -1,4 +1,4 @@
-/** The rate over time: linear pieces, or the moments of a trace. arrivals.ts makes a schedule of either. */
+/** The rate over time: linear pieces, or the calls of a trace. arrivals.ts makes a schedule of either. */
 
 /** Rates in calls per second, lengths in seconds. */
 export type Piece = { readonly from: number; readonly to: number; readonly durationS: number };
@@ -6,7 +6,7 @@ export type Piece = { readonly from: number; readonly to: number; readonly durat
 export type Profile = {
   readonly name: string;
   readonly pieces: readonly Piece[];
-  /** Of a trace, whose pieces are the calls of each second: microseconds after the start, ascending. */
+  /** The calls of a trace, in microseconds after the start, ascending; `pieces` then has the calls of each second. */
   readonly momentsUs?: readonly number[];
 };
 
@@ -31,7 +31,7 @@ export const spike = (ratePerS: number, factor: number, durationS: number): Prof
 /** A storm shorter than this has no pause. */
 const PAUSED_FROM_S = 60;
 
-/** Baseline, top, baseline. A long one also has a pause, which ends an overload that keeps itself up. */
+/** Baseline, top, baseline. A long storm also has a pause, which ends a self-sustaining overload. */
 export const storm = (ratePerS: number, topPerS: number, durationS: number): Profile => {
   const parts = durationS < PAUSED_FROM_S ? [4, 12, 12] : [4, 12, 8, 1, 3];
   const rates = [ratePerS, topPerS, ratePerS, 0, ratePerS];
@@ -46,14 +46,14 @@ export const steps = (levels: readonly number[], durationS: number, name = "step
 
 /** Levels of the shedding curve, in multiples of the knee. */
 export const CURVE_LEVELS = [0.5, 0.7, 0.9, 1, 1.5, 2, 3, 5, 10] as const;
-/** The level that shows, once calm has returned, whether as much is carried as before. */
+/** The level repeated at the end, which shows whether as much is carried as on the way up. */
 const AFTERWARDS = 2;
 /** A level's weight in sharing out the time: larger below the knee, where calls are fewer. */
 const weightOf = (level: number): number => 1 / Math.min(1, level);
 
 /** The calls by which a share is known to ±1 % (95 %): 1.96² / (4 × 0.01²). */
 const LEVEL_CALLS = 9_604;
-/** A level that lasts this many times a call's duration, and at least `LEVEL_MIN_S`, is settled for two thirds of its time. */
+/** A level as long as this many calls, and at least `LEVEL_MIN_S`, is in steady state for two thirds of its time. */
 const LEVEL_STAYS = 7;
 const LEVEL_MIN_S = 8;
 
@@ -136,7 +136,7 @@ const secondsOf = (momentsUs: readonly number[]): Piece[] => {
   });
 };
 
-/** The calls in the order of the log, scaled to the wished rate. `atMs`: milliseconds from any zero, ascending. */
+/** The profile of a log's calls, scaled to the wished rate. `atMs`: milliseconds from any zero, ascending. */
 export const traceProfile = (atMs: readonly number[], { ratePerS, durationS }: TraceWish = {}): Profile => {
   const firstMs = atMs[0] ?? 0;
   const wholeS = ((atMs.at(-1) ?? firstMs) - firstMs) / 1000;

@@ -4,7 +4,7 @@
 import { routeOf } from "../contract/routes.ts";
 import type { CredentialRef, Step } from "./step.ts";
 
-/** Not a key by its form. */
+/** A text without the form of a key. */
 export const GARBAGE_KEY = "this-is-no-key";
 /** Well-formed keys that nobody issued. */
 export const UNKNOWN_KEYS = {
@@ -40,7 +40,7 @@ export const urlOf = ({ base_url, key_management_url = base_url, tile_url }: Pla
 
 type RequestParts = {
   readonly id: string;
-  /** `null`: none is sent. */
+  /** `null`: no credential is sent. */
   readonly credential: string | null;
   /** A listed origin of the caller's key, if any. */
   readonly listedOrigin: string | undefined;

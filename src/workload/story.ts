@@ -56,7 +56,7 @@ export type Story = {
   missing(view: TargetView): string[];
   /** The rate that it needs: of streams (found by `find-knee`), of reads (`find-read-knee`), or none. */
   readonly needsCapacity: "chat" | "reads" | null;
-  /** Its load here, at most `maxPerS`; `null`: play the ramp of `needsCapacity`, and put its result into the view. */
+  /** Its load on this target; `null`: play the ramp of `needsCapacity`, and put its result into the view. */
   profile(view: TargetView, wish?: ProfileWish): Profile | null;
   /** The outcomes expected under `profile(view, wish)`. */
   reaches(view: TargetView, wish?: ProfileWish): Reach;
@@ -70,7 +70,7 @@ export type Story = {
   noisy(view: TargetView): string[];
 };
 
-/** A profile at the wished rate, or at the one that fits; `null` where nobody knows one. */
+/** A profile at the wished rate, else at the one that fits; `null` if neither is known. */
 export const profileAt =
   (
     fits: (view: TargetView) => number | null,
@@ -82,9 +82,9 @@ export const profileAt =
     return rate === null ? null : shape(rate, durationS);
   };
 
-/** Answers, and what else has to come. */
+/** Requires 200 and these outcomes. */
 export const reaching = (...outcomes: string[]): Reach => ({ all: ["200", ...outcomes], oneOf: [], beyond: [] });
-/** Answers alone, and why not this outcome. */
+/** Requires 200 alone, and says why this outcome is out of reach. */
 export const notReaching = (outcome: string, reason: string): Reach => ({
   ...reaching(),
   beyond: [{ outcome, reason }],
@@ -93,7 +93,7 @@ export const notReaching = (outcome: string, reason: string): Reach => ({
 /** The ramp that finds each capacity. */
 export const RAMPS = { chat: "find-knee", reads: "find-read-knee" } as const;
 
-/** `routes`: what runtime callers call, who may need sessions for it. */
+/** `routes`: the routes that runtime callers call, who may need sessions for them. */
 type Parts = Pick<Story, "name" | "purpose" | "profile" | "plan"> & Partial<Story> & { routes?: readonly RouteName[] };
 
 /** Completes a story with defaults. */

@@ -9,7 +9,7 @@ export type Timeouts = {
   idleMs: number;
 };
 
-/** A call that leaves at the end of a load may wait for the budget as long as for its answer. */
+/** The longest time from the last arrival to the end of all calls; a call may wait for the budget and for its answer. */
 export const callsEndMs = ({ callMs }: Timeouts): number => 2 * callMs;
 
 export const TIMEOUTS: Timeouts = { callMs: 60_000, firstEventMs: 15_000, idleMs: 20_000 };

@@ -1,4 +1,4 @@
-/** How an answer leaves (headers as Node writes them: name, value, …), and how its connection is watched and ended. */
+/** Writes answers (headers as Node takes them: name, value, …), and watches, cuts and closes their connections. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { writeEnvelope } from "../../contract/envelopes.ts";
 import { type AnyRefusalName, refusalOf } from "../../contract/refusals.ts";
@@ -25,7 +25,7 @@ const render = (refuse: Refuse): Answer => {
   return { status, headers, body };
 };
 
-/** Refusals by name that have no fields of their own. */
+/** Rendered refusals by name, of those without extra fields. */
 const KEPT: { [name in AnyRefusalName]?: Answer } = {};
 
 export const writeRefusal = (refuse: Refuse): Answer => {
@@ -50,7 +50,7 @@ export const allowedOrigin = (call: Call): string | null => {
 /** Headers that a browser may read beyond the safelisted ones: without this it could not honour `Retry-After`. */
 export const EXPOSED = "Retry-After, X-Request-Id";
 
-/** A write that meets a connection just lost; its end is reported by `close`. */
+/** Ignores the error of a write to a lost connection, because `close` reports the loss. */
 const ignore = (): void => {};
 
 /** Calls `left` when the connection is gone, also after a finished answer. Returns the function that stops watching. */
@@ -65,7 +65,7 @@ export const watchConnection = (request: IncomingMessage, response: ServerRespon
     response.on("close", left);
     return ignore;
   }
-  // The answer to a pipelined request has no socket before its turn, and would not hear of the end.
+  // The answer to a pipelined request has no socket before its turn, so it would not emit `close`.
   socket.setMaxListeners(0).on("close", left);
   return () => void socket.off("close", left);
 };
@@ -73,7 +73,7 @@ export const watchConnection = (request: IncomingMessage, response: ServerRespon
 /** HTTP/2: the stream's own codes, because its connection serves other calls too (RFC 9113, 7). */
 const H2_CODE = { reset: 2, truncate: 8 } as const;
 
-/** Cuts an answer, `truncate` in order, `reset` with a reset, after the last text, which Node holds back in a turn. */
+/** Cuts an answer once the last text is written: `truncate` closes the connection, `reset` resets it. */
 export const cutConnection = (response: ServerResponse, mode: "truncate" | "reset", lastText: string): void => {
   const { stream } = response as unknown as { stream?: { close(code: number): void } };
   const cut = (): void => {
@@ -85,7 +85,7 @@ export const cutConnection = (response: ServerResponse, mode: "truncate" | "rese
   else response.write(lastText, cut);
 };
 
-/** Ends the connection once the answer has left; one of HTTP/2 serves other calls too, and stays. */
+/** Ends the connection once the answer has left, except over HTTP/2, where it serves other calls too. */
 export const closeWhenSent = (response: ServerResponse): void => {
   if ((response as unknown as { stream?: unknown }).stream !== undefined) return;
   const { socket } = response.req;

@@ -13,14 +13,14 @@ import { createServer } from "./server.ts";
 
 const BACKLOG = 4096;
 
-/** `url` is `{base_url}`, with the version segment. `close` lets running calls finish until the deadline, settles, closes. */
+/** `url` has the version segment. `close` lets calls finish until the deadline, then settles refunds and closes. */
 export const startApiService = async (
   options: ApiOptions,
   links: { keys: Keys; limiter: Limiter; sockets(): number },
   parts: Parts,
 ) => {
-  // Objects of calls under way during a collection make V8 allocate their kind in its old space, and each call then takes
-  // a third to a half more CPU. The flag holds for the whole process.
+  // Objects that survive a garbage collection make V8 allocate their kind in its old space (pretenuring), and each call
+  // then takes a third to a half more CPU. The flag holds for the whole process.
   setFlagsFromString("--no-allocation-site-pretenuring");
   const context = createContext(options, links, parts);
   const server = createServer(context, { ...LISTENER_LIMITS, ...options.listenerLimits }, options);

@@ -1,4 +1,4 @@
-/** Credential, address and id of a request (items 19, 22, 56, 143-144). Headers that came twice are joined: invalid. */
+/** Credential, address and id of a request (items 19, 22, 56, 143-144). A repeated header is joined, and so invalid. */
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import type { Caller } from "../../core/call.ts";
 import { inBlock } from "../../core/origin.ts";
@@ -6,7 +6,7 @@ import type { ApiContext } from "./context.ts";
 
 const BEARER = /^bearer +(\S.*)$/i;
 
-/** `Authorization` wins over `X-Api-Key` (item 144); another scheme than Bearer is no credential that we know. */
+/** `Authorization` wins over `X-Api-Key` (item 144); a scheme other than Bearer makes an unknown credential. */
 export const credentialOf = (headers: IncomingHttpHeaders): string | null => {
   const { authorization } = headers;
   if (authorization !== undefined && authorization !== "") {
@@ -17,7 +17,7 @@ export const credentialOf = (headers: IncomingHttpHeaders): string | null => {
   return apiKey === undefined || apiKey === "" ? null : apiKey;
 };
 
-/** Both headers came and name different credentials (item 144: counted). */
+/** Reports whether both headers came and name different credentials, which is counted (item 144). */
 const credentialsConflict = (headers: IncomingHttpHeaders): boolean =>
   headers.authorization !== undefined &&
   headers["x-api-key"] !== undefined &&
@@ -32,7 +32,7 @@ export const requestIdOf = (headers: IncomingHttpHeaders): string | null => {
 };
 
 /**
- * The socket's address; behind trusted proxies the last address in `X-Forwarded-For` that is no such proxy (item 56).
+ * The socket's address; behind trusted proxies the last untrusted address in `X-Forwarded-For` (item 56).
  */
 const addressOf = (socketAddress: string, headers: IncomingHttpHeaders, trustedProxies: readonly string[]): string => {
   if (trustedProxies.length === 0) return socketAddress;

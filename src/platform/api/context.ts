@@ -1,4 +1,4 @@
-/** What all calls of one API replica share, and what is kept of a call that is over: its outcome, and a line in the log. */
+/** What all calls of one API replica share, and how a finished call is recorded: its outcome, and a line in the log. */
 import { randomBytes } from "node:crypto";
 import type { DestinationStream } from "pino";
 import { adaptiveShedder } from "../../core/adaptive-shedding.ts";
@@ -27,7 +27,7 @@ export type ApiOptions = {
   globalInFlight?: number;
   orgInFlight?: number;
   shedding?: "fixed" | "adaptive";
-  /** For adaptive shedding: the queue wait that is tolerated. */
+  /** The tolerated queue wait of adaptive shedding. */
   toleratedWaitMs?: number;
   rateLimit?: Rate | null;
   /** Design analyses a month that an organization may have; `null` only counts (item 122). */
@@ -103,14 +103,14 @@ export const createContext = (options: ApiOptions, links: { keys: Keys; limiter:
     openStreams: new Set<StreamRun>(),
     stopping: false,
     credentialConflicts: 0,
-    /** Calls of key management under way: they hold no slot (A22). */
+    /** Calls of key management in flight, which hold no slot (A22). */
     managing: 0,
   };
 };
 
 export type ApiContext = ReturnType<typeof createContext>;
 
-/** `givenId`: by the client, `null` where it gave none: an id of ours names no run. `org` is `"-"` where it is not known. */
+/** `givenId`: the client's request id, `null` if it sent none (a made-up id names no run). `org`: `"-"` if unknown. */
 export const countOutcome = (context: ApiContext, givenId: string | null, outcome: string, org: string): void => {
   const counted = context.parts.count(outcome, org);
   if (counted !== null) context.counts.count(givenId, counted.outcome, counted.org);

@@ -11,7 +11,7 @@ const LAG_RESOLUTION_MS = 10;
 
 let collect: (() => void) | null = null;
 
-/** Garbage would count as memory that is held. A pause of some ten milliseconds. */
+/** Collects garbage, which would count as memory in use. Pauses the process for some ten milliseconds. */
 const collectGarbage = (): void => {
   if (collect === null) {
     setFlagsFromString("--expose-gc");
@@ -21,10 +21,10 @@ const collectGarbage = (): void => {
   collect();
 };
 
-/** Files, sockets and pipes; `null` where the system does not show them. */
+/** The number of open files, sockets and pipes; `null` if the system does not list them. */
 const openFiles = (): number | null => {
   try {
-    // The listing itself holds one.
+    // The listing itself opens one.
     return readdirSync("/proc/self/fd").length - 1;
   } catch {
     return null;
@@ -48,7 +48,7 @@ export const openGauges = (context: ApiContext, sockets: ReadonlySet<unknown>, l
       event_loop_lag_ms_p99: Number.isFinite(lagMs) ? Math.round(lagMs * 100) / 100 : 0,
       rss_bytes: rss,
       heap_bytes: heapUsed,
-      /** Those that keep the process alive. */
+      /** Timers that keep the process alive. */
       timers: process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length,
       open_files: openFiles(),
       unsettled: context.settlement.unsettled(),

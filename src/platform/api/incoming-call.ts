@@ -1,6 +1,6 @@
 /**
- * One incoming call. The core decides; this asks what the core wants to know and carries the decision out. A call ends
- * once: answered, its stream over, or its client gone. Then slots are given back, and a charge without an answer undone.
+ * One incoming call. It gets the facts that the core asks for and carries out the core's decision. A call ends once:
+ * answered, its stream over, or its client gone. Then its slots are released, and a charge without an answer is undone.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { outcomeOf } from "../../contract/refusals.ts";
@@ -19,7 +19,7 @@ import type { StreamOutcome, StreamRun } from "./routes/stream-run.ts";
 
 export type Work = (call: IncomingCall) => void;
 
-/** Refused before anybody was authenticated: counted for no organization. */
+/** Refusals before authentication, which are counted for no organization. */
 const BEFORE_AUTHENTICATION = new Set<string>(["b2b_overloaded", "unauthenticated", "key_service_unavailable"]);
 
 export class IncomingCall implements Head {
@@ -59,7 +59,7 @@ export class IncomingCall implements Head {
     return this.context.clock.nowMs();
   }
 
-  /** Runs the checks from where they stand. Nothing that is thrown in here reaches the server. */
+  /** Runs the checks from where they stand, and catches all errors. */
   go(): void {
     try {
       while (!this.#isOver) {
@@ -74,7 +74,7 @@ export class IncomingCall implements Head {
     }
   }
 
-  /** Answers what needs no waiting, sessions and remembered keys; otherwise the call goes on when the answer is there. */
+  /** Answers sessions and cached keys at once and returns true; otherwise the call goes on when its answer comes. */
   #answersAtOnce(ask: Ask): boolean {
     const { call, context } = this;
     if (ask.ask === "session") {
@@ -98,7 +98,7 @@ export class IncomingCall implements Head {
     return false;
   }
 
-  /** No answer in time is an answer too (fail closed, B4). */
+  /** Passes on the answer, or `UNAVAILABLE` if none comes in time (fail closed, B4), and goes on with the call. */
   #hear<T>(from: string, asked: Promise<T>, hear: (answer: T | typeof UNAVAILABLE) => void): void {
     const { context, requestId } = this;
     asked
@@ -139,7 +139,7 @@ export class IncomingCall implements Head {
     });
   }
 
-  /** Keeps a slot of the inference for a service time, then goes on with `done`, unless the call has ended before. */
+  /** Holds a slot of the inference for a service time, then calls `done` unless the call has ended. */
   infer(done: () => void): void {
     const { inference } = this.context;
     if (!this.#isWaitedFor()) return;
@@ -182,7 +182,7 @@ export class IncomingCall implements Head {
     if (charge !== null) this.context.settlement.undo(charge, reason);
   }
 
-  /** From the first wait on, the client's leaving must be seen. */
+  /** Reports whether the call still goes on; from the first wait on, watches whether the client leaves. */
   #isWaitedFor(): boolean {
     this.#unwatch ??= watchConnection(this.request, this.response, () => this.clientLeft());
     return !this.#isOver;
@@ -203,7 +203,7 @@ export class IncomingCall implements Head {
     recordCall(context, this.#givenId, this.requestId, this.route.name, org, outcome, this.#beganMs, call.caller);
   }
 
-  /** Nobody waits for the answer any more. Also called when an answer was written and its connection closes. */
+  /** Ends the call because its client is gone. Has no effect on a call that has ended. */
   clientLeft(): void {
     if (this.#isOver) return;
     const { headersSent } = this.response;
@@ -252,7 +252,7 @@ export class IncomingCall implements Head {
     return headers;
   }
 
-  /** A fault of ours. The specification knows one 5xx, so it is that one; the call costs nothing. */
+  /** Answers an internal error with the only 5xx of the specification. The call is not charged. */
   #broke(error: unknown): void {
     const { context, response } = this;
     context.log.error({ requestId: this.requestId, route: this.route.name, reason: reasonOf(error) }, "a call broke");

@@ -1,4 +1,4 @@
-/** Key records, kept for the revocation budget after the question was sent (item 142); errors and `null` are not. */
+/** Caches key records for the revocation budget, from the sending of the lookup on (item 142); no errors, no `null`. */
 import { hash } from "node:crypto";
 import type { KeySnapshot } from "../../core/records.ts";
 import type { KeyLookup } from "../keys.ts";
@@ -9,7 +9,7 @@ const KEPT_MAX = 20_000;
 
 export const createKeyCache = (
   keys: KeyLookup,
-  /** `maxAgeMs`: the revocation budget, how old a record may be that a call is decided by. */
+  /** `maxAgeMs`: the revocation budget, which is the greatest age of a record that decides a call. */
   policy: { maxAgeMs: number; singleFlight: boolean },
   budgetMs: number,
   steadyMs: () => number = () => performance.now(),
@@ -62,16 +62,16 @@ export const createKeyCache = (
       try {
         return await running;
       } catch (error) {
-        // Another's question failed, perhaps at its own deadline. Who joined late has time left, and asks once.
+        // The shared lookup failed, perhaps at the deadline of its first call. A call that joined later asks once.
         const leftMs = budgetMs - (steadyMs() - joinedAtMs);
         if (leftMs < 1) throw error;
         return flights.get(nameOf(question, name)) ?? fly(question, name, leftMs);
       }
     },
-    /** A key was changed through this replica: what was asked before is not used any more. */
+    /** Forgets a key that was changed through this replica; answers to earlier lookups are not kept. */
     forget: (id: string): void => {
       changes += 1;
-      // Nobody joins a question that may be answered as of before the change.
+      // A lookup in flight may return the old record, so no later call joins it.
       flights.clear();
       for (const [name, { snapshot }] of kept) if (snapshot.key.id === id) kept.delete(name);
     },

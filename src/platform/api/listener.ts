@@ -16,10 +16,10 @@ const TIMEOUT_CHECK_MS = 1_000;
 
 export type TlsOptions = { cert: string | Buffer; key: string | Buffer };
 
-/** RFC 9113, 7: the code of an HTTP/2 stream that nobody wants any more. */
+/** RFC 9113, 7: the code of an HTTP/2 stream that is no longer needed. */
 const CANCEL = 8;
 
-/** A request that never became one. Where an earlier call on the connection is still running, its answer is not spoilt. */
+/** Answers a request that Node cannot parse. Only closes the connection if an earlier answer on it is not complete. */
 const answerBroken = (error: NodeJS.ErrnoException, socket: Socket & { _httpMessage?: unknown }): void => {
   if (socket.destroyed) return;
   if (error.code === "ECONNRESET" || !socket.writable || socket._httpMessage) {
@@ -31,15 +31,15 @@ const answerBroken = (error: NodeJS.ErrnoException, socket: Socket & { _httpMess
   socket.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
   );
-  // A client that neither reads nor closes is not waited for.
+  // Closes the connection even if the client neither reads nor closes.
   setTimeout(() => socket.destroy(), 1_000).unref();
 };
 
 const HOST = /^[\w.~%!$&'()*+,;=[\]:-]*$/;
 
-/** Accepted by Node, not by RFC 9112: two or odd `Host` (3.2), HTTP/1.0 with chunks (6.1), a version outside HTTP/1. */
+/** Finds what only Node accepts (RFC 9112): two or odd `Host` (3.2), HTTP/1.0 with chunks (6.1), unknown versions. */
 const isMalformed = ({ httpVersion, headers, rawHeaders }: IncomingMessage): boolean => {
-  // The other hosts of one request are in its raw headers alone. HTTP/2 has `:authority`, and frames in place of lengths.
+  // HTTP/2 has `:authority` instead of `Host`, and no chunks. Only the raw headers show a second `Host`.
   if (httpVersion === "2.0" && headers[":authority" as "host"] !== undefined) return false;
   if (httpVersion !== "1.1" && (httpVersion !== "1.0" || headers["transfer-encoding"] !== undefined)) return true;
   let hosts = 0;
@@ -47,7 +47,7 @@ const isMalformed = ({ httpVersion, headers, rawHeaders }: IncomingMessage): boo
   return hosts > 1 || (headers.host !== undefined && !HOST.test(headers.host));
 };
 
-/** Node limits the time of requests over HTTP/1.1 only. */
+/** Ends an HTTP/2 request that takes too long to arrive; Node limits the time of HTTP/1.1 requests only. */
 const endSlowRequest = (request: IncomingMessage, timeoutMs: number): void => {
   const { stream } = request as unknown as { stream?: { endAfterHeaders: boolean; close(code: number): void } };
   if (stream === undefined || stream.endAfterHeaders) return;
@@ -56,7 +56,7 @@ const endSlowRequest = (request: IncomingMessage, timeoutMs: number): void => {
   request.once("end", arrived).once("close", arrived);
 };
 
-/** Before all other hooks: answers a malformed request, and reads nothing more from its connection, where it may not have ended. */
+/** Adds the first hook: answers a malformed request and ignores the rest of its connection, as its end is unknown. */
 export const guardRequests = (server: FastifyInstance, limits: ListenerLimits, isHttp2: boolean): void => {
   if (isHttp2) server.server.on("request", (request) => endSlowRequest(request, limits.requestTimeoutMs));
   const refused = new WeakSet<Socket>();
@@ -71,7 +71,7 @@ export const guardRequests = (server: FastifyInstance, limits: ListenerLimits, i
   });
 };
 
-/** Options of Fastify. */
+/** The limits as options of Fastify. */
 export const listenerOptions = (
   limits: ListenerLimits,
   { tls, http2 }: { tls?: TlsOptions; http2?: boolean },

@@ -9,7 +9,7 @@ type Json = Record<string, unknown>;
 const CHOICE = { "x-harness-choice": true };
 const Whole = Type.Integer({ minimum: 0 });
 
-/** What events carry beside `type`, which repeats the event's name. Only that of `error` is in the specification (item 167). */
+/** Fields of events beside `type`, which repeats the name. The specification shows only those of `error` (item 167). */
 const FIELDS: Readonly<Record<string, Record<string, TSchema>>> = {
   token: { text: Type.String() },
   action: { action: Type.String(), args: Type.Object({}) },
@@ -126,7 +126,7 @@ const responsesOf = (name: RouteName, stream: Stream | undefined): Json => {
 
 const BEARER = { type: "http", scheme: "bearer" };
 const API_KEY = { type: "apiKey", in: "header", name: "X-Api-Key", description: "The same." };
-/** Who may call; each credential in either of two headers (item 143). */
+/** The credentials of each surface; an API key may be sent in either of two headers (item 143). */
 const SECURITY: Readonly<Record<Surface, Json[]>> = {
   exchange: [{ publishable: [] }, { publishableApiKey: [] }],
   runtime: [{ bearer: [] }, { apiKey: [] }],
@@ -138,7 +138,7 @@ const parameter = (name: string, place: "header" | "query" | "path", schema: unk
 });
 
 const parametersOf = (name: RouteName, { surface, path }: Route): Json[] => {
-  // Item 71. Elsewhere a call from a browser carries it too, and one from a server does not.
+  // Item 71. On other surfaces only a call from a browser has `Origin`.
   if (surface === "exchange") {
     return [{ ...parameter("Origin", "header", { type: "string" }), description: "One of the key's allowed origins." }];
   }

@@ -1,4 +1,4 @@
-/** What an operator reads of calls (`GET /counts`) and orders for next ones (`fail_next` of `PATCH /deployment`). */
+/** An operator's counts of calls (`GET /counts`) and orders for next calls (`fail_next` of `PATCH /deployment`). */
 import type { FailPlan } from "../control-plane.ts";
 
 export const orderedFailures = () => {
@@ -19,15 +19,15 @@ export const orderedFailures = () => {
   };
 };
 
-/** Runs remembered; the one longest unheard of is forgotten first. */
+/** The most runs remembered; the oldest is forgotten first. */
 const RUNS_MAX = 1_000;
 
 /**
- * Calls as the platform counts them, by the run in the client's `X-Request-Id`: everything before its last `.`, `:` or
- * `/`. `?run=r1` adds up `r1` and what begins with `r1` and one of the three. Others count only in the sum of all.
+ * Counts calls by the run in the client's `X-Request-Id`: everything before its last `.`, `:` or `/`. `?run=r1` adds up
+ * `r1` and the runs that begin with `r1` and one of the three. A call without a run counts only in the sum of all.
  */
 export const countedOutcomes = () => {
-  /** Calls by outcome, a line break and organization. */
+  /** Numbers of calls; a key is an outcome, a line break and an organization. */
   const all = new Map<string, number>();
   const runs = new Map<string, typeof all>();
   const rowOf = (run: string): typeof all => {
@@ -39,13 +39,13 @@ export const countedOutcomes = () => {
     return row;
   };
   return {
-    /** `requestId`: as the client gave it, `null` where it gave none. `org` is `"-"` for a call refused before it was known. */
+    /** `requestId`: the client's, `null` if it sent none. `org`: `"-"` for a call refused before it was known. */
     count: (requestId: string | null, outcome: string, org: string): void => {
       const name = `${outcome}\n${org}`;
       const run = /^(.+)[.:/]/.exec(requestId ?? "")?.[1];
       for (const row of run === undefined ? [all] : [all, rowOf(run)]) row.set(name, (row.get(name) ?? 0) + 1);
     },
-    /** `null`: of all calls since the start. */
+    /** The counts of a run; `null`: of all calls since the start. */
     of: (run: string | null): Record<string, Record<string, number>> => {
       const sum: Record<string, Record<string, number>> = {};
       const belongs = (id: string): boolean => id === run || [".", ":", "/"].some((end) => id.startsWith(run + end));

@@ -10,7 +10,7 @@ import { placeOf, SHAPES } from "../schemas.ts";
 
 export const BODY_MAX_BYTES = 1_048_576;
 
-/** Naming every fault of a large body would cost more than the body did. */
+/** The largest body whose faults are all named; for a larger one, naming them would cost more than reading it. */
 const EXPLAINED_MAX_BYTES = 65_536;
 
 const malformed = (loc: BodyError["loc"], msg: string, type: string): BodyRead => ({
@@ -43,7 +43,7 @@ const readJson = (validator: Validator, body: Buffer, mayBeEmpty: boolean): Body
   return check(validator, "body", value, body.length);
 };
 
-/** Texts of a query or a path that stand for numbers, written as JSON writes them; anything else stays text and fails. */
+/** Fields of a query or a path that are numbers, written as in JSON; any other text stays text and fails the check. */
 const NUMBERS = new Set(["lat", "lon", "z", "x", "y"]);
 const NUMBER = /^-?\d{1,40}(\.\d{1,400})?([eE][+-]?\d{1,4})?$/;
 
@@ -67,7 +67,7 @@ const READ = new Map(
 /** A request as Fastify has it. */
 export type Asked = { readonly raw: IncomingMessage; readonly query: unknown; readonly params: unknown };
 
-/** Calls back once: with what was read, or with `null` when the body is too large. Not when the client leaves. */
+/** Calls `done` once: with what was read, or with `null` if the body is too large. Never if the client leaves. */
 export const readRequest = (name: RouteName, asked: Asked, done: (read: BodyRead | null) => void): void => {
   const { place, validator } = READ.get(name) as NonNullable<ReturnType<typeof READ.get>>;
   if (place === null) done(NOTHING);
@@ -84,7 +84,7 @@ const collectBody = (request: IncomingMessage, done: (body: Buffer | null) => vo
     done(null);
     return;
   }
-  // Of a request without a body nothing will be heard (`optimizeEmptyRequests` of the listener).
+  // A request without a body emits no events (`optimizeEmptyRequests` of the listener).
   if (request.readableEnded) {
     done(Buffer.alloc(0));
     return;
@@ -98,7 +98,7 @@ const collectBody = (request: IncomingMessage, done: (body: Buffer | null) => vo
       return;
     }
     letGo();
-    // What still comes is read and thrown away, as far as the server's own time limit allows.
+    // Discards the rest of the body, within the server's time limit.
     request.resume();
     done(null);
   };
@@ -106,7 +106,7 @@ const collectBody = (request: IncomingMessage, done: (body: Buffer | null) => vo
     letGo();
     done(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
   };
-  // A stream may live for minutes: it need not keep its request's bytes.
+  // Frees the bytes of the request, because a stream may live for minutes.
   const letGo = (): void => {
     request.off("data", onData).off("end", onEnd);
   };

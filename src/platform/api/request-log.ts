@@ -1,4 +1,4 @@
-/** What is logged of a call. The credential is masked; of what a client sent, only its request id is logged. */
+/** The log entry of a call. The credential is masked; of the client's texts, only the request id is logged. */
 import { type DestinationStream, destination, type Logger, pino } from "pino";
 import { maskCredential } from "../../contract/credentials.ts";
 
@@ -11,7 +11,7 @@ export type CallEntry = {
   credential: string | null;
 };
 
-/** A mask shows four characters and a prefix: of a short text that would be most of it. */
+/** A shorter credential is not shown at all, because prefix and four characters would be most of it. */
 const MASKED_FROM_CHARS = 20;
 const maskOf = (credential: string): string =>
   credential.length < MASKED_FROM_CHARS ? "..." : maskCredential(credential);

@@ -1,6 +1,6 @@
 /**
- * Calls are taken over in Fastify's earliest hook: a refused one is never parsed, and no envelope of Fastify's reaches a
- * client. 404, 405 and preflights are answered before the cap (items 18, 160).
+ * Takes calls over in Fastify's earliest hook, so that a refused call is never parsed and clients see no error body of
+ * Fastify. 404, 405 and preflights are answered before the cap (items 18, 160).
  */
 import { type IncomingMessage, METHODS, type ServerResponse } from "node:http";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
@@ -31,7 +31,7 @@ export const createServer = (
   options: { tls?: TlsOptions; http2?: boolean },
 ): FastifyInstance => {
   const { parts } = context;
-  /** What is no call of a route is counted for no organization. */
+  /** Answers a request outside the routes, which is counted for no organization. */
   const answer = (request: IncomingMessage, response: ServerResponse, outcome: string, unrouted: Answer): void => {
     const { status, headers, body } = unrouted;
     const givenId = requestIdOf(request.headers);
@@ -77,7 +77,7 @@ export const createServer = (
     server.route({
       method,
       url: BASE_PATH + path.replace(/\{(\w+)\}/g, ":$1"),
-      // The hook never says that it is done: the call is ours from here on.
+      // The hook never calls `done`, so Fastify does nothing more with the call.
       onRequest: (request: FastifyRequest, reply: FastifyReply, _done: unknown) => begin(request, reply.raw),
       handler: unreachable,
     });
@@ -98,7 +98,7 @@ export const createServer = (
   }
   const description = openApiDocument();
   server.get("/openapi.json", (_request, reply) => reply.type("application/json").send(description));
-  // Nothing is read of a body on a path that we do not know.
+  // The body of a request to an unknown path is not read.
   server.removeAllContentTypeParsers();
   server.addContentTypeParser("*", (_request, _payload, done) => done(null, undefined));
   server.setNotFoundHandler(notFound);

@@ -45,11 +45,11 @@ const readClaims = (payload: Partial<SessionClaims>): Session | null => {
 };
 
 export const createSessions = (secret: string) => {
-  // The environment word stands outside the JWT: as its `kid` it is signed with the rest, so that nobody can exchange it.
+  // The environment stands outside the JWT. Its copy in `kid` is signed, so that a changed one is detected.
   const signerOf = (env: string) =>
     createSigner<Record<string, unknown>>({ key: secret, algorithm: "HS256", kid: env });
   const sign = { live: signerOf("live"), test: signerOf("test") };
-  // Time is ours to judge, by the deployment's clock and with no leeway (item 29).
+  // `read` checks the times, by the deployment's clock and without leeway (item 29).
   const verify = createVerifier({
     key: secret,
     algorithms: ["HS256"],

@@ -1,6 +1,6 @@
 /**
- * Charges that must be undone. A refund is repeated until the limiter confirms it, also when the charge may never have
- * arrived. When too much is unsettled, metered calls are refused (fail closed).
+ * Undoes charges. A refund is repeated until the limiter confirms it, even if the charge may never have arrived. While
+ * too many are unsettled, metered calls are refused (fail closed).
  */
 import type { Limiter, Refund, Take } from "../limiter.ts";
 
@@ -14,7 +14,7 @@ const BACKOFF_MS = { first: 25, most: 1_000 };
 const DRAIN_LOOK_MS = 5;
 
 export const createSettlement = (limiter: Limiter, policy: RefundPolicy, budgetMs: number) => {
-  // A set gives up its oldest member in constant time.
+  // A set yields its oldest member in constant time.
   const waiting = new Set<Refund>();
   let running = 0;
   let backoffMs = 0;
@@ -31,7 +31,7 @@ export const createSettlement = (limiter: Limiter, policy: RefundPolicy, budgetM
       backoffMs = 0;
     } catch {
       waiting.add(refund);
-      // One pace for all: while the limiter is away, asking it more often does not bring it back.
+      // One backoff for all refunds, because more requests do not bring the limiter back.
       backoffMs = Math.min(BACKOFF_MS.most, Math.max(BACKOFF_MS.first, backoffMs * 2));
     } finally {
       running -= 1;

@@ -1,4 +1,4 @@
-/** The key service, and its control plane, which stores any record, also one that key management would refuse. */
+/** The key service and its control plane, which stores any record, even one that key management would refuse. */
 import { type Static, type TProperties, Type } from "typebox";
 import { KEY_RECORD, ORGANIZATION, type Organization } from "../../core/records.ts";
 import type { Clock } from "../clock.ts";

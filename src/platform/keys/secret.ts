@@ -31,7 +31,7 @@ export const mintAdminToken = ({ secret, org, nowMs, expiresInS = 3_600, role = 
   return createSigner({ key: secret, algorithm: "HS256", noTimestamp: true })(claims satisfies AdminClaims);
 };
 
-/** Claims of a good token whose role is for the caller to judge; `null` for a token that is missing something or too old. */
+/** Verifies an admin token and returns its claims, `null` if it is invalid or expired. The caller checks the role. */
 export const adminTokenVerifier = (secret: string): ((token: string, nowMs: number) => AdminClaims | null) => {
   const verify = createVerifier({
     key: secret,
@@ -39,7 +39,7 @@ export const adminTokenVerifier = (secret: string): ((token: string, nowMs: numb
     allowedIss: ADMIN_ISSUER,
     allowedAud: ADMIN_AUDIENCE,
     requiredClaims: ["iss", "aud", "sub", "org_id", "role", "exp"],
-    // The deployment's clock can be shifted, so the library's own is not asked.
+    // Expiry is checked below by the deployment's clock, which can be shifted.
     ignoreExpiration: true,
   });
   return (token, nowMs) => {

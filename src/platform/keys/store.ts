@@ -21,10 +21,10 @@ export class KeyInputError extends Error {
   readonly statusCode = 422;
 }
 
-/** A mutant's store answers later than the healthy one. */
+/** A promise, because a mutant's store may answer later than the healthy one. */
 type Answer<T> = T | Promise<T>;
 
-/** What the control plane stores may be any record, also one that key management would refuse. */
+/** The control plane may store any record, even one that key management would refuse. */
 export type KeyStore = {
   find(lookup: Lookup): Answer<KeySnapshot | null>;
   change(change: KeyChange, nowMs: number): Answer<ChangedKey | ManagementRefusal>;
@@ -60,7 +60,7 @@ const unknownOrganization = (id: string): Organization => ({
   ...{ id, tier: null, basemap_style_id: null, in_flight_cap: null, ...defaultsOf(null) },
 });
 
-/** Values that stood at the old tier's default follow the tier; those set on purpose stay. */
+/** Values that equal the old tier's default change to the new tier's default; other values stay. */
 const changeOrganization = (before: Organization, input: OrganizationInput): Organization => {
   const after = { ...before, ...input, id: before.id };
   const [old, next] = [defaultsOf(before.tier), defaultsOf(after.tier)];

@@ -1,4 +1,4 @@
-/** The limiter service as the API sees it. An answer has its charge's id, so that another's is recognized. */
+/** The limiter service as the API sees it. An answer has its charge's id, so that the answer to another is detected. */
 import type { TakeOutcome } from "../../core/call.ts";
 import type { Limiter, Refund, Take } from "../limiter.ts";
 import { openLink } from "../links/batch.ts";
@@ -7,7 +7,7 @@ import type { Network } from "../links/network.ts";
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 const isWindow = (value: unknown): value is string => typeof value === "string" && /^\d{4}-\d\d$/.test(value);
 
-/** Throws on another's answer, a wrong shape, and a charge that was refunded before: the call is then refused. */
+/** Throws on the answer to another charge, a wrong shape, or a refunded charge; the call is then refused. */
 export const readTakeAnswer = (take: Take, value: unknown): TakeOutcome => {
   const answer = value as Partial<Record<string, unknown>> | null;
   if (typeof answer !== "object" || answer === null) throw new Error("expected an object");
@@ -34,7 +34,7 @@ export const readRefundAnswer = (refund: Refund, value: unknown): void => {
 };
 
 const REFUNDS_AT_ONCE = 4;
-/** For what no call waits for: reading and setting meters. */
+/** The budget of operator requests (reading and setting meters), for which no call waits. */
 const OPERATOR_BUDGET_MS = 5_000;
 
 export const createHttpLimiter = (at: { url: string; network?: Network | undefined }): Limiter => {

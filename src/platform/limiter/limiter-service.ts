@@ -21,7 +21,7 @@ export const ledgerRoute = (ledger: (run: string) => Iterable<LedgerLine> | Asyn
 
 const FORGET_EVERY_MS = 3_600_000;
 
-/** The month before that of `nowMs`: the oldest that is kept. */
+/** The month before that of `nowMs`, which is the oldest that is kept. */
 export const oldestKeptWindow = (nowMs: number): string => windowOf(nowMs - new Date(nowMs).getUTCDate() * 86_400_000);
 
 const TAKES = Type.Object({ takes: Type.Array(TAKE) });

@@ -1,6 +1,6 @@
 /**
  * The limiter in Redis, for replicas that share their counts: one script call a batch, nothing queued or sent again.
- * `appendonly yes` and `appendfsync always` of Redis lose nothing that was answered.
+ * With `appendonly yes` and `appendfsync always`, Redis loses nothing that was answered.
  */
 import { Redis } from "ioredis";
 import type { TakeOutcome } from "../../core/call.ts";
@@ -12,7 +12,7 @@ import { readRefundAnswer, readTakeAnswer } from "./http-limiter.ts";
 // The limiter's decisions as Lua, with the meaning of `store.ts` (one suite judges both), by Redis's own time. For a single
 // Redis, not a cluster. Each script first writes what a full or read-only Redis refuses, so it runs whole or not at all.
 
-/** Longer than the rest of a month and the whole next one: what is remembered by id or by month outlives its window. */
+/** How long charges and meters are kept: at least the rest of their month and the whole next one. */
 const KEEP_MS = 62 * 86_400_000;
 
 const PRELUDE = `
@@ -50,8 +50,8 @@ end
 `;
 
 /**
- * ARGV: prefix, takes as JSON rows `[charge_id, key, rate per second or null, burst or null]`, with a meter `request_id,
- * org, meter, amount, cap or null` behind. Answers JSON rows `[charge_id, verdict, window, used or wait_ms or null]`.
+ * ARGV: prefix, takes as JSON rows `[charge_id, key, rate per second or null, burst or null]`; with a meter, a row goes
+ * on `request_id, org, meter, amount, cap or null`. Answers rows `[charge_id, verdict, window, used, wait_ms or null]`.
  */
 const TAKE = `
 -- Buckets of this batch: a key that has many calls in it is read once and written once.
@@ -142,10 +142,10 @@ const SCRIPTS = {
 };
 type ScriptName = keyof typeof SCRIPTS;
 
-/** Script calls under way: on one connection the next need not wait for the last. */
+/** The most script calls in flight on the one connection, which pipelines them. */
 const MAX_CALLS = 64;
 const RECONNECT_MS = 50;
-/** For what no call waits for: the ledger, reading and setting meters. */
+/** The budget of operator requests (the ledger, reading and setting meters), for which no call waits. */
 const OPERATOR_BUDGET_MS = 5_000;
 const PAGE_LINES = 500;
 
@@ -164,7 +164,7 @@ const readTakeReply = (take: Take, reply: unknown): TakeOutcome => {
 export const createRedisLimiter = (options: { url: string; prefix?: string }): OperableLimiter => {
   const prefix = options.prefix ?? "floodgate:";
   const redis = new Redis(options.url, {
-    // Sent again where Redis has forgotten one, so nothing has run: the one case in which anything is.
+    // A script is sent again only if Redis has forgotten it and so ran nothing. Nothing else is sent again.
     scripts: Object.fromEntries(
       Object.entries(SCRIPTS).map(([name, lua]) => [name, { lua: PRELUDE + lua, numberOfKeys: 0 }]),
     ),
@@ -175,7 +175,7 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): O
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
-    // At once after a break, then at a steady pace: a longer one would only delay recovery.
+    // Reconnects at once after a break, then at fixed intervals; growing ones would only delay recovery.
     retryStrategy: (attempt) => (attempt === 1 ? 0 : RECONNECT_MS),
     connectTimeout: 250,
     commandTimeout: OPERATOR_BUDGET_MS,
@@ -185,7 +185,7 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): O
   redis.on("error", () => {});
   let answeredMs = 0;
 
-  /** Lets a connection attempt that is under way come to its end; between attempts, calls fail at once. */
+  /** Waits for the end of a connection attempt in progress; between attempts, calls fail at once. */
   const connected = (signal: AbortSignal): Promise<void> =>
     new Promise((resolve) => {
       if (redis.status !== "connecting" && redis.status !== "connect") return resolve();

@@ -1,6 +1,6 @@
 /**
  * Takes and refunds over SQLite (requirements.md, B4), a batch as one transaction. A charge happens once for each id; a
- * refund undoes it for good, in its month, also when it comes first. A repeat of a refused take is decided afresh.
+ * refund undoes it for good, in its month, even if it comes first. A repeat of a refused take is decided afresh.
  */
 import type { SQLOutputValue } from "node:sqlite";
 import type { Meter } from "../../contract/routes.ts";
@@ -20,7 +20,7 @@ export type LimiterStore = {
   refund(refunds: readonly Refund[], at: Instant): void | Promise<void>;
   used(org: string, meter: Meter, at: Instant): number;
   setUsed(org: string, meter: Meter, used: number, at: Instant): void;
-  /** Oldest first, read page by page, up to what was there when it was asked. `run` is a prefix of the request id. */
+  /** Oldest first, read page by page, up to the last line when it is called. `run`: a prefix of the request id. */
   ledger(run: string): Iterable<LedgerLine>;
   /** Forgets months before `window` (`YYYY-MM`) of the real clock: shifting the deployment's loses no ledger. */
   dropBefore(window: string): void;
@@ -29,7 +29,7 @@ export type LimiterStore = {
 
 export const LIMITER_DECISIONS = { takeRate, fits, windowOf };
 
-/** Below this many buckets, looking for full ones is not worth it. */
+/** Below this many buckets, a sweep for full ones is not worth its cost. */
 const SWEEP_FROM = 1024;
 
 /** The rate buckets of all keys, in memory. A full bucket equals a new one and is dropped. */
@@ -42,7 +42,7 @@ export const rateBuckets = () => {
       tats.set(key, tatMs);
       if (tats.size < sweepAt) return;
       for (const [name, tat] of tats) if (tat <= steadyMs) tats.delete(name);
-      // Twice what is left: a sweep costs a constant for each bucket made.
+      // Twice what is left, so that sweeps cost a constant for each bucket made.
       sweepAt = Math.max(SWEEP_FROM, tats.size * 2);
     },
     size: (): number => tats.size,
@@ -65,7 +65,7 @@ const SCHEMA = `
 `;
 const PAGE_LINES = 500;
 
-/** `used`: what the meter stood at afterwards, to answer a repeat with. */
+/** `used`: the meter after the charge, which answers a repeat. */
 type Charge = { org: string; key: string; meter: Meter; amount: number; window: string; used: number };
 
 export const openLimiterStore = (path: string, decisions = LIMITER_DECISIONS): LimiterStore => {
@@ -99,7 +99,7 @@ export const openLimiterStore = (path: string, decisions = LIMITER_DECISIONS): L
   };
 
   const buckets = rateBuckets();
-  /** Rate tokens of the batch under way; they count in it, and are kept only when the batch is stored. */
+  /** Rate states that the current batch has changed, kept only if the batch is stored. */
   let taken = new Map<string, number>();
 
   const takeOne = (take: Take, at: Instant): StoreAnswer => {

@@ -16,7 +16,7 @@ export class Unavailable extends Error {
   }
 }
 
-/** A timer this late means a stall of ours, not of the usual jitter. */
+/** A timer that is later than this shows a stall of this process, not the usual jitter. */
 const STALL_MS = 20;
 
 /**
@@ -49,14 +49,14 @@ export const startDeadline = (budgetMs: number, onExpired: () => void): (() => v
 type BatchSettings<Item, Answer> = {
   /** Who is asked, for messages. */
   dependency: string;
-  /** Resolves to what came for each item, in order; an error where that is nonsense. `signal`: nobody waits any more. */
+  /** Resolves to each item's answer, in order; an `Error` for an invalid one. `signal`: no question waits any more. */
   send(items: readonly Item[], signal: AbortSignal): Promise<readonly (Answer | Error)[]>;
   maxItems?: number;
-  /** Batches under way at once; what is asked beyond waits, its deadline running. */
+  /** The most batches in flight; further questions wait, and their deadlines run. */
   maxInFlight: number;
 };
 
-/** Reads an answer for each item; an error where that is nonsense. Throws where there are not as many. */
+/** Reads an answer for each item; an `Error` for an invalid one. Throws if there are not as many answers as items. */
 export const readEach = <Item, Answer>(
   items: readonly Item[],
   answers: unknown,
@@ -75,9 +75,9 @@ export const readEach = <Item, Answer>(
   });
 };
 
-/** One batch is decided while the next is on its way; with fewer, each side would wait for the other. */
+/** With two, one batch is decided while the next is on its way; with one, each side would wait for the other. */
 const ENOUGH_IN_FLIGHT = 2;
-/** So long questions gather for a fuller batch while enough are under way: an answer is near then. */
+/** How long questions gather for a fuller batch while `ENOUGH_IN_FLIGHT` batches are in flight. */
 const LINGER_MS = 2;
 
 type Question<Item, Answer> = {
@@ -87,7 +87,7 @@ type Question<Item, Answer> = {
   reject(error: Error): void;
   settled: boolean;
   cancelDeadline(): void;
-  /** What waits for the same request; once nobody does, the request ends. */
+  /** The request that carries the question; it is aborted once no question waits for it. */
   batch: { waiting: number; end(): void } | null;
 };
 
@@ -115,7 +115,7 @@ export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer
 
   const dispatch = async (questions: Asked[]): Promise<void> => {
     const abort = new AbortController();
-    // Ends the connection too: one that let a deadline pass may be dead. One that has answered is not aborted.
+    // Aborting ends the connection too, which may be dead after a missed deadline. An answered request is not aborted.
     const batch = { waiting: questions.length, end: () => abort.abort() };
     for (const question of questions) question.batch = batch;
     running.add(abort);
@@ -193,7 +193,7 @@ export const openLink = (
       batchers.push(batcher);
       return batcher.ask;
     },
-    /** A question that travels alone; `read` throws on nonsense. */
+    /** A question that travels alone; `read` throws on an invalid answer. */
     ask: async <T>(
       method: string,
       path: string,

@@ -8,10 +8,10 @@ export type JsonClient = {
   close(): Promise<void>;
 };
 
-/** As many as a slow link needs: a batch must not wait for another one's answer. Idle connections are closed. */
+/** Connections to a service: enough that on a slow link no batch waits for another's answer. Idle ones are closed. */
 export const CONNECTIONS = 64;
 const SILENCE_MS = 30_000;
-/** What idles for so long is closed, whatever the server offers: after an outage a pool is soon as small as before. */
+/** A connection that idles this long is closed, whatever the server offers, so that pools shrink after an outage. */
 const IDLE_MS = 4_000;
 const BODY_MAX_BYTES = 16 * 1024 * 1024;
 

@@ -1,4 +1,4 @@
-/** What the services and the control planes share: JSON over Fastify, and an end that lets running calls finish. */
+/** What the services and the control planes share: JSON over Fastify, and a close that lets running calls finish. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { type FastifyError, type FastifyReply, fastify } from "fastify";
@@ -19,9 +19,9 @@ export class RequestError extends Error {
 type ServiceRequest<Body = unknown> = { id: string; query: URLSearchParams; body: Body };
 export type ServiceRoute = {
   method: string;
-  /** `/orgs/:id`: a parameter. */
+  /** May have parameters, as in `/orgs/:id`. */
   path: string;
-  /** What goes out: a stream as NDJSON, anything else as JSON. Throws `RequestError`. */
+  /** Returns what is sent: a stream as NDJSON, anything else as JSON. Throws `RequestError`. */
   answer: (request: ServiceRequest) => unknown;
   /** 200 unless stated. */
   status?: number;
@@ -31,7 +31,7 @@ export const route = (method: string, path: string, answer: ServiceRoute["answer
   ...{ method, path, answer },
 });
 
-/** A route that is asked only with a body that fits; otherwise a sentence tells the first thing that does not. */
+/** A route whose body must fit the schema; otherwise a sentence names the first mismatch. */
 export const routeWith = <S extends TSchema>(
   body: S,
   method: string,
@@ -66,7 +66,7 @@ const parsed = (text: string): unknown => {
   }
 };
 
-/** Lines as NDJSON, many in one piece. */
+/** A stream of lines as NDJSON, many lines in one chunk. */
 export const ndjson = (lines: Iterable<unknown> | AsyncIterable<unknown>): Readable =>
   Readable.from(
     (async function* () {
@@ -86,7 +86,7 @@ export type ListenAt = { host?: string; port: number; network?: Network | undefi
 
 type ServiceOptions = ListenAt & {
   routes: readonly ServiceRoute[];
-  /** Looks at the head of every request before anything else, and throws a `RequestError` for one that may not ask. */
+  /** Checks the head of every request before anything else, and throws a `RequestError` to refuse it. */
   admit?: (request: IncomingMessage, response: ServerResponse) => void;
 };
 
@@ -103,7 +103,7 @@ export const startHttpService = async (options: ServiceOptions): Promise<HttpSer
     frameworkErrors: ({ message }, _request, reply) => void (reply as FastifyReply).code(400).send({ error: message }),
   });
   server.addHook("onRequest", async (request, reply) => {
-    // No browser has business here, and a page can make one call every port of its machine.
+    // Refuses browsers, because a web page can make a browser call every port of its machine.
     if (request.headers.origin !== undefined) {
       throw new RequestError(403, "expected no Origin: this is no page's service");
     }

@@ -8,7 +8,7 @@ export const urlOf = (scheme: "http" | "https", { address, family, port }: Liste
   `${scheme}://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 
 export type Network = {
-  /** A connection being made: it emits `connect`, or `error`. */
+  /** Starts a connection, which emits `connect` or `error`. */
   connect(at: { host: string; port: number }): Socket;
   listen(server: HttpServer, at: { host: string; port: number; backlog: number }): Promise<ListensAt>;
 };

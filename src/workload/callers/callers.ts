@@ -1,4 +1,4 @@
-/** Who calls: the target's tenants, or where there are none the roles of `credentials`. Computed once per view. */
+/** The callers of a load: the target's tenants, or without tenants its `credentials` roles. Computed once per view. */
 import { type Product, type RouteName, routeOf, type Scope } from "../../contract/routes.ts";
 import { type CredentialRef, type SessionWanted, type Step, type StepWish, stepOf } from "../step.ts";
 import { type CallerName, callerOf, oncePerView, type TargetView, type TenantInView } from "./target-view.ts";
@@ -8,7 +8,7 @@ type KeyKind = "publishable" | "server";
 /** A tenant or a role with a key of one kind. Its organization is its own name where the target file does not name it. */
 export type Caller = Omit<TenantInView, KeyKind> & { readonly name: CallerName; readonly kind: KeyKind };
 
-/** Roles whose key may do everything, of each kind. */
+/** Roles with a full-scope key, by kind. */
 const FULL_ROLES: Readonly<Record<KeyKind, readonly string[]>> = {
   server: ["server"],
   publishable: ["publishable", "publishable_other_org", "publishable_basemap"],
@@ -43,13 +43,13 @@ const byKind = oncePerView((view) => ({
 /** Callers with a key of one kind: tenants, or roles where no tenant has such a key. */
 export const callersWith = (view: TargetView, kind: KeyKind): readonly Caller[] => byKind(view)[kind];
 
-// Free admits product `tile` alone and has no server keys (items 48, 75): nothing here that is not charged.
+// Free admits product `tile` alone and has no server keys (items 48, 75), so each of its mints is charged.
 const notFree = ({ tier }: Caller): boolean => tier !== "Free";
 
-/** Who can have sessions minted that are not charged. */
+/** Callers that can mint sessions without a charge. */
 export const minting = oncePerView((view: TargetView) => callersWith(view, "publishable").filter(notFree));
 
-/** Who can call runtime routes: with a server key, or with sessions of a publishable one. */
+/** Callers that can call runtime routes, with a server key or with sessions of a publishable key. */
 export const runtimeCallers = oncePerView((view: TargetView): readonly Caller[] => {
   for (const kind of ["server", "publishable"] as const) {
     const tenants = fromTenants(view, kind).filter(notFree);
@@ -57,13 +57,13 @@ export const runtimeCallers = oncePerView((view: TargetView): readonly Caller[] 
   }
   const callers: Caller[] = [];
   for (const caller of [...fromRoles(view, "server"), ...fromRoles(view, "publishable")].filter(notFree)) {
-    // A second key of the same organization would share its caps, and cost a mint.
+    // A second key of the same organization would share its caps and need a minted session.
     if (!callers.some(({ org }) => org === caller.org)) callers.push(caller);
   }
   return callers;
 });
 
-/** Whether it is certain that two callers belong to two organizations. */
+/** Reports whether two callers certainly belong to different organizations. */
 export const areOfTwoOrganizations = (one: Caller, other: Caller): boolean => {
   if (one.org === other.org) return false;
   const isNamed = ({ org }: Caller): boolean => !org.startsWith("role:");
@@ -77,10 +77,10 @@ const PRODUCT_OF: Readonly<Partial<Record<Scope, Product>>> = { ai: "chat", desi
 /** The product whose session may call a route (item 82, A16). */
 const productFor = (route: RouteName): Product => PRODUCT_OF[routeOf(route).scope ?? "ai"] ?? "chat";
 
-/** One for all its calls, so that whoever looks something up by it may keep what was found. */
+/** One object for all calls of a caller, so that it can be the key of a cache. */
 const serverKeys = new WeakMap<Caller, CredentialRef>();
 
-/** A runtime call as this caller makes it: with its server key, or with a session from its own page. */
+/** A runtime call of this caller, with its server key, or with a session and a listed origin. */
 export const callAs = (view: TargetView, n: number, caller: Caller, wish: Omit<StepWish, "credential">): Step => {
   const of = caller.name;
   if (caller.kind === "server") {
@@ -100,7 +100,7 @@ export const sessionsOf = (callers: readonly Caller[], routes: readonly RouteNam
   );
 };
 
-/** What to add to the target file where it has none of these callers. */
+/** Says what to add to a target file that has none of these callers. */
 const missing =
   (callersOf: (view: TargetView) => readonly Caller[], what: string) =>
   (view: TargetView): string[] =>

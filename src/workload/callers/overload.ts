@@ -1,4 +1,4 @@
-/** Which refusal a rising load meets first: of the deployment, an organization or a key; required only if certain. */
+/** Predicts the refusal that overload meets first: of the deployment, an organization or a key. Required if certain. */
 import { type Profile, profilePeakPerS } from "../load-profiles.ts";
 import { notReaching, type Reach, reaching } from "../story.ts";
 import { runtimeCallers } from "./callers.ts";
@@ -14,16 +14,16 @@ const OVERLOADS: readonly string[] = [GLOBAL, ORGANIZATION, KEY];
 /** Offered calls per admitted one from which refusals are certain, not a matter of chance. */
 const SURELY = 1.5;
 
-/** Those who open streams in turn, with the shares of the largest among them. */
+/** The callers that open streams in turn, with the largest shares of one organization and of one key. */
 export const streamers = oncePerView((view: TargetView) => {
   const callers = runtimeCallers(view);
   return { callers, at: turnsOf(callers), shares: sharesOf(evenly(callers)) };
 });
 
-/** Streams per second that those who take turns can have admitted. */
+/** The streams per second of these callers that can be admitted. */
 export const streamsPerS = (view: TargetView): number | null => chatPerS(view, streamers(view).shares);
 
-/** Organizations that overload the whole, each at most at half of its cap and two thirds of its key's rate. */
+/** How many organizations overload the deployment while each stays within half its cap and two thirds of its rate. */
 const organizationsNeeded = (view: TargetView): number | null => {
   const capacity = capacityPerS(view.limits);
   const { all, org } = inFlightCaps(view);
@@ -34,10 +34,10 @@ const organizationsNeeded = (view: TargetView): number | null => {
 
 const NOT_STATED = "`limits` of the target file do not say which cap comes first";
 
-/** Seconds of its rate that a key may have saved up, where nobody states its burst. */
+/** The assumed burst of a key, in seconds of its rate, if the target file states none. */
 const BURST_S = 4;
 
-/** Why the profile is over before its load is met by this refusal; `null` when it is long enough. */
+/** Says why the profile ends before its load meets this refusal; `null` if it is long enough. */
 const tooShort = (view: TargetView, profile: Profile, fits: number, outcome: string): string | null => {
   const { service_ms: serviceMs, burst } = view.limits;
   if (outcome === KEY) {
@@ -54,7 +54,7 @@ const tooShort = (view: TargetView, profile: Profile, fits: number, outcome: str
   return `${peakS.toFixed(1)} s at the highest rate are over before a stream of ${serviceMs} ms is`;
 };
 
-/** What streams under this profile, spread over those who take turns, have to meet. */
+/** The outcomes that streams under this profile, spread over these callers, must meet. */
 export const overloadReach = (view: TargetView, profile: Profile | null): Reach => {
   const { shares, callers } = streamers(view);
   const found = view.capacity?.chat;
@@ -68,7 +68,7 @@ export const overloadReach = (view: TargetView, profile: Profile | null): Reach 
     return nothing(`${asked}: a higher \`permits.load_max_rps\` or rate would`);
   }
   if (found !== undefined) {
-    // The same callers met it in the ramp.
+    // The ramp had the same callers, so they meet the same refusal.
     if (!OVERLOADS.includes(found.by)) return nothing(`above ${fits.toFixed(1)} streams/s the ramp met ${found.by}`);
     const short = tooShort(view, profile, fits, found.by);
     if (short !== null) return notReaching(found.by, short);

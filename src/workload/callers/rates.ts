@@ -1,4 +1,4 @@
-/** How many calls a second fit, as the target file states or a ramp found; `null` where neither says it. */
+/** The calls per second that can be admitted, as the target file states or a ramp found; `null` if unknown. */
 import { type Caller, runtimeCallers } from "./callers.ts";
 import type { LimitsInView, TargetView } from "./target-view.ts";
 import { evenly, largestShare, type Weighted } from "./tenants.ts";
@@ -10,7 +10,7 @@ export const capacityPerS = (limits: LimitsInView): number | null => {
   return ((limits.replicas ?? 1) * slots * 1000) / limits.service_ms;
 };
 
-/** What may be in flight in all replicas together, of everybody and of one organization; absent: not stated. */
+/** Caps on calls in flight in all replicas together: of all callers, and of one organization; absent: not stated. */
 export const inFlightCaps = ({ limits }: TargetView): { all?: number; org?: number } => {
   const replicas = limits.replicas ?? 1;
   const all = limits.global_in_flight ?? limits.slots;
@@ -18,7 +18,7 @@ export const inFlightCaps = ({ limits }: TargetView): { all?: number; org?: numb
   return { all: all && all * replicas, org: org && org * replicas };
 };
 
-/** The largest part of the calls that one organization makes, and that one key makes. */
+/** The largest share of the calls that one organization makes, and that one key makes. */
 export type Shares = { readonly org: number; readonly key: number };
 
 export const sharesOf = (weighted: readonly Weighted<Caller>[]): Shares => ({
@@ -29,7 +29,7 @@ export const sharesOf = (weighted: readonly Weighted<Caller>[]): Shares => ({
 const byKeyRate = ({ limits }: TargetView, { key }: Shares): number | null =>
   limits.rate_per_s === undefined || key === 0 ? null : limits.rate_per_s / key;
 
-/** Streams per second of these callers: as a ramp found, or the least that is stated; `null` where neither says it. */
+/** Streams per second of these callers, as a ramp found, else the lowest stated bound; `null` if unknown. */
 export const chatPerS = (view: TargetView, shares: Shares): number | null => {
   const found = view.capacity?.chat?.perS;
   if (found !== undefined) return found;
@@ -47,7 +47,7 @@ export const readsPerS = (view: TargetView, callers: readonly Caller[]): number 
   const stated = byKeyRate(view, sharesOf(evenly(callers)));
   if (stated !== null) return stated;
   const found = view.capacity?.reads?.perS;
-  // The ramp was played by those who call runtime routes; as much per key is what fewer of them have.
+  // The ramp was played by all runtime callers; fewer callers get the same rate per key.
   const played = runtimeCallers(view).length;
   return found === undefined || played === 0 ? null : (found * Math.min(callers.length, played)) / played;
 };
@@ -55,6 +55,6 @@ export const readsPerS = (view: TargetView, callers: readonly Caller[]): number 
 export const partOf = (ratePerS: number | null, part: number): number | null =>
   ratePerS === null ? null : part * ratePerS;
 
-/** A rate that is no higher than what is permitted. */
+/** The rate, or the permitted one if that is lower. */
 export const withinMax = (ratePerS: number, maxPerS: number | undefined): number =>
   Math.min(ratePerS, maxPerS ?? Number.POSITIVE_INFINITY);

@@ -7,7 +7,7 @@ type AccountInView = {
   readonly tier?: Tier;
   /** Monthly allowance of map loads. */
   readonly allowance?: number;
-  /** Map loads used before the stage, as read from the deployment; absent where nobody could read it: not zero. */
+  /** Map loads used before the stage, as read from the deployment; absent, which is not zero, if unreadable. */
   readonly used?: number;
 };
 
@@ -19,7 +19,7 @@ export type TenantInView = AccountInView & {
   readonly server: boolean;
   /** An own in-flight cap, where it differs from the deployment's. */
   readonly inFlightCap?: number;
-  /** How often it is drawn, beside the others; 1 where only others state one. */
+  /** How often it calls, relative to other tenants; 1 if only others state a weight. */
   readonly weight?: number;
 };
 
@@ -37,7 +37,7 @@ export type LimitsInView = {
   readonly burst?: number;
 };
 
-/** Calls per second that a ramp had admitted. `by`: the outcome that ended it, `null` if none: a lower bound. */
+/** Calls per second admitted in a ramp. `by`: the outcome that ended the ramp; `null`: none, so a lower bound. */
 export type RateFound = { readonly perS: number; readonly by: string | null };
 
 export type TargetView = {
@@ -50,13 +50,13 @@ export type TargetView = {
   readonly budget?: { readonly mapLoads?: number; readonly analyses?: number };
   /** Whether tiles can be asked for (`tile_url`); the specification names no route for them (item 128). */
   readonly tiles?: boolean;
-  /** Whether `POST /maps/loads` is there, which only the reference platform and those who follow it offer (item 128). */
+  /** Whether the deployment offers `POST /maps/loads`, an extension of the reference platform (item 128). */
   readonly mapLoads?: boolean;
   /** What the target's owner allows (`permits` of the target file). */
   readonly permits: { readonly writes: boolean; readonly quotaBurn: boolean };
 };
 
-/** What a key may do, by its role (`target/README.md`). Absent: not said, so not known. */
+/** What a key may do, by its role (`target/README.md`). Absent: unknown. */
 type KeyPowers = {
   readonly kind: "publishable" | "server";
   readonly tier?: Tier;
@@ -95,7 +95,7 @@ export const ROLE_POWERS: Readonly<Record<string, KeyPowers>> = {
 /** A caller by name: `role:server`, `tenant:org_t01`. */
 export type CallerName = `role:${string}` | `tenant:${string}`;
 
-/** Something computed from a view once and kept as long as the view is. */
+/** Makes a function of a view that computes its result once and keeps it as long as the view exists. */
 export const oncePerView = <T>(compute: (view: TargetView) => T): ((view: TargetView) => T) => {
   const kept = new WeakMap<TargetView, { value: T }>();
   return (view) => {
@@ -119,13 +119,13 @@ const findCaller = (view: TargetView, name: CallerName, kind: KeyPowers["kind"])
   return { org: tenant ?? stated?.org ?? name, powers };
 };
 
-/** Asked for each call. */
+/** The callers found so far, cached because each call looks one up. */
 const callersFound = oncePerView((_view) => ({
   publishable: new Map<CallerName, CallerFound>(),
   server: new Map<CallerName, CallerFound>(),
 }));
 
-/** Who a caller is. A role whose organization is not stated goes by its own name, so that it is nobody else's. */
+/** A caller's organization and powers. A role without a stated organization counts as one of its own. */
 export const callerOf = (view: TargetView, name: CallerName, kind: KeyPowers["kind"]): CallerFound => {
   const known = callersFound(view)[kind];
   const found = known.get(name) ?? findCaller(view, name, kind);

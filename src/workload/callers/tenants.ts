@@ -1,4 +1,4 @@
-/** Whose call it is. Load is spread over many organizations, because one organization meets its own caps first. */
+/** Chooses the caller of a call. Load is spread over many organizations, because one alone meets its own caps first. */
 
 export type Weighted<T> = { readonly item: T; readonly weight: number };
 
@@ -23,27 +23,27 @@ export const chooserOf = <T>(choices: readonly Weighted<T>[]): ((u: number) => T
   };
 };
 
-/** Everyone in turn: the most even load there is, for stories in which nobody may reach an own cap. */
+/** Round robin: the most even load, for stories in which no organization may reach its own cap. */
 export const inTurn = <T>(items: readonly T[], i: number): T => items[i % items.length] as T;
 
 type MayWeigh = { readonly weight?: number };
 
-/** `null` where nobody states a weight; who states none weighs 1 beside those who do. */
+/** The stated weights, 1 for an item without one; `null` if no item states a weight. */
 const statedWeights = <T extends MayWeigh>(items: readonly T[]): Weighted<T>[] | null =>
   items.some(({ weight }) => weight !== undefined) ? items.map((item) => ({ item, weight: item.weight ?? 1 })) : null;
 
-/** As many small customers as large ones where the target file states no weights: the k-th is 1/sqrt(k) as busy. */
+/** The stated weights; without any, unequal customers: the k-th has weight 1/sqrt(k). */
 export const bySize = <T extends MayWeigh>(items: readonly T[]): Weighted<T>[] =>
   statedWeights(items) ?? items.map((item, at) => ({ item, weight: 1 / Math.sqrt(at + 1) }));
 
-/** The same weight for all where the target file states none. */
+/** The stated weights; without any, the same weight for all. */
 export const evenly = <T extends MayWeigh>(items: readonly T[]): Weighted<T>[] =>
   statedWeights(items) ?? items.map((item) => ({ item, weight: 1 }));
 
-/** Fractions of multiples of this fall more evenly than those of any other number. */
+/** The golden ratio: the fractional parts of its multiples spread most evenly over [0, 1). */
 const GOLDEN = (Math.sqrt(5) - 1) / 2;
 
-/** Whose turn call `i` is: strictly in turn, or by weight, where each has its share to within a few calls. */
+/** Gives the caller of call `i`: round robin, or by stated weights, each share exact to within a few calls. */
 export const turnsOf = <T extends MayWeigh>(items: readonly T[]): ((i: number) => T) => {
   const weighted = statedWeights(items);
   if (weighted === null) return (i) => inTurn(items, i);
@@ -51,7 +51,7 @@ export const turnsOf = <T extends MayWeigh>(items: readonly T[]): ((i: number) =
   return (i) => choose((i * GOLDEN) % 1);
 };
 
-/** The largest part of all calls that falls to one, from 0 to 1, where `of` says who is one. 0 of nobody. */
+/** The largest share of the weight in one group, from 0 to 1; `of` names an item's group. 0 for no items. */
 export const largestShare = <T>(weighted: readonly Weighted<T>[], of: (item: T) => string): number => {
   const sums = new Map<string, number>();
   let total = 0;

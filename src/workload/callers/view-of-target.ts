@@ -1,4 +1,4 @@
-/** A target file as stories see it: a view without its secrets (target-view.ts), and the keys that a story needs. */
+/** Makes of a target file the view without secrets for stories (target-view.ts), and the keys that a story needs. */
 import type { CredentialRef } from "../step.ts";
 import type { Story } from "../story.ts";
 import type { CallerName, LimitsInView, RoleInView, TargetView, TenantInView, Tier } from "./target-view.ts";
@@ -23,10 +23,10 @@ export type StatedTarget = {
 
 type StatedRole = { org?: string; tier?: Exclude<Tier, null>; limit?: number; origin?: string };
 
-/** Who serves tiles where the reference does has taken over its extensions (item 128), so has its map loads as well. */
+/** A deployment with tiles at the reference's path has its extensions (item 128), and so its map loads as well. */
 const TILES_OF_THE_REFERENCE = /\/maps\/tiles\/\{z\}\/\{x\}\/\{y\}$/;
 
-/** What was read from the deployment and is in no file: map loads used so far, own in-flight caps. */
+/** Readings from the deployment that no file states: map loads used so far, own in-flight caps. */
 export type TenantReadings = Readonly<Record<string, { used?: number; inFlightCap?: number }>>;
 
 export const viewOf = (target: StatedTarget, readings: TenantReadings = {}): TargetView => {
@@ -88,10 +88,10 @@ const keysOf = ({ tenants = [], credentials = {} }: StatedTarget): KeyOfCaller[]
   }),
 ];
 
-/** Calls looked at to see which roles a story uses; its rounds are shorter by far. */
+/** The calls inspected to find the roles that a story uses; the rounds of every story are far shorter. */
 const LOOKED_AT = 2000;
 
-/** The keys a story may use: of all tenants where tenants call, of the roles that it names. Others are not read. */
+/** The keys that a story uses: those of its roles, and of all tenants if any tenant calls. Other keys are not read. */
 export const keysFor = (story: Story, seed: number, view: TargetView, file: StatedTarget): KeyOfCaller[] => {
   const roles = new Set<string>();
   let tenants = false;
@@ -105,6 +105,6 @@ export const keysFor = (story: Story, seed: number, view: TargetView, file: Stat
   return keysOf(file).filter(({ ref }) => (ref.of.startsWith("tenant:") ? tenants : roles.has(ref.of)));
 };
 
-/** The origin that each caller may come from, by its name. */
+/** A listed origin of each caller's key, by the caller's name. */
 export const originsOf = (keys: readonly KeyOfCaller[]): Record<string, string> =>
   Object.fromEntries(keys.flatMap(({ ref, origin }) => (origin === undefined ? [] : [[ref.of, origin]])));

@@ -1,11 +1,11 @@
 /**
- * The loads beside a fault, by many organizations in turn; tenants with little left are for the stages about quotas.
+ * Loads played beside a fault, by many organizations in turn; tenants with a small allowance are left to quota stages.
  *
- *   broken-dependency  reads and, where they may be spent, map loads, all without a slot, so that answers depend on key service
- *                      and limiter alone, and a charge for a call without an answer shows in the ledger.
+ *   broken-dependency  reads and, if permitted, map loads. None holds an inference slot, so answers depend on key
+ *                      service and limiter alone, and a charge for a call without an answer shows in the ledger.
  *   broken-edge        streams, map loads and reads in turn, so that a connection breaks in the middle of each.
- *   last-units         every fourth call a mint of an organization with one map load left, one after the other, so that at any
- *                      fault some take theirs; then all again, so that a unit that was given back is taken.
+ *   last-units         every fourth call mints for an organization with one map load left, each organization in turn,
+ *                      so that every fault meets some mints. Then all mint again, which takes units given back.
  */
 import { type Caller, callAs, callersWith, runtimeCallers } from "../callers/callers.ts";
 import { partOf, readsPerS } from "../callers/rates.ts";
@@ -16,7 +16,7 @@ import { profileAt, storyOf } from "../story.ts";
 import { leftAtMost } from "./tile-quota.ts";
 
 const PLENTY = 10_000;
-/** Map loads of the longest stage that they are played in; a smaller budget buys none. */
+/** Map loads of the longest stage that plays these stories; with a smaller budget they make none. */
 const ENOUGH = 2_000;
 
 const castOf = oncePerView((view: TargetView) => {
@@ -28,7 +28,7 @@ const castOf = oncePerView((view: TargetView) => {
   return {
     at: turnsOf(callers),
     mayCharge,
-    // A page's session for tiles is charged itself, so it is server keys that load maps.
+    // Only server keys load maps, because minting a tile session is charged too.
     isCharged: mayCharge && callers.every(({ kind }) => kind === "server"),
   };
 });
@@ -62,9 +62,9 @@ export const brokenEdge = storyOf({
 });
 
 const EVERY = 4;
-/** Mints of an organization when its turn comes: the second finds nothing left. */
+/** Mints of an organization in a row: the second finds nothing left. */
 const MINTS_EACH = 2;
-/** No fault comes before: it waits until calls are steady. */
+/** The first turn with a mint. No fault begins earlier, because faults wait until calls are steady. */
 const FIRST = 8;
 const MINTERS_ENOUGH = 8;
 

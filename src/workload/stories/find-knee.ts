@@ -1,6 +1,6 @@
 /**
- * Ramps for targets whose capacity nobody states: each step half as high again as the one before. `kneeOfRamp` of shedding/
- * reads the knee out of their lines; who plays one may end it as soon as the knee is found.
+ * Ramps for targets without a stated capacity: each step is 1.5 times the one before. `kneeOfRamp` of shedding/ finds
+ * the knee in the lines of a ramp, which may be ended once the knee is found.
  */
 import type { RouteName } from "../../contract/routes.ts";
 import { callAs } from "../callers/callers.ts";
@@ -12,12 +12,12 @@ import { CATALOGS } from "./reads.ts";
 
 const GROWTH = 1.5;
 const STEP_S = 2;
-/** From here on a step of two seconds has calls enough to judge. */
+/** The lowest rate at which a step of two seconds has enough calls to judge. */
 const FIRST_PER_S = 2;
-/** Where neither the user nor a permit says how far to go. */
+/** The highest rate if neither the user nor a permit states one. */
 const MAX_PER_S = 200;
 
-/** The steps from 2 calls/s to `maxPerS`; one alone where that is less. */
+/** Steps up to `maxPerS` that begin between 2 and 3 calls/s; a single step if `maxPerS` is lower. */
 export const kneeRamp = (maxPerS: number, durationS?: number): Profile => {
   const levels: number[] = [maxPerS];
   while ((levels[0] as number) / GROWTH >= FIRST_PER_S) levels.unshift((levels[0] as number) / GROWTH);

@@ -1,4 +1,4 @@
-/** Stories of the ordinary mix and of streams, most beside something done to the deployment; some overload it. */
+/** Stories of the ordinary mix and of streams. Most run beside a disturbance; some overload the deployment. */
 import type { RouteName } from "../../contract/routes.ts";
 import { callAs, minting, runtimeCallers } from "../callers/callers.ts";
 import { overloadReach, streamers, streamsPerS } from "../callers/overload.ts";
@@ -37,7 +37,7 @@ const DEEDS: readonly { item: RouteName | "exchange"; weight: number }[] = [
   { item: "exchange", weight: 5 },
 ];
 const deedFor = chooserOf(DEEDS);
-/** Part of the calls that work for as long as a stream does. */
+/** The share of calls that take as long as a stream. */
 const WORKING = 0.5;
 
 const callersBySize = oncePerView((view: TargetView) => {
@@ -53,13 +53,13 @@ const planMix = (seed: number, i: number, view: TargetView): Step[] => {
     return [exchangeStep(view, i, mintingBySize(view)(who).name, "chat")];
   }
   const caller = callersBySize(view).choose(who);
-  // A tile needs a place to ask for it, and of a page a session that is charged.
+  // A tile needs a URL, and with a publishable key a session that is charged.
   const hasTiles = view.tiles === true && caller.kind === "server";
   const isRead = deed === "exchange" || (deed === "maps.tiles" && !hasTiles);
   return [callAs(view, i, caller, { route: isRead ? "design.styles" : deed })];
 };
 
-/** Calls per second that leave half of the capacity free, of the whole and of the busiest organization and key. */
+/** Calls per second that leave room in the deployment, the busiest organization and the busiest key. */
 const mixRatePerS = (view: TargetView): number | null => {
   const { shares } = callersBySize(view);
   const streams = chatPerS(view, shares);
@@ -85,7 +85,7 @@ const mixStory = (name: string, purpose: string, lengthS: number, shape: Shape =
     routes: ["chat.control", "design.styles"],
   });
 
-/** Streams alone, in turn, at a share of capacity; `habit`: what is peculiar to a call's reader. */
+/** Streams alone, by callers in turn, at a share of capacity; `habit`: how the reader of a call behaves. */
 const streamStory = (
   name: string,
   purpose: string,
@@ -107,7 +107,7 @@ const streamStory = (
     routes: ["chat.control"],
   });
 
-/** The same past the capacity: which refusal has to come depends on who calls. */
+/** A story past the capacity: which refusal must come depends on its callers. */
 const overloading = (story: Story, profile: Story["profile"] = story.profile): Story => ({
   ...story,
   profile,
@@ -156,7 +156,7 @@ export const leavingReaders = streamStory(
   12,
   (i) => (i % 3 === 0 ? { abort: { afterEvents: 1 + (i % 4) } } : {}),
 );
-/** Every second reader rests after each piece; what it holds is its own organization's, and it comes to an end. */
+/** Every second reader pauses 50 ms after each read. */
 export const slowReaders = streamStory("slow-readers", "streams half of which are read slowly", 0.3, 15, (i) =>
   i % 2 === 0 ? { slowReadMs: 50 } : {},
 );
@@ -174,12 +174,12 @@ export const chatPastCapacity = overloading(
 );
 
 const RETRIES = 3;
-/** A storm's baseline, and its top in attempts, as multiples of what is carried. */
+/** A storm's baseline in calls, and its top in attempts, as multiples of the capacity. */
 const STORM_BASE = 0.8;
 const STORM_TOP = 10;
-/** Attempts for each call where nine of ten are refused: what ten times the capacity leads to. */
+/** Attempts for each call if nine of ten attempts are refused, as they are at ten times the capacity. */
 const STORM_ATTEMPTS = STORM_TOP * (1 - (1 - 1 / STORM_TOP) ** (RETRIES + 1));
-/** Attempts come in bunches, which a rate near the permit would hold back. */
+/** The share of the permitted rate to use: attempts come in bunches, which would be delayed near the permit. */
 const STORM_OF_PERMIT = 0.8;
 
 const STORM = streamStory(
@@ -206,7 +206,7 @@ export const retryStorm = overloading(STORM, (view, wish = {}) => {
 const CURVE_S = 300;
 /** Standard deviations of a Poisson process that a permitted rate has to leave room for. */
 const ROOM = 5;
-/** What may be offered on average, that random arrivals stay inside the permit. */
+/** The highest average rate at which random arrivals stay within the permit. */
 const onAverage = (maxPerS: number): number => {
   const root = (-ROOM + Math.sqrt(ROOM * ROOM + 4 * maxPerS)) / 2;
   return root * root;

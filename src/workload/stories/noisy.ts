@@ -1,7 +1,7 @@
 /**
- * One organization that makes more calls than its caps admit, beside others that must not be harmed. Its streams come in
- * bursts, because a steady flow would meet its key's rate first, and it is shed for them (`org_overloaded`, item 211). In
- * noisy-neighbour the others read; in chat-beside-noisy, which the gate plays, they open streams as well.
+ * One organization exceeds its caps, and others beside it must not be harmed. Its streams come in bursts, which its cap
+ * sheds (`org_overloaded`, item 211); a steady flow would meet its key's rate first. In noisy-neighbour the others
+ * read; in chat-beside-noisy, which the gate plays, they open streams as well.
  */
 import { areOfTwoOrganizations, type Caller, callAs, runtimeCallers } from "../callers/callers.ts";
 import { GLOBAL, KEY, ORGANIZATION, streamers, streamsPerS } from "../callers/overload.ts";
@@ -20,7 +20,7 @@ const castOf = oncePerView((view: TargetView) => {
 
 export const orgsOf = (caller: Caller | null | undefined): string[] => (caller ? [caller.org] : []);
 
-/** Calls of a burst where no cap is stated. */
+/** Calls of a burst if no cap is stated. */
 const BURST = 64;
 
 const capOf = (view: TargetView): number | undefined => castOf(view).noisy?.inFlightCap ?? inFlightCaps(view).org;
@@ -40,13 +40,13 @@ export const burstOf = (view: TargetView, i: number): boolean => {
   return i % every < length;
 };
 
-/** From this many calls a second a burst arrives within two thirds of a stream's length. */
+/** The rate at which a burst arrives within two thirds of a stream's duration. */
 const outrunsPerS = (view: TargetView): number | null => {
   const { service_ms: serviceMs } = view.limits;
   return serviceMs === undefined ? null : (1.5 * noisyCalls(view).length * 1000) / serviceMs;
 };
 
-/** What bursts at this rate have to meet: the organization's own cap, where it is stated and nothing else comes first. */
+/** The outcomes that bursts at this rate must meet: the organization's cap, if stated and met before other limits. */
 export const burstReach = (view: TargetView, ratePerS: number): Reach => {
   const beyond = (reason: string): Reach => notReaching(ORGANIZATION, reason);
   const cap = capOf(view);
@@ -91,7 +91,7 @@ export const noisyNeighbour = storyOf({
   noisy: (view) => orgsOf(castOf(view).noisy),
 });
 
-/** Call by call what noisy-neighbour makes on the same seed, without the bursts: what the quiet ones get alone. */
+/** The calls of noisy-neighbour on the same seed without the bursts: how the quiet organizations fare alone. */
 export const noisyNeighbourAlone: Story = {
   ...noisyNeighbour,
   name: "noisy-neighbour-alone",
@@ -100,21 +100,21 @@ export const noisyNeighbourAlone: Story = {
   plan: (seed, i, view) => (burstOf(view, i) ? [] : noisyNeighbour.plan(seed, i, view)),
 };
 
-/** One noisy, and enough quiet ones that none of them comes near its own cap. */
+/** One noisy caller, and enough quiet ones that none of them comes near its own cap. */
 const CALLERS_WITH_NOISE = 4;
 
-/** `null` where all take turns. */
+/** The noisy caller; `null` if there are too few callers, so that all take turns. */
 const noisyStreamer = oncePerView((view: TargetView): Caller | null => {
   const { noisy, quiet } = castOf(view);
   return noisy === undefined || quiet.length < CALLERS_WITH_NOISE - 1 ? null : noisy;
 });
 
 const QUIET_IN_BURST = 5;
-/** Calls in flight that fill a cap which is not stated. */
+/** The assumed cap on calls in flight if none is stated. */
 const CAP = 32;
 const LOW = 0.7;
 
-/** Long enough to fill the noisy organization's cap twice and a half. */
+/** Bursts long enough to fill the noisy organization's cap 2.5 times. */
 const burstsOf = oncePerView((view: TargetView) => {
   const cap = noisyStreamer(view)?.inFlightCap ?? inFlightCaps(view).org ?? CAP;
   return burst(Math.ceil((2.5 * cap * QUIET_IN_BURST) / (QUIET_IN_BURST - 1)));

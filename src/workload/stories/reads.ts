@@ -1,4 +1,4 @@
-/** Stories of the cheapest calls there are, which hold no slot for long: catalog reads, exchanges, and a key's rate. */
+/** Stories of the cheapest calls, which hold a slot only briefly: catalog reads, exchanges, calls at a key's rate. */
 import { type Caller, callAs, minting, mintingMissing, runtimeCallers, sessionsOf } from "../callers/callers.ts";
 import { KEY } from "../callers/overload.ts";
 import { partOf, readsPerS, withinMax } from "../callers/rates.ts";
@@ -8,7 +8,7 @@ import { constant, profileCalls, profileDurationS } from "../load-profiles.ts";
 import { exchangeStep } from "../step.ts";
 import { notReaching, type ProfileWish, profileAt, type Reach, reaching, storyOf } from "../story.ts";
 
-/** A share of what the keys of these callers may ask for together, and no more than `mostPerS`. */
+/** A profile at a share of the rate that the keys of these callers allow together, at most `mostPerS`. */
 const profileOf = (callersOf: (view: TargetView) => readonly Caller[], share: number, mostPerS: number) =>
   profileAt((view) => {
     const allowed = partOf(readsPerS(view, callersOf(view)), share);
@@ -19,7 +19,7 @@ export const CATALOGS = ["design.styles", "design.samples", "design.themes"] as 
 
 const readers = oncePerView((view: TargetView) => turnsOf(runtimeCallers(view)));
 
-/** By many organizations in turn: what the front of the API costs by itself. */
+/** Catalog reads by many organizations in turn, which show what the API's checks cost by themselves. */
 export const catalogReads = storyOf({
   name: "catalog-reads",
   purpose: "catalog reads: the cost of deciding, with next to no work behind it",
@@ -34,7 +34,7 @@ export const catalogReads = storyOf({
 
 const minters = oncePerView((view: TargetView) => turnsOf(minting(view)));
 
-/** Everyone reloads the page at once: nothing but exchanges, none of them charged (items 64-89). */
+/** All users reload the page at once: nothing but exchanges, none of them charged (items 64-89). */
 export const sessionStorm = storyOf({
   name: "session-storm",
   purpose: "exchanges by many organizations at once, as after an outage of the page",
@@ -48,7 +48,7 @@ const KEYS = 2;
 
 const asked = oncePerView((view: TargetView): Caller[] => runtimeCallers(view).slice(0, KEYS));
 
-/** A key's rate: stated, or what the ramp of reads met. */
+/** A key's rate: stated, or the one that the ramp of reads met. */
 const rateOf = (view: TargetView): number | null => {
   const found = view.capacity?.reads;
   if (view.limits.rate_per_s !== undefined) return view.limits.rate_per_s;

@@ -12,7 +12,7 @@ import { type Step, type StepWish, stepOf } from "../step.ts";
 import { costsOfPlan, type ProfileWish, type Reach, storyOf } from "../story.ts";
 
 const SALT = saltOf("smoke");
-/** Where the target file states no budget and permits no burning. */
+/** The most to spend if the target file states no budget and does not permit `quota_burn`. */
 const MAP_LOADS = 20;
 const ANALYSES = 3;
 /** Rounds that a budget must have room for, or charged calls are made once. */
@@ -24,7 +24,7 @@ const standIn = (view: TargetView, role: string): CallerName | undefined => {
   return callers.find(({ kind, name }) => kind === role && name.startsWith("tenant:"))?.name;
 };
 
-/** The wish as this target can have it; none when it lacks the role, its origin or the route. */
+/** The call with a caller of this target; empty if the target lacks the role, its origin or the route. */
 const cast = (view: TargetView, wish: StepWish): StepWish[] => {
   const { route, credential, origin } = wish;
   if ((route === "maps.tiles" && view.tiles !== true) || (route === "maps.loads" && view.mapLoads !== true)) return [];
@@ -38,7 +38,7 @@ const cast = (view: TargetView, wish: StepWish): StepWish[] => {
   return of === undefined ? [] : [{ ...wish, credential: { ...credential, of } }];
 };
 
-/** What the call is charged, were it admitted; the session that it is made with is not counted. */
+/** The meter that the call would charge if admitted; minting its session is not counted. */
 const chargeOf = ({ route, product }: StepWish): "map_loads" | "design_analyses" | undefined =>
   routeOf(route).meter ?? (route === "sdk.sessions" && product === "tile" ? "map_loads" : undefined);
 
@@ -50,7 +50,7 @@ const programOf = oncePerView((view: TargetView) => {
   const { mapLoads, analyses } = view.budget ?? {};
   const unstated = (few: number): number => (quotaBurn ? Number.POSITIVE_INFINITY : few);
   const room = { map_loads: mapLoads ?? unstated(MAP_LOADS), design_analyses: analyses ?? unstated(ANALYSES) };
-  /** Spent by one round that has the charged calls in it, beside the session for tiles. */
+  /** The charges of one round with the charged calls, without the one for the tile session. */
   const charged = { map_loads: 0, design_analyses: 0 };
   const mayMint = room.map_loads >= 1;
   const correct = CORRECT_CALLS.flatMap((wish) => cast(view, wish)).filter((wish) => {
@@ -70,11 +70,11 @@ const programOf = oncePerView((view: TargetView) => {
   const free = correct.filter((wish) => chargeOf(wish) === undefined);
   return {
     first,
-    /** Of every round after the first. */
+    /** The cases of every round after the first. */
     later: isPlenty ? first : [...free, ...others].filter(affordable),
     charged,
     tileSessions: first.some(usesTileSession) ? 1 : 0,
-    /** Whether there is a call that has to be admitted. */
+    /** Whether some call must be admitted. */
     hasCorrect: correct.length > 0,
   };
 });
@@ -92,7 +92,7 @@ const shuffled = (seed: number, round: number, at: number, count: number): numbe
   return (whole(seed, round, SALT + 1, count) + at * stride) % count;
 };
 
-/** How many calls the first round takes, which has all cases. */
+/** The number of calls in the first round, which has all cases. */
 export const smokeRound = (view: TargetView): number => programOf(view).first.length;
 
 const hasSomebody = (view: TargetView): boolean => programOf(view).first.some(({ credential }) => "of" in credential);
@@ -110,7 +110,7 @@ const plan = (seed: number, i: number, view: TargetView): Step[] => {
 const BY_ORIGIN = ["403 origin_required", "403 session_origin_mismatch"] as const;
 const NO_PAGE = "neither the role `publishable` nor a tenant has a publishable key with its `origin`";
 
-/** What one whole round meets whatever the gaps of the specification are filled with. */
+/** The outcomes that one whole round meets, however a deployment fills the gaps of the specification. */
 const reachOf = (view: TargetView, wish?: ProfileWish): Reach => {
   const { first, hasCorrect } = programOf(view);
   const calls = profileCalls(smoke.profile(view, wish) as Profile);

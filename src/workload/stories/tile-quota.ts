@@ -1,6 +1,6 @@
 /**
- * Many maps opened at once by organizations whose allowance ends meanwhile: exactly as many mints may pass as it has left
- * (items 79, 185, 204-207), beside a noisy organization that meets its own cap (item 211).
+ * Concurrent tile mints by organizations whose allowance runs out: exactly as many mints may pass as map loads are left
+ * (items 79, 185, 204-207). A noisy organization beside them meets its own cap (item 211).
  */
 import { type Caller, callAs, callersWith, roleCaller, runtimeCallers, sessionsOf } from "../callers/callers.ts";
 import { ORGANIZATION } from "../callers/overload.ts";
@@ -13,9 +13,9 @@ import { exchangeStep, type Step } from "../step.ts";
 import { costsOfPlan, type ProfileWish, type Reach, storyOf } from "../story.ts";
 import { burstOf, burstReach, noisyCalls, orgsOf } from "./noisy.ts";
 
-// Whose allowance may be used up: small, known, permitted, and within the budget of the target file.
+// Organizations whose allowance may be used up: small, known, permitted, and within the budget of the target file.
 
-/** More mints than this cannot be made in a stage, so such organizations would prove nothing. */
+/** The most mints that a stage can make; an organization with more left would not run out. */
 const REACHABLE = 600;
 const OF_A_TIER = 4;
 
@@ -25,7 +25,7 @@ const EXPENDABLE = ["publishable_expendable", "publishable_expendable_paid"] as 
 export const leftAtMost = ({ tier, allowance, used }: Caller): number =>
   (tier === "Free" ? 1 : 5) * (allowance ?? 0) - (used ?? 0);
 
-/** Alternately of Free and paid plans, the smallest first, as many as the budget has room for. */
+/** Organizations of Free and paid plans in turn, the least left first, as many as the budget has room for. */
 const quotaMinters = oncePerView((view: TargetView): Caller[] => {
   if (!view.permits.quotaBurn) return [];
   const tenants = callersWith(view, "publishable").filter(({ name }) => name.startsWith("tenant:"));
@@ -60,15 +60,15 @@ const quotaMintersMissing = (view: TargetView): string[] => {
 };
 
 const WHO = saltOf("tile-quota-stampede who");
-/** Without a noisy one there is nothing to outrun. */
+/** Calls per second if there is no noisy organization, whose bursts would need a higher rate. */
 const CALM_PER_S = 50;
-/** Half as many mints again as there are loads left, so that every line is crossed. */
+/** Mints for each map load left, so that every allowance runs out. */
 const CROSSES = 1.5;
 
 const castOf = oncePerView((view: TargetView) => {
   const minters = quotaMinters(view);
   const orgs = new Set(minters.map(({ org }) => org));
-  // Weighed by what is left, so that all of them cross their line at about the same moment.
+  // Weighted by what is left, so that all run out at about the same time.
   const choose = chooserOf(minters.map((item) => ({ item, weight: leftAtMost(item) })));
   return { noisy: runtimeCallers(view).find(({ org }) => !orgs.has(org)), choose };
 });
@@ -81,7 +81,7 @@ const plan = (seed: number, i: number, view: TargetView): Step[] => {
   return [exchangeStep(view, i, choose(uniform(seed, i, WHO)).name, "tile")];
 };
 
-/** Part of the calls that are mints. */
+/** The share of the calls that are mints. */
 const mintShare = (view: TargetView): number => {
   const { every, length } = noisyCalls(view);
   return castOf(view).noisy === undefined ? 1 : (every - length) / every;
@@ -99,7 +99,7 @@ const reachOf = (view: TargetView, wish?: ProfileWish): Reach => {
   const minters = quotaMinters(view);
   const calls = profileCalls(profile);
   const isCrossed = calls * mintShare(view) >= 1.2 * leftOfAll(view);
-  // Where nobody could read what is used, nothing may be left to admit; the line itself is crossed all the same.
+  // If usage could not be read, an allowance may be used up already, so no admission is required.
   const all = minters.some(({ used }) => used !== undefined) ? ["200"] : [];
   const beyond: { outcome: string; reason: string }[] = [];
   for (const [tier, outcome, role] of LINES) {
@@ -123,7 +123,7 @@ export const tileQuotaStampede = storyOf({
   profile: (view, { ratePerS, durationS, maxPerS } = {}) => {
     const { noisy } = castOf(view);
     const capacity = capacityPerS(view.limits);
-    // Fast enough for the noisy one to outrun its own streams.
+    // Fast enough that the noisy organization opens streams faster than its streams end.
     const fast = capacity === null ? 100 : Math.min(400, Math.max(100, Math.round(1.5 * capacity)));
     const rate = withinMax(ratePerS ?? (noisy === undefined ? CALM_PER_S : fast), maxPerS);
     const { rate_per_s: perKey = Number.POSITIVE_INFINITY } = view.limits;
@@ -131,7 +131,7 @@ export const tileQuotaStampede = storyOf({
     return constant(rate, durationS ?? Math.max(4, Math.ceil((CROSSES * leftOfAll(view)) / Math.max(1e-3, mintsPerS))));
   },
   reaches: reachOf,
-  // A mint past the line is refused and not charged (item 222).
+  // A mint past the allowance is refused and not charged (item 222).
   costs: (view, calls) => {
     const costs = costsOfPlan(plan, tileQuotaStampede.sessions(view).length, view, calls);
     return { ...costs, map_loads: Math.min(costs.map_loads, leftOfAll(view)) };

@@ -18,7 +18,7 @@ type Answer = { status: number; body?: object } | Refuse;
 
 const fault = (field: string, i: number, msg: string): BodyError => ({ loc: ["body", field, i], msg, type: "value" });
 
-/** What a schema cannot say: each origin and each address must be one that can ever match (items 52, 55). */
+/** Finds what a schema cannot: origins and addresses that can never match (items 52, 55). */
 const faultsOf = ({ allowed_origins = [], allowed_ips = [] }: KeyUpdate): BodyError[] => {
   const origins = allowed_origins.flatMap((origin, i) =>
     normalizeOrigin(origin) === null ? [fault("allowed_origins", i, "expected scheme://host[:port]")] : [],
@@ -56,7 +56,7 @@ const decide = async (
     log.debug({ reason: reasonOf(error) }, "no answer from the key service");
     return { refuse: "key_service_unavailable" };
   } finally {
-    // Seen at once through this replica, also when the answer was lost.
+    // This replica sees the change at once, even if the answer was lost.
     if (route !== "keys.create") keyCache.forget(id);
   }
 };

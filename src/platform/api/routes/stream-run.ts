@@ -1,6 +1,6 @@
 /**
- * One stream (items 166-180), spread over the service time and slowed by a slow reader. The slot is given back before
- * the last byte is written, so that what clients see in flight bounds what is in flight.
+ * One stream (items 166-180), spread over the service time and slowed by a slow reader. The slot is released before the
+ * last byte is written, so that clients never see fewer streams in flight than hold a slot.
  */
 import type { ServerResponse } from "node:http";
 import { type ERROR_CODES, KEEP_ALIVE } from "../../../contract/streams.ts";
@@ -27,7 +27,7 @@ export const streamRun = (call: StreamedCall, frames: readonly Frame[], failure:
   const { inference, streamLimits: limits } = context;
   const { voice } = context.parts;
   const openedMs = performance.now();
-  /** A failure that an operator ordered replaces the frame after its last event. */
+  /** The number of frames to send; a failure that an operator ordered takes the place of the next one. */
   const endsAt = failure === null ? frames.length : Math.min(failure.after_events ?? 0, frames.length - 1);
   let next = 0;
   let said = "";
@@ -37,7 +37,7 @@ export const streamRun = (call: StreamedCall, frames: readonly Frame[], failure:
   let timer: NodeJS.Timeout | undefined;
   let isOver = false;
 
-  /** When frame `i` is due; never, before the inference has taken the call. */
+  /** When frame `i` is due; infinite until the inference has started the call. */
   const frameDueMs = (i: number): number =>
     started === null ? Number.POSITIVE_INFINITY : started.atMs + voice.dueMs(i, frames.length, started.serviceMs);
 
@@ -87,7 +87,7 @@ export const streamRun = (call: StreamedCall, frames: readonly Frame[], failure:
     });
   };
 
-  /** All frames are out, or the failure that was ordered is due. */
+  /** Ends the stream after all frames, by the ordered failure if there is one. */
   const end = (lastText: string): void => {
     if (failure === null) finish("200", lastText);
     else if (failure.mode === "truncate" || failure.mode === "reset") {
@@ -116,7 +116,7 @@ export const streamRun = (call: StreamedCall, frames: readonly Frame[], failure:
     response.once("close", () => clearTimeout(ending));
   };
 
-  /** Nothing more is generated: the stream is over, or its connection gone. */
+  /** Stops generating, because the stream is over or its connection gone. */
   const abandon = (): void => {
     isOver = true;
     clearTimeout(timer);

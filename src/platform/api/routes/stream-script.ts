@@ -1,4 +1,4 @@
-/** The frames of the three streams (items 92-95, 104-105, 166-179), whose names differ on purpose. */
+/** The frames of the three streams (items 92-95, 104-105, 166-179), whose event names differ on purpose. */
 import type { Stream } from "../../../contract/routes.ts";
 import { ERROR_EVENT, type ErrorEvent, VOCABULARIES, writeEvent } from "../../../contract/streams.ts";
 
@@ -16,7 +16,7 @@ type StreamRequest = {
 
 export type StreamVoice = {
   script(request: StreamRequest): readonly Frame[];
-  /** What ends a stream that failed; nothing may follow it (items 167-168). */
+  /** The frame that ends a failed stream; nothing may follow it (items 167-168). */
   failure(error: Omit<ErrorEvent, "type">): string;
   /** When frame `i` of `n` is due, in milliseconds after the inference took the call. */
   dueMs(i: number, n: number, serviceMs: number): number;
@@ -55,10 +55,10 @@ const terminalFrame = ({ kind, sessionId, body }: StreamRequest): Frame => {
   return frame(VOCABULARIES[kind].done, fields[kind]);
 };
 
-/** Whole scripts that are the same for every call, by kind, length and last frame. */
+/** A cache of scripts that are the same for every call, by kind, length and last frame. */
 const SHARED = new Map<string, readonly Frame[]>();
 
-/** `quota` comes in the middle of a control stream, an action first, where the caller asked for actions. */
+/** A control stream has `quota` in the middle, and begins with an action if the caller asked for actions. */
 const streamScript = (request: StreamRequest): readonly Frame[] => {
   const { kind, tokens, body, quota } = request;
   const terminal = terminalFrame(request);
@@ -71,7 +71,7 @@ const streamScript = (request: StreamRequest): readonly Frame[] => {
   const frames = contentFrames(kind, tokens);
   const half = Math.floor(frames.length / 2);
   const first = body.auto_actions ? [ACTION] : [];
-  // Joined at once, so that the list is no longer than it must be while the stream lives.
+  // `concat` makes a list of exactly the needed size, because the list lives as long as the stream.
   return first.concat(frames.slice(0, half), quotaFrame(quota), frames.slice(half), terminal);
 };
 

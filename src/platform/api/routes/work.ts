@@ -11,7 +11,7 @@ type Position = [number, number];
 
 const PROFILES: Readonly<Record<string, number>> = { driving: 12, cycling: 5, walking: 1.4 };
 
-/** A place given as coordinates, or as anything else, which then gets coordinates by its number. */
+/** A place's coordinates, or made-up ones by its number if it has none; `null` for impossible coordinates. */
 const positionOf = (place: unknown, i: number): Position | null => {
   const fields = isObject(place) ? place : {};
   const numberIn = (...names: string[]) =>
@@ -76,7 +76,7 @@ const answerApply = ({ dataset }: { dataset?: { sample_rows?: unknown } | null }
 
 const NO_STORE = ["Cache-Control", "no-store"] as const;
 
-/** Item 178: nothing between us and the client may keep events back. */
+/** Item 178: no proxy may buffer the events. */
 const STREAM_HEADERS = ["Content-Type", "text/event-stream", ...NO_STORE, "X-Accel-Buffering", "no"];
 
 const bodyOf = <T>(call: IncomingCall): T => (call.call.body as { value: T }).value;
@@ -128,7 +128,7 @@ const stream: Work = (call) => {
     sessionId: typeof body.session_id === "string" ? body.session_id : call.requestId,
     quota: { limit: context.chatTurnLimit, used: Math.min(used, context.chatTurnLimit) },
   });
-  // A stream may live for minutes, and has no more use for what was asked.
+  // Frees the request, because a stream may live for minutes.
   call.call.body = undefined;
   const failure = context.failures.take(route.name);
   call.beginStream(streamRun(call, frames, failure), STREAM_HEADERS);
@@ -153,7 +153,7 @@ const recordLoad: Work = (call) => {
   succeeds(call, JSON.stringify({ meter: "map_loads", limit, used: taken.used }));
 };
 
-/** A zoom has 2^z tiles each way. */
+/** Zoom `z` has 2^z tiles in each direction. */
 const tile: Work = (call) => {
   const { z, x, y } = bodyOf<{ z: number; x: number; y: number }>(call);
   if (x < 2 ** z && y < 2 ** z) succeeds(call, JSON.stringify({ z, x, y }));
