@@ -69,7 +69,7 @@ declare module "k6/x/sse" {
     /** "" when the event has no name. */
     name: string;
     data: string;
-    /** The last comment since the previous event. */
+    /** The last comment between the previous event and this one. */
     comment: string;
   }
 
@@ -86,7 +86,7 @@ declare module "k6/x/sse" {
 
   export interface SseResponse {
     url: string;
-    /** 0 when no answer came. */
+    /** 0 if no answer came. */
     status: number;
     /** Names in Go's canonical form, such as `Retry-After`; several values are joined by ", ". */
     headers: Record<string, string>;

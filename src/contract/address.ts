@@ -12,15 +12,15 @@ const wrong = (expected: string): AddressError => new AddressError(`expected ${e
 
 export type HttpAddress = {
   readonly scheme: "http" | "https";
-  /** Lower case; IPv4 as four decimal numbers, IPv6 in brackets and at its shortest. */
+  /** In lower case; IPv4 as four decimal numbers, IPv6 in brackets and in its shortest form. */
   readonly host: string;
-  /** Digits; empty for the scheme's own port. */
+  /** The port's digits; empty for the scheme's default port. */
   readonly port: string;
   /** `user:password` as written, or empty. */
   readonly user: string;
-  /** As written: empty, or begins with a slash. */
+  /** The path as written: empty, or with a slash at its beginning. */
   readonly path: string;
-  /** With its question mark, or empty. */
+  /** The query with its question mark, or empty. */
   readonly query: string;
   /** The whole URL in canonical form. */
   readonly href: string;
@@ -60,7 +60,7 @@ export const parseAddress = (text: string): number[] | null => {
   return isMapped ? bytes.slice(12) : bytes;
 };
 
-/** RFC 5952: `::` replaces the longest run of two or more zero groups. */
+/** Formats IPv6 by RFC 5952: `::` replaces the longest run of two or more zero groups. */
 const shortestIpv6 = (bytes: readonly number[]): string => {
   const groups = Array.from({ length: 8 }, (_, i) => ((bytes[2 * i] as number) << 8) | (bytes[2 * i + 1] as number));
   let [from, length] = [0, 0];

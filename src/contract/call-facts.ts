@@ -1,4 +1,4 @@
-/** What the caller knew about its own call, from which judges derive the legal answers. An absent fact is not known. */
+/** What the caller knew about its own call, from which judges derive the legal answers. An absent fact is unknown. */
 import type { Product, Scope } from "./routes.ts";
 
 export type CallFacts = {

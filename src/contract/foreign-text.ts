@@ -24,7 +24,7 @@ export const isWord = (text: string): boolean => !NO_WORD.test(text.toLowerCase(
 /** Bounds the cost of hashing a text of millions of characters. */
 const HASHED_MOST = 4096;
 
-/** Four hexadecimal digits (FNV-1a, folded): enough to compare two texts, too few to find one. */
+/** Four hexadecimal digits (FNV-1a, folded): enough to compare two texts, too few to recover one. */
 const hashOf = (text: string): string => {
   let hash = 0x811c9dc5;
   for (let at = 0; at < text.length && at < HASHED_MOST; at++) {
@@ -59,7 +59,7 @@ export const foreignMoment = (text: string): string =>
 
 const MEDIA_TYPE = /^[a-z]{1,24}\/[a-z.+-]{1,48}(?: ?; ?charset ?= ?"?[a-z0-9-]{1,16}"?)?$/i;
 
-/** Any other header: also a media type or `*`. */
+/** A header of any other kind, which may also be a media type or `*`. */
 export const foreignHeader = (text: string | undefined): string => {
   if (text === undefined) return "absent";
   return text === "*" || (MEDIA_TYPE.test(text) && !NO_WORD.test(text.toLowerCase())) ? text : foreignMoment(text);

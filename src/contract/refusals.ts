@@ -6,7 +6,7 @@ export type Envelope = "detail" | "flat" | "none";
 
 export type Refusal = {
   readonly status: number;
-  /** `null` where the specification gives no `detail` (401 and 503). */
+  /** `null` if the specification gives no `detail` (401 and 503). */
   readonly subcode: string | null;
   readonly envelope: Envelope;
   /** Seconds that the reference platform puts in `Retry-After`, `null` for none (item 218). */
@@ -22,7 +22,7 @@ const refusal = (
   retryAfterS: number | null = null,
 ): Refusal => ({ status, subcode, envelope, retryAfterS, retryable: retryAfterS !== null && retryAfterS < 3600 });
 
-/** Every refusal of the specification by name, which is the subcode where there is one. */
+/** Every refusal of the specification by name, which is the subcode if there is one. */
 export const REFUSALS = {
   unauthenticated: refusal(401, null),
   publishable_requires_session: refusal(401, "publishable_requires_session"),

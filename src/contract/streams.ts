@@ -51,7 +51,7 @@ export const lastEventOf = (kind: Stream, stated: StatedStreamEnds = {}): LastEv
   return { name, isStated: typeof stated[kind] === "string" };
 };
 
-/** The code of `transport-codes.ts` for a stream that ended in order without its stated last event. */
+/** The code of `transport-codes.ts` for a stream that ended cleanly without its stated last event. */
 export const NO_LAST_EVENT = "no_last_event";
 
 /** The end of a stream whose body ended cleanly. A stream without any event is `eof`, not `truncated`. */
@@ -61,9 +61,9 @@ export const endOfBody = (events: number, { isStated }: Pick<LastEvent, "isState
 /** How a stream ended; empty for other calls. */
 export type StreamEnding = {
   readonly ended?: StreamEnd;
-  /** Absent where events were not counted. */
+  /** Absent if events were not counted. */
   readonly events?: number;
-  /** The caller left it on purpose. */
+  /** The caller left the stream on purpose. */
   readonly aborted?: boolean;
 };
 

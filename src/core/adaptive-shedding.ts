@@ -19,9 +19,9 @@ const LIMIT_LEAST = 3;
  */
 const SMOOTHING = 0.3;
 
-/** Room above the limit for organizations below their share; beyond it the replica is full for all. */
+/** Room above the limit, as a share of it, for organizations below their share; above that, all calls are refused. */
 const RESERVE = 0.25;
-/** The least room: with a quarter of a small limit a few busy organizations would keep a quiet one out. */
+/** The least room, in calls: a few busy organizations would fill a quarter of a small limit and shut out a quiet one. */
 const RESERVE_LEAST = 8;
 
 const p90 = (samples: number[]): number => {

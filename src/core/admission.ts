@@ -1,4 +1,4 @@
-/** What a key stores ∩ what its tier admits: products and scopes (items 46, 74-78, 156, 158; B6, A5, A15-A17). */
+/** Admits products and scopes that the key stores and its tier admits (items 46, 74-78, 156, 158; B6, A5, A15-A17). */
 import { PRODUCT_SCOPE, type Product, type Scope } from "../contract/routes.ts";
 import { type KeyKind, type KeyRecord, type KeySnapshot, TIER_ADMITS } from "./records.ts";
 

@@ -35,7 +35,7 @@ export type Refuse = {
   refuse: AnyRefusalName;
   quota?: QuotaFields;
   errors?: BodyError[];
-  /** For `Retry-After`, where it differs from the catalogue. */
+  /** Seconds for `Retry-After`, if they differ from the catalogue. */
   retryAfterS?: number;
 };
 

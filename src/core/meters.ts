@@ -14,7 +14,7 @@ export const mapLoadCap = (org: Organization): number =>
 export const overCapRefusal = (org: Organization): "map_load_hard_stop" | "map_load_quota_exceeded" =>
   org.tier === "Pro" ? "map_load_hard_stop" : "map_load_quota_exceeded";
 
-/** `cap` is `null` for a meter that only counts (item 122). */
+/** Reports whether a charge fits under the cap, which is `null` for a meter that only counts (item 122). */
 export const fits = (used: number, amount: number, cap: number | null): boolean => cap === null || used + amount <= cap;
 
 /** The UTC month as `YYYY-MM` (item 229). */

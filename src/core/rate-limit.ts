@@ -9,16 +9,16 @@ export type Rate = {
 
 export type RateTake = {
   allowed: boolean;
-  /** The new state, in milliseconds; unchanged when refused. */
+  /** The new state (theoretical arrival time), in milliseconds; unchanged by a refusal. */
   tatMs: number;
-  /** When refused: milliseconds until a call conforms. */
+  /** After a refusal: milliseconds until a call is allowed. */
   waitMs: number;
 };
 
 /** Tolerance for rounding, without which the last call of a burst may be refused. */
 const ROUNDING_MS = 0.001;
 
-/** `tatMs`: the stored state, `undefined` for a new bucket. A refusal costs nothing. */
+/** Takes one call. `tatMs`: the stored state, `undefined` for a new bucket. A refusal does not change the state. */
 export const takeRate = (tatMs: number | undefined, nowMs: number, rate: Rate): RateTake => {
   const intervalMs = 1000 / rate.perS;
   const toleranceMs = intervalMs * (rate.burst - 1);

@@ -3,7 +3,7 @@
 export type Instant = {
   /** Milliseconds since 1970, shifted. */
   nowMs: number;
-  /** Milliseconds since some fixed moment; only differences mean something. */
+  /** Milliseconds since an arbitrary time; only differences have a meaning. */
   steadyMs: number;
 };
 

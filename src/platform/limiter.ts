@@ -9,9 +9,9 @@ export const METER = Type.Enum(["map_loads", "design_analyses"]);
 const Amount = Type.Integer({ minimum: 1 });
 
 const CHARGE = {
-  /** Fresh for each incoming call, made by the API; idempotency and refunds use this and nothing that a client sent. */
+  /** The API makes a fresh id for each call; idempotency and refunds use this id and nothing that a client sent. */
   charge_id: Type.String(),
-  /** The client's `X-Request-Id` or a made-up one; for correlation in the ledger only. */
+  /** The client's `X-Request-Id` or a generated one; for correlation in the ledger only. */
   request_id: Type.String(),
   org: Type.String(),
   key: Type.String(),
@@ -19,7 +19,7 @@ const CHARGE = {
 
 export const TAKE = Type.Object({
   ...CHARGE,
-  /** The bucket is the key's; `null` takes no rate token. */
+  /** Each key has one bucket. `null` takes no rate token. */
   rate: orNull(Type.Object({ perS: Type.Number({ exclusiveMinimum: 0 }), burst: Type.Number({ minimum: 1 }) })),
   meter: orNull(Type.Object({ name: METER, amount: Amount, cap: orNull(Type.Integer({ minimum: 0 })) })),
 });
@@ -45,7 +45,7 @@ export type Limiter = {
 
 /** A limiter (in this process, or Redis) with what the control plane offers to operators. */
 export type OperableLimiter = Limiter & {
-  /** Charges and refunds whose request id starts with the run's prefix (all, for ""), oldest first. */
+  /** Charges and refunds whose request id begins with `run` (all for ""), oldest first. */
   ledger(run: string): AsyncIterable<LedgerLine>;
   /** Shifts the limiter's clock (`PATCH /deployment`), so that the end of a month can be tested. */
   setClockOffset(offsetMs: number): Promise<void>;

@@ -40,7 +40,7 @@ export const HEALTHY = {
     /** Called as soon as the client has left. */
     clientLeft: (call: Call): void => call.leave(),
   },
-  /** What is counted for a call, `null` for nothing. */
+  /** The outcome and organization that a call is counted as; `null` counts nothing. */
   count: (outcome: string, org: string): { outcome: string; org: string } | null => ({ outcome, org }),
   requestLog: requestLogFields,
   streamsFinishOnStop: true,

@@ -46,9 +46,9 @@ const creation = Type.Union(
 
 /** The secret (`key`) is in the answer to its creation only. */
 export const KeyAnswer = unshown({ ...KEY_RECORD.properties, key: Type.Optional(Text) });
-/** Items 97, 119: on success there is never an `error`. */
+/** The success, or `{error}` for a failure under status 200 (items 97, 119). */
 const orFailure = (success: TSchema): TSchema => Type.Union([success, Type.Object({ error: Text })]);
-/** Item 120. */
+/** The answer of a catalog route (item 120). */
 const catalog = (name: string): TSchema => unshown({ [name]: Type.Array(Type.Object({ id: Text, name: Text })) });
 const layers = { style_id: Text, layers: Type.Array(AnyObject) };
 const metresAndSeconds = { distance_m: Type.Number(), duration_s: Type.Number() };
@@ -61,7 +61,7 @@ type Shape = {
   request?: TSchema;
   /** A narrower schema of what is accepted, if `request` lets more pass. */
   accepted?: TSchema;
-  /** The success; 200 and no schema (a stream) unless stated. */
+  /** Status and body of a success: 200 and no schema (a stream) unless stated. */
   status?: number;
   answer?: TSchema;
 };

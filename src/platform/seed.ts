@@ -141,7 +141,7 @@ export const planSeed = (loaded: readonly SeedTenant[], { makeSecret, adminToken
 
 export type Seed = ReturnType<typeof planSeed>;
 
-/** A role that owns the key records and knows the limiter. */
+/** What seeding needs of a role that owns the key records and knows the limiter. */
 export type Administration = { keys: Pick<KeyStore, "putOrganization" | "putKey">; limiter: Limiter };
 
 /** Stores a seed. What organizations have used this month is set, not added to. */

@@ -57,7 +57,7 @@ export type Running = {
   api?: ApiService;
   /** Absent if this role does not own the key records or does not know the limiter. */
   administration?: Administration;
-  /** Graceful: the API first, so that it can settle with the others. */
+  /** Stops all parts, the API first, so that it can settle refunds with the limiter. */
   close(): Promise<void>;
 };
 

@@ -5,7 +5,7 @@
 import { isError } from "../contract/refusals.ts";
 import type { StreamEnding } from "../contract/streams.ts";
 
-/** Absent: not bounded. */
+/** What may be spent; an absent field is not bounded. */
 export type Budget = {
   readonly requests?: number;
   /** Admitted calls that charge a map load. */
@@ -17,7 +17,7 @@ export type Budget = {
   readonly maxPerS?: number;
   /** The share of errors among the newest calls that stops the run. */
   readonly stopErrorRate?: number;
-  /** Outcomes that are no errors, because an injected fault causes them. */
+  /** Outcomes that do not count as errors, because an injected fault causes them. */
   readonly tolerated?: readonly string[];
 };
 
@@ -102,7 +102,7 @@ export const guardBudget = (budget: Budget, stated: Budget = budget) => {
   let openStreams = 0;
   let beganSumUs = 0;
   let stopped: Stopped | null = null;
-  /** Charges of calls in flight, part of `spent` until an answer shows that nothing was charged. */
+  /** Charges of calls in flight. They count as spent until an answer shows that nothing was charged. */
   const reserved = { map_loads: 0, analyses: 0 };
   let waiting: (() => void)[] = [];
   const wake = (): void => {
@@ -114,7 +114,7 @@ export const guardBudget = (budget: Budget, stated: Budget = budget) => {
   const streamSecondsAt = (nowUs: number): number =>
     spent.stream_seconds + Math.max(0, openStreams * nowUs - beganSumUs) / 1e6;
 
-  /** The unit that does not suffice for one more call. */
+  /** The unit of which too little is left for one more call. */
   const lacking = (nowUs: number, { charge, stream }: Charging): Unit | null => {
     if (spent.requests + 1 > (budget.requests ?? Number.POSITIVE_INFINITY)) return "requests";
     if (charge !== undefined && spent[charge] + 1 > (budget[charge] ?? Number.POSITIVE_INFINITY)) return charge;
@@ -124,7 +124,7 @@ export const guardBudget = (budget: Budget, stated: Budget = budget) => {
   };
 
   return {
-    /** Reserves one call. `null`: do not send it; while `stopped` is `null`, calls in flight hold the rest: retry later. */
+    /** Reserves one call. `null`: do not send; while `stopped` is `null`, calls in flight hold the rest: retry later. */
     take: (nowUs: number, charging: Charging = {}) => {
       if (stopped !== null) return null;
       const unit = lacking(nowUs, charging);
@@ -154,7 +154,7 @@ export const guardBudget = (budget: Budget, stated: Budget = budget) => {
       return {
         /** Microseconds to wait before the call leaves, for the rate. */
         waitUs,
-        /** After the wait: how much longer to wait, if the process woke so late that it lost its turn; 0 to leave. */
+        /** Called after the wait: how much longer to wait if the process woke so late that it lost its turn; 0: leave now. */
         waitAgainUs: (atUs: number): number => {
           if (atUs - turnUs <= LATE_US) return 0;
           turnUs = atUs + spacing(atUs);
@@ -162,7 +162,7 @@ export const guardBudget = (budget: Budget, stated: Budget = budget) => {
         },
         /** Reports whether the call may leave after its wait: also if the budget is spent, because that includes this call. */
         mayLeave: (): boolean => !endsAll(stopped),
-        /** Call once, with the result of the call. */
+        /** Records the result of the call. Only the first use counts. */
         settle: (atUs: number, { outcome, sent, sentUs, doneUs, ending = {} }: Became): void => {
           if (settled) return;
           settled = true;
@@ -222,7 +222,7 @@ export const budgetShare = (budget: Budget, index: number, of: number): Budget =
   return share;
 };
 
-/** Whether this stop ends the load of the other processes too: an exhausted share does not. */
+/** Reports whether this stop ends the load of the other processes too; an exhausted share does not. */
 export const endsAll = (stopped: Stopped | null): boolean => stopped !== null && stopped.by !== "spent";
 
 /** The bounds that a target file states. */

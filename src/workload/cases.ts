@@ -34,10 +34,10 @@ export const CORRECT_CALLS: readonly StepWish[] = [
   inSession("chat.control", "chat"), inSession("chat.summary", "chat"), inSession("chat.button", "chat"), inSession("chat.route", "chat"),
   inSession("poi.enrich", "chat", "none"), inSession("design.styles", "editor"), inSession("maps.loads", "tile"),
   inSession("maps.tiles", "tile", "none"),
-  // One place is no route: 200 with an `error` key (items 97, 186).
+  // One place makes no route, so the answer is 200 with an `error` key (items 97, 186).
   call("chat.route", server(), {
     body: { is: "ok", text: JSON.stringify({ places: [{ name: "Station" }], profile: "walking", raw_query: "there" }) } }),
-  // A reader who leaves: the slot must be released.
+  // The reader leaves early, so its slot must be released.
   call("chat.control", server(), { abort: { afterEvents: 1 } }),
 ];
 

@@ -68,7 +68,7 @@ export type Printed = {
   names: string[];
   /** Microseconds between consecutive events. */
   gaps: number[];
-  /** A code of contract/transport-codes.ts, where there is one for it; "" where nothing broke. */
+  /** A code of contract/transport-codes.ts if one fits; "" if nothing broke. */
   error: string;
   retryAfter?: string;
   coding?: string;
@@ -95,7 +95,7 @@ export type PrintedPart = {
   arrivals: Arrivals;
   /** The target file as far as judges read it, without its secrets. */
   target: Record<string, unknown>;
-  /** When it was written, microseconds since 1970, before the first call was due. */
+  /** When the line was written, before the first call was due; microseconds since 1970. */
   atUs: number;
 };
 
@@ -115,5 +115,5 @@ export type PrintedSpent = {
   stopped: Stopped | null;
 };
 
-/** Replaces secrets where a scenario is only archived and sends nothing. */
+/** Stands for each secret in a scenario that is only archived and sends nothing. */
 export const PLACEHOLDER = "floodgate-archived-without-secrets";

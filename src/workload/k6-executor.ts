@@ -1,6 +1,6 @@
 /**
  * How k6 plays a schedule: each iteration takes a number, waits for its moment (scenarios/shared/extension.ts) and makes
- * its call. An arrival without a free VU is late, where k6's arrival-rate executors would drop it.
+ * its call. An arrival without a free VU is late; k6's arrival-rate executors would drop it.
  */
 import { routeOf } from "../contract/routes.ts";
 import type { LimitsInView, TargetView } from "./callers/target-view.ts";
@@ -62,7 +62,7 @@ export const callsAtOnceFor = (
   return Math.ceil(streams ? calls : Math.min(SHORT_MAX, calls)) + 10;
 };
 
-/** The VUs for so many concurrent calls; an async call needs one only while it is prepared. */
+/** The VUs for this many concurrent calls; an async call needs one only while it is prepared. */
 export const vusFor = (profile: Profile, callsAtOnce: number, { isAsync }: ConcurrencyProfile): number =>
   isAsync ? Math.min(callsAtOnce, BESIDE_VUS + Math.ceil(BESIDE_S * profilePeakPerS(profile))) : callsAtOnce;
 

@@ -5,7 +5,7 @@ import { uniform } from "./random.ts";
 import type { Step } from "./step.ts";
 
 const JITTER_SALT = 0x4a495454;
-/** A longer wait is not worth it within a run: the refusal is final. */
+/** A refusal that asks for a longer wait is final, because the run may end first. */
 const WAIT_MAX_MS = 30_000;
 
 /** The wait without a usable `Retry-After`. */
@@ -17,7 +17,7 @@ export const retryAfterMs = (value: string | undefined, nowMs: number): number =
 export type Refused = {
   readonly outcome: string;
   readonly retryAfter: string | undefined;
-  /** Earlier attempts. */
+  /** The number of earlier attempts. */
   readonly attempt: number;
   readonly nowMs: number;
 };
@@ -38,7 +38,7 @@ type Try = {
   /** The number of the step in its call, and of the attempt in its step. */
   readonly at: number;
   readonly attempt: number;
-  /** The wait before it is sent; `null` for a first attempt. */
+  /** Milliseconds to wait before the attempt; `null` for a first one. */
   readonly waitMs: number | null;
 };
 

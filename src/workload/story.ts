@@ -8,7 +8,7 @@ import type { SessionWanted, Step } from "./step.ts";
 const LOOKED_AT = 2000;
 const SEED = 1;
 
-/** The expected use of a deployment's `budget`, were every call admitted: extrapolated from the first calls of the plan. */
+/** The use of a deployment's `budget` if every call is admitted, extrapolated from the first calls of the plan. */
 export const costsOfPlan = (
   plan: (seed: number, i: number, view: TargetView) => Step[],
   sessions: number,
@@ -60,7 +60,7 @@ export type Story = {
   profile(view: TargetView, wish?: ProfileWish): Profile | null;
   /** The outcomes expected under `profile(view, wish)`. */
   reaches(view: TargetView, wish?: ProfileWish): Reach;
-  /** The most that so many calls are expected to spend. */
+  /** The most that this many calls are expected to spend. */
   costs(view: TargetView, calls: number): ReturnType<typeof costsOfPlan>;
   /** The steps of call `i`, in order; none: the arrival makes no call. */
   plan(seed: number, i: number, view: TargetView): Step[];
@@ -90,7 +90,7 @@ export const notReaching = (outcome: string, reason: string): Reach => ({
   beyond: [{ outcome, reason }],
 });
 
-/** The ramp that finds each capacity. */
+/** The story that finds each capacity by a ramp. */
 export const RAMPS = { chat: "find-knee", reads: "find-read-knee" } as const;
 
 /** `routes`: the routes that runtime callers call, who may need sessions for them. */

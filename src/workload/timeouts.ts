@@ -5,11 +5,11 @@ export type Timeouts = {
   callMs: number;
   /** Until the first event of a stream, or the head of another answer. */
   firstEventMs: number;
-  /** Between two reads of an answer; a comment counts as one. */
+  /** Between two reads of an answer; the comment of a stream counts as a read. */
   idleMs: number;
 };
 
-/** The longest time from the last arrival to the end of all calls; a call may wait for the budget and for its answer. */
+/** The longest time from the last arrival to the end of all calls: a wait for the budget, and one for the answer. */
 export const callsEndMs = ({ callMs }: Timeouts): number => 2 * callMs;
 
 export const TIMEOUTS: Timeouts = { callMs: 60_000, firstEventMs: 15_000, idleMs: 20_000 };

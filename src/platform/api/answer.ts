@@ -16,7 +16,7 @@ export const jsonHeaders = (body: string): string[] => [
 
 const render = (refuse: Refuse): Answer => {
   const { status, retryAfterS } = refusalOf(refuse.refuse);
-  /** Seconds, `null` for none (item 218). */
+  /** Seconds for `Retry-After`, `null` for none (item 218). */
   const retry = refuse.retryAfterS ?? retryAfterS;
   const body = JSON.stringify(writeEnvelope(refuse.refuse, refuse.quota, refuse.errors));
   const headers = jsonHeaders(body);
@@ -70,7 +70,7 @@ export const watchConnection = (request: IncomingMessage, response: ServerRespon
   return () => void socket.off("close", left);
 };
 
-/** HTTP/2: the stream's own codes, because its connection serves other calls too (RFC 9113, 7). */
+/** Error codes that end only an HTTP/2 stream, because its connection serves other calls too (RFC 9113, 7). */
 const H2_CODE = { reset: 2, truncate: 8 } as const;
 
 /** Cuts an answer once the last text is written: `truncate` closes the connection, `reset` resets it. */

@@ -31,7 +31,7 @@ const openFiles = (): number | null => {
   }
 };
 
-/** `sockets`: of callers; `linkSockets`: of the links to key service and limiter. */
+/** `sockets`: those of callers; `linkSockets`: how many the links to key service and limiter have open. */
 export const openGauges = (context: ApiContext, sockets: ReadonlySet<unknown>, linkSockets?: () => number) => {
   const lag = monitorEventLoopDelay({ resolution: LAG_RESOLUTION_MS });
   lag.enable();

@@ -6,7 +6,7 @@ import type { FastifyInstance } from "fastify";
 export const LISTENER_LIMITS = {
   headBytesMax: 16_384,
   headTimeoutMs: 10_000,
-  /** For the whole request to arrive: a body that trickles holds slots no longer than this. */
+  /** The time for a whole request to arrive, so that a slowly sent body holds slots no longer than this. */
   requestTimeoutMs: 15_000,
   keepAliveTimeoutMs: 72_000,
 };

@@ -7,7 +7,7 @@ export const orderedFailures = () => {
     order: (plan: FailPlan): void => {
       if (plan.count > 0) plans.push({ ...plan });
     },
-    /** The failure ordered for this admitted call, if any; uses it up. */
+    /** Returns the failure ordered for this admitted call, if any, and uses it up. */
     take: (route: string): FailPlan | null => {
       const plan = plans.find((one) => one.route === route);
       if (plan === undefined) return null;

@@ -7,7 +7,7 @@ import type { KeySnapshot } from "../../core/records.ts";
 
 type Mint = { snapshot: KeySnapshot; product: Product; mapId: string | null; id: string; nowS: number };
 
-/** Item 27. Opaque to clients. */
+/** The claims of a session token (item 27), which is opaque to clients. */
 type SessionClaims = {
   iss: string;
   sub: string;
@@ -60,7 +60,7 @@ export const createSessions = (secret: string) => {
 
   return {
     sign: (env: "live" | "test", claims: SessionClaims): string => `svc_sess_${env}_${sign[env](claims)}`,
-    /** `null` for a token that is forged, misshapen, of another environment or past its time. */
+    /** Verifies a token; `null` if it is forged, misshapen, of another environment or expired. */
     read: (token: string, nowS: number): Session | null => {
       const parts = splitSessionToken(token);
       if (parts === null) return null;

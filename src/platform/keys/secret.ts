@@ -14,7 +14,7 @@ export const makeSecret = ({ kind, env }: Pick<KeyRecord, "kind" | "env">): stri
 
 export const makeKeyId = (): string => `key_${base62(16)}`;
 
-/** What is stored and what a look-up sends: hex, 64 characters. */
+/** The SHA-256 that is stored and that a lookup sends: 64 hex characters. */
 export const hashSecret = (secret: string): string => hash("sha256", secret, "hex");
 
 const ADMIN_ISSUER = "floodgate-identity";

@@ -31,9 +31,9 @@ export type KeyStore = {
   /** Makes the organization, or changes the fields that are given. A new one needs a tier. */
   putOrganization(input: OrganizationInput): Organization;
   organization(id: string): Organization | null;
-  /** Makes a key, or replaces the one with that id, its secret too. The secret is made up unless given. */
+  /** Makes a key, or replaces the one with that id and its secret. The secret is generated unless given. */
   putKey(input: KeyInput, nowMs: number): CreatedKey;
-  /** Changes the fields that are given, but for id and owner. `null`: there is no such key. */
+  /** Changes the given fields except id and owner. `null`: there is no such key. */
   patchKey(id: string, patch: Partial<KeyRecord>): KeyRecord | null;
   close(): void;
 };
@@ -93,7 +93,7 @@ export const openKeyStore = (
   );
   const keyById = db.prepare("SELECT record FROM keys WHERE id = ?");
   const keyByHash = db.prepare("SELECT record FROM keys WHERE hash = ?");
-  // Replaces a key of the same id, whose old secret is unknown from then on.
+  // Replaces a key of the same id, whose old secret then no longer works.
   const insertKey = db.prepare(
     "INSERT OR REPLACE INTO keys (id, hash, org, status, expires_at, record) VALUES (?, ?, ?, ?, ?, ?)",
   );

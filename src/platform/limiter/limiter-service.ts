@@ -15,7 +15,7 @@ import {
 } from "../links/http-service.ts";
 import type { LimiterStore } from "./store.ts";
 
-/** For operators: what was charged and refunded. */
+/** The operator's route that lists charges and refunds. */
 export const ledgerRoute = (ledger: (run: string) => Iterable<LedgerLine> | AsyncIterable<LedgerLine>): ServiceRoute =>
   route("GET", "/ledger", ({ query }) => ndjson(ledger(query.get("run") ?? "")));
 

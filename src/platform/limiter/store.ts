@@ -22,7 +22,7 @@ export type LimiterStore = {
   setUsed(org: string, meter: Meter, used: number, at: Instant): void;
   /** Oldest first, read page by page, up to the last line when it is called. `run`: a prefix of the request id. */
   ledger(run: string): Iterable<LedgerLine>;
-  /** Forgets months before `window` (`YYYY-MM`) of the real clock: shifting the deployment's loses no ledger. */
+  /** Forgets months before `window` (`YYYY-MM` by the real clock, so that a shifted clock deletes no ledger). */
   dropBefore(window: string): void;
   close(): void;
 };

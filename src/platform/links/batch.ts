@@ -1,6 +1,6 @@
 /**
  * Links to key service and limiter. Questions of one turn of the event loop travel as one request, each with its own
- * deadline. None is asked twice.
+ * deadline. No question is sent twice.
  */
 import { reasonOf } from "../reason-of.ts";
 import { CONNECTIONS, createJsonClient } from "./http-client.ts";
@@ -47,7 +47,7 @@ export const startDeadline = (budgetMs: number, onExpired: () => void): (() => v
 };
 
 type BatchSettings<Item, Answer> = {
-  /** Who is asked, for messages. */
+  /** The name of the service, for messages. */
   dependency: string;
   /** Resolves to each item's answer, in order; an `Error` for an invalid one. `signal`: no question waits any more. */
   send(items: readonly Item[], signal: AbortSignal): Promise<readonly (Answer | Error)[]>;

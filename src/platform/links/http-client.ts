@@ -3,7 +3,7 @@ import { type buildConnector, Pool } from "undici";
 import { type Network, TCP } from "./network.ts";
 
 export type JsonClient = {
-  /** Rejects unless the answer is 2xx and JSON. A signal that aborts ends the connection as well. */
+  /** Rejects unless the answer is 2xx and JSON. An aborting signal ends the connection as well. */
   request(method: string, path: string, body: unknown, signal?: AbortSignal): Promise<unknown>;
   close(): Promise<void>;
 };

@@ -3,7 +3,7 @@ import { type Caller, runtimeCallers } from "./callers.ts";
 import type { LimitsInView, TargetView } from "./target-view.ts";
 import { evenly, largestShare, type Weighted } from "./tenants.ts";
 
-/** Streams per second that the whole deployment can carry, by what its owner states (Little's law), or `null`. */
+/** Streams per second that the whole deployment can carry, from its stated limits (Little's law); `null` if unknown. */
 export const capacityPerS = (limits: LimitsInView): number | null => {
   const slots = limits.slots ?? limits.global_in_flight;
   if (slots === undefined || limits.service_ms === undefined || limits.service_ms <= 0) return null;
@@ -42,7 +42,7 @@ export const chatPerS = (view: TargetView, shares: Shares): number | null => {
   return Math.min(capacity, byOrganization, byKeyRate(view, shares) ?? unbounded);
 };
 
-/** Cheap calls per second that these callers can have admitted, by the rate of their keys; `null` when not known. */
+/** Cheap calls per second of these callers that can be admitted, by the rate of their keys; `null` if unknown. */
 export const readsPerS = (view: TargetView, callers: readonly Caller[]): number | null => {
   const stated = byKeyRate(view, sharesOf(evenly(callers)));
   if (stated !== null) return stated;

@@ -17,7 +17,7 @@ export type TenantInView = AccountInView & {
   /** Whether there is a publishable key with an origin, and a server key. */
   readonly publishable: boolean;
   readonly server: boolean;
-  /** An own in-flight cap, where it differs from the deployment's. */
+  /** Its own in-flight cap, if it differs from the deployment's. */
   readonly inFlightCap?: number;
   /** How often it calls, relative to other tenants; 1 if only others state a weight. */
   readonly weight?: number;
@@ -46,9 +46,9 @@ export type TargetView = {
   readonly limits: LimitsInView;
   /** What ramps of `find-knee` (streams) and `find-read-knee` (catalog reads) found on this target. */
   readonly capacity?: { readonly chat?: RateFound; readonly reads?: RateFound };
-  /** `budget` of the target file, where it states one. */
+  /** `budget` of the target file, if stated. */
   readonly budget?: { readonly mapLoads?: number; readonly analyses?: number };
-  /** Whether tiles can be asked for (`tile_url`); the specification names no route for them (item 128). */
+  /** Whether the target file states a `tile_url`; the specification has no route for tiles (item 128). */
   readonly tiles?: boolean;
   /** Whether the deployment offers `POST /maps/loads`, an extension of the reference platform (item 128). */
   readonly mapLoads?: boolean;

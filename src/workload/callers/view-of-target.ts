@@ -63,10 +63,10 @@ type StatedCredential = { readonly key: string; readonly origin?: string } | { r
 
 type KeyOfCaller = {
   readonly ref: CredentialRef & { readonly of: CallerName };
-  /** As the file has it: the secret, or `env:…`, `file:…`, `exec:…`. */
+  /** The key as the file has it: the secret, or `env:…`, `file:…`, `exec:…`. */
   readonly value: string;
   readonly origin?: string;
-  /** Where in the file, for a message. */
+  /** The place in the file, for a message. */
   readonly what: string;
 };
 

@@ -148,7 +148,7 @@ export const heavyTailStreams = streamStory(
   0.8,
   20,
 );
-/** A third of the readers leave early; their slots have to come back. */
+/** A third of the readers leave early; their slots must be released. */
 export const leavingReaders = streamStory(
   "leaving-readers",
   "streams whose readers leave before the end",

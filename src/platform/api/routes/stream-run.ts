@@ -9,7 +9,7 @@ import type { Inference, Job } from "../../inference.ts";
 import { closeWhenSent, cutConnection } from "../answer.ts";
 import type { Frame, StreamVoice } from "./stream-script.ts";
 
-/** A comment breaks a silence (item 177); a client that takes nothing for `stallMs` is cut off. */
+/** A comment breaks each silence of `keepAliveMs` (item 177); a client that reads nothing for `stallMs` is cut off. */
 export const STREAM_LIMITS = { keepAliveMs: 15_000, stallMs: 10_000, lifeMs: 600_000 };
 export type StreamLimits = typeof STREAM_LIMITS;
 

@@ -18,7 +18,7 @@ export type StreamVoice = {
   script(request: StreamRequest): readonly Frame[];
   /** The frame that ends a failed stream; nothing may follow it (items 167-168). */
   failure(error: Omit<ErrorEvent, "type">): string;
-  /** When frame `i` of `n` is due, in milliseconds after the inference took the call. */
+  /** When frame `i` of `n` is due, in milliseconds after the inference has started the call. */
   dueMs(i: number, n: number, serviceMs: number): number;
 };
 

@@ -1,4 +1,4 @@
-/** The success side of each route (items 90-123, 128). Chat and design analysis hold a slot of the inference. */
+/** What each route does for an admitted call (items 90-123, 128). Chat and design analysis hold a slot of the inference. */
 import { isObject } from "../../../contract/envelopes.ts";
 import { type Product, type RouteName, routeOf } from "../../../contract/routes.ts";
 import { jsonHeaders } from "../answer.ts";
@@ -50,9 +50,9 @@ const answerRoute = (body: { places: unknown[]; profile: unknown }): { error: st
   return { route: { profile, ...whole, geometry: { type: "LineString", coordinates }, legs } };
 };
 
-/** Recommendations and partial map specifications (items 112-113, 119): small, and the same for the same data. */
+// Recommendations and partial map specifications (items 112-113, 119): small, and the same for the same data.
 
-/** A data set with coordinates becomes points, any other a list beside the map. */
+/** A data set with coordinates is shown as points, any other as a list beside the map. */
 const layersOf = (rows: readonly unknown[]): { id: string; type: string; source: string }[] => {
   const names = Object.keys(rows.find(isObject) ?? {}).map((name) => name.toLowerCase());
   const placed = names.includes("lat") || names.includes("latitude") || names.includes("geometry");
