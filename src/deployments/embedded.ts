@@ -22,7 +22,7 @@ import {
 
 export type EmbeddedOptions = {
   limiter: "sqlite" | "redis";
-  /** The command words that serve a role, other than `serve` for a mutant. */
+  /** The command words that serve a role (default: `serve`); other words start a mutant. */
   serve?: readonly string[] | undefined;
 };
 

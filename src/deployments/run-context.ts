@@ -84,7 +84,7 @@ export type RunContext = {
   addClaims(claims: readonly Claim[]): void;
   addMeasurements(measurements: readonly Measurement[]): void;
   addCalibration(checks: readonly Calibration[]): void;
-  /** Returns a driver's failed calibration checks; any of them leaves claims about time without a verdict. */
+  /** Returns a driver's failed calibration checks, which may leave claims about time without a verdict. */
   failedChecks(driver: string): Calibration[];
 };
 

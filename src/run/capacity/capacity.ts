@@ -205,7 +205,7 @@ const search = async (
   }
 };
 
-/** Makes a claim that rests on times inconclusive if the calibration failed; claims on refusals stay. */
+/** Makes a claim that rests on times inconclusive if failed checks cast doubt on them; claims on refusals stay. */
 const asCalibrated = (claim: Claim, objectives: readonly ShareObjective[], failed: readonly Calibration[]): Claim => {
   const isOfAll = claim.id === "capacity/demand";
   const limitsMs = objectives.flatMap(({ text, limitMs }) =>
