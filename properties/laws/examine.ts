@@ -4,7 +4,6 @@
  */
 import fc from "fast-check";
 
-/** A law's property, synchronous or asynchronous. */
 export type Property = fc.IRawProperty<unknown>;
 
 export type Finding = {

@@ -22,7 +22,7 @@ const manage = async (real: Real, org: string, method: "POST" | "PATCH" | "DELET
     ...(body === undefined ? {} : { body }),
   });
 };
-/** If an answer is lost, what was stored is unknown, so keys are managed only over a link that is healthy or fully down. */
+/** If an answer is lost, what was stored is unknown, so keys are managed only over links that lose no answer alone. */
 const managementIsCertain = (model: Readonly<Model>): boolean =>
   !["reply-lost", "truncated-reply"].includes(model.faults.keys);
 

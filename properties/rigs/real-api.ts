@@ -19,7 +19,6 @@ export type Link = "keys" | "limiter";
 export type Fault = LinkFault | "refused";
 export const FAULTS: readonly Exclude<Fault, "none">[] = ["refused", ...LINK_FAULTS];
 
-/** The API's two links, which can be broken. */
 type BreakableLinks = {
   urls: Record<Link, string>;
   /** `none` heals. */

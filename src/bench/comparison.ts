@@ -128,7 +128,7 @@ const SATURATED = 0.93;
 export const doubtsOfClient = (clientCpu: number, serverCpu: number): string[] =>
   clientCpu > SATURATED && serverCpu < SATURATED ? [CLIENT_SATURATED] : [];
 
-/** The same pairs as calls or events per second of the server's CPU time: valid also where the client was the bottleneck. */
+/** Converts pairs to calls or events per second of the server's CPU time: valid even if the client was the bottleneck. */
 export const perCpuSecond = (pairs: readonly Pair[]): Pair[] => {
   const perSecond = (block: Block): Block => ({
     ...block,

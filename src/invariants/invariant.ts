@@ -36,9 +36,9 @@ export type Invariant = {
   /** Claims are `<id>/<stage>`. */
   id: string;
   level: Level;
-  /** It compares times, so a busy host may make it inconclusive. Shoulds only. */
+  /** Set if the invariant compares times, so that a busy host may make it inconclusive. Only for shoulds. */
   time?: AboutTime;
-  /** It can judge folded calls. Otherwise they make it skipped or inconclusive. */
+  /** Set if the invariant can judge folded calls. Otherwise they make it skipped or inconclusive. */
   folded?: true;
   /** Requirements that it defends (contract/requirements.md). */
   spec: number[];
@@ -82,7 +82,6 @@ export const inconclusive = (reason: string, got = "not enough to judge by", evi
 /** The situation did not occur: inconclusive on the reference platform, whose stages are made to produce it; skipped elsewhere. */
 export const unseen = (reason: string): Found => ({ ...inconclusive(reason), unseen: true });
 
-/** `missing`: what the target lacks. */
 export const skipped = (missing: string): Found => found("skipped", `skipped: ${missing}`, "not judged");
 
 /** For judges that need every call. Skipped, because a longer run would not help. `why`: what another caller may have done. */

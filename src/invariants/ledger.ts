@@ -10,7 +10,6 @@ import { Evidence, failed, inconclusive, type Judge, passed, skipped, unseen } f
 const unsettled = ({ first }: Evidence) =>
   inconclusive(`${first}, but the ledger was read before the stage was known to be drained`, first);
 
-/** What a foreign ledger may lack. */
 const OUR_IDS = "a ledger that names the ids of our calls";
 
 /** Joins calls with the ledger by id (items 11, 80, 222; A9); a store with its own ids cannot be joined. */

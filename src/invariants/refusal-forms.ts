@@ -1,4 +1,4 @@
-/** The form of refusals: envelope, Retry-After, and what a refusal costs. */
+/** Judges refusals: their envelope, their Retry-After, and the time that they take. */
 import { outcomeOf, REFUSAL_BY_OUTCOME } from "../contract/refusals.ts";
 import { readRetryAfter } from "../contract/retry-after.ts";
 import type { CallLine } from "../history/line.ts";

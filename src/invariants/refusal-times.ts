@@ -151,7 +151,7 @@ export const createPooledRefusals = () => {
   /** For each experiment and dependency: the times, in milliseconds, of the refusals that its fault caused. */
   const all: { link: string; tookMs: number[]; host: StageHost | undefined }[] = [];
   return {
-    /** The lines of one stage, in the order of time. `host`: what the machine did meanwhile. */
+    /** Takes the lines of one stage, in the order of time. `host`: the machine's state during the stage. */
     see: (lines: Iterable<Line>, host?: StageHost): void => {
       const windows = new FaultWindows();
       const calls: CallLine[] = [];

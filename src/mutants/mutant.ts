@@ -19,7 +19,7 @@ type VirtualStage = "curve" | "retry-storm" | "noisy-and-quiet";
 export type MutantStage = DecisionStage | LoadStage | StreamStage | FaultStage | OtherJudge | VirtualStage;
 
 export type Mutant = {
-  /** What it does, as a verb. */
+  /** What the mutant does, as a verb. */
   name: string;
   /** Who is harmed and how, in one sentence for a stranger. */
   harm: string;

@@ -72,7 +72,7 @@ export const SPOILT_ANSWERS = spoilt(
     "quota-numbers-as-strings": refusals((answer, { quota }, body) =>
       quota === undefined ? answer : withBody(answer, { ...body, limit: `${quota.limit}`, used: `${quota.used}` }),
     ),
-    // A parser's exception that nobody catches.
+    // A parser's exception is not caught.
     "answers-500-on-malformed": refusals((answer, { refuse }) =>
       refuse === "malformed_body" ? { ...withBody(answer, { detail: "Internal Server Error" }), status: 500 } : answer,
     ),

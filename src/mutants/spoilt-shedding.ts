@@ -187,7 +187,7 @@ export const SPOILT_SHEDDING = spoilt(
         return (isFavoured || own.inFlight() < 0.6 * caps.globalInFlight) && own.enterOrganization(org, cap);
       },
     })),
-    // Slots of organizations that hold none are lent to whoever asks for more.
+    // Slots of organizations without calls are lent to others.
     "starves-the-quiet": shedding((own, caps) => ({
       enterOrganization: (org, cap) => {
         const held = own.inFlightByOrganization();

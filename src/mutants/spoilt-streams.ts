@@ -1,4 +1,3 @@
-/** Mutants of event streams. */
 import { ERROR_EVENT, writeEvent } from "../contract/streams.ts";
 import { members, spoilt } from "./mutant.ts";
 

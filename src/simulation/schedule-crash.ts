@@ -18,7 +18,7 @@ export type ScheduleCrash = {
   seed: number;
   number: number;
   links: LinksKind;
-  /** Where counts were kept; in older files absent, which is `sqlite`. */
+  /** Where the limiter kept its counts; absent in older files, which means `sqlite`. */
   limiter?: "sqlite" | "redis";
   /** Name of the planted mutant; `null` for the healthy platform. */
   mutant: string | null;

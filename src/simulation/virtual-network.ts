@@ -37,7 +37,7 @@ class VirtualSocket extends Duplex {
 
   receive(packet: Packet): void {
     if (this.destroyed) {
-      // What arrives at a closed socket is answered with a reset.
+      // Data that arrives at a closed socket is answered with a reset.
       if (typeof packet === "object") this.out("reset");
       return;
     }

@@ -36,7 +36,7 @@ const DRIVER = "virtual";
 const LEAD_US = 100_000;
 const DRAIN_MS = 20_000;
 const POLL_MS = 20;
-/** In virtual time; a schedule with its recovery and drain takes some thirty seconds. */
+/** Most virtual time of one trial; a schedule with its recovery and drain takes some thirty seconds. */
 const TRIAL_MS = 600_000;
 
 /** Injects each fault at its moment, heals it after its time, and reports each step as a line. */

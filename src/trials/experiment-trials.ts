@@ -10,7 +10,7 @@ export type ExperimentTrial = {
   /** The experiment that has to kill it, and the invariants that have to fail there. */
   on: string;
   by: readonly string[];
-  /** An experiment that it has to pass. */
+  /** An experiment that the mutant has to pass. */
   passes: string;
 };
 

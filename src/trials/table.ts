@@ -19,7 +19,7 @@ export type Row = {
   trials: Trial[];
 };
 
-/** By descending weight: a cell shows the first verdict that occurs. The words where the mutant must be killed, and elsewhere. */
+/** By descending weight: a cell shows the first that occurs, by its first word where the mutant must be killed. */
 const WORDS: Record<Cell["verdict"], readonly [must: string, elsewhere: string]> = {
   "false-positive": ["FALSE", "FALSE"],
   survived: ["MISSED", "no"],

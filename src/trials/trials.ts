@@ -105,7 +105,7 @@ export const tryOn = async (mutant: Mutant, stage: MutantStage): Promise<Trial> 
 /** Only trials on a mutant's own stage, and those of the healthy platform, can be wrong. */
 export const isRight = ({ verdict, own }: Trial): boolean => !own || verdict === "killed" || verdict === "acquitted";
 
-/** A wrong verdict, which a retry would not change. */
+/** Whether the verdict is wrong; a retry would not change it. */
 export const isWrong = ({ verdict }: Trial): boolean =>
   verdict === "survived" || verdict === "wrong-judge" || verdict === "false-positive";
 

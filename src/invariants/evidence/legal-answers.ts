@@ -76,8 +76,8 @@ const runtimeLacks = (facts: CallFacts, scope: Scope | null, ours: boolean): Lac
 };
 
 /**
- * Returns what a call lacks by its caller's facts, of what must be stored in the key and admitted by the tier (specification
- * 2.3, 4.1, 7.2; table B6). The call must have a valid credential of the right kind.
+ * Returns which capabilities a call lacks by its caller's facts: they must be stored in the key and admitted by the tier
+ * (specification 2.3, 4.1, 7.2; table B6). The call must have a valid credential of the right kind.
  */
 export const lacksOf = (call: CallLine, facts: CallFacts, ours: boolean): Lacks => {
   if (call.route === "-") return { scope: undefined, product: undefined, tier: undefined };

@@ -47,7 +47,7 @@ type scenario struct {
 }
 
 type calls struct {
-	ByStatus map[string]int64 `json:"by_status"` // of HTTP; "0" stands for no answer
+	ByStatus map[string]int64 `json:"by_status"` // by HTTP status; "0" stands for no answer
 	Failed   int64            `json:"failed"`    // by k6's own measure (http_req_failed), and streams that were refused or did not end properly
 	Streams  int64            `json:"streams"`   // opened streams
 	Events   int64            `json:"events"`
@@ -79,7 +79,7 @@ type collector struct {
 
 	mu        sync.Mutex // the log and the samples come from different goroutines
 	account   account
-	scenarios map[string]*scenario // "" stands for all where the script took the tag `scenario` off its metrics
+	scenarios map[string]*scenario // "" stands for all if the script switched the tag `scenario` off
 	behind    map[*metrics.Metric]int64
 	keys      map[*metrics.Metric]bool
 	seen      map[string]*metrics.Metric
@@ -206,7 +206,7 @@ func (o *collector) see(sample metrics.Sample) {
 		o.of(tag("scenario")).Ended += int64(sample.Value)
 	case metrics.DroppedIterationsName:
 		o.of(tag("scenario")).Dropped += int64(sample.Value)
-	case metrics.DataSentName: // k6 takes one whenever an iteration is over, however it ended
+	case metrics.DataSentName: // k6 takes one sample at the end of each iteration, however that ended
 		o.of(tag("scenario")).begun++
 	case metrics.ChecksName:
 		o.account.Checks.Made++

@@ -34,7 +34,7 @@ type beside struct {
 // collect several times during a burst; the ballast delays that. The kernel has to clear the memory for garbage, which cost a tenth of a core
 // at 750 calls/s on a virtual machine, so some of that memory is cleared before the first call.
 const (
-	ballastOfCall = 180_000 // with what is in use no more than workload/k6-executor.ts takes a call for
+	ballastOfCall = 180_000 // with the memory in use, at most CALL_BYTES of workload/k6-executor.ts
 	ballastLeast  = 192 << 20
 	ballastMost   = 1 << 30
 	clearedMost   = 384 << 20 // clearing 256 MiB took a second there
@@ -165,7 +165,7 @@ func (m *ModuleInstance) begin(url, of, headers, body sobek.Value, i, step, atte
 		defer b.giveBack(x.transport)
 		x.run(b.ctx)
 		m.metrics.push(state, x)
-		if b.ctx.Err() != nil || !x.granted { // cut off by the end of the test, which the count of calls in flight shows; or never sent
+		if b.ctx.Err() != nil || !x.granted { // cut off by the end of the test (counted as in flight), or never sent
 			return
 		}
 		call := &made{i, step, attempt, int64(intendedUs) + x.held.Microseconds()}

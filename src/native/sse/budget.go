@@ -83,7 +83,7 @@ func (b *bounds) tolerates(outcome string) bool {
 // budget-cases.json in that folder tests both.
 type budget struct {
 	turn    chan struct{} // held by the one call that waits for the rate; the others wait behind it in order
-	ended   chan struct{} // closed when nothing leaves any more
+	ended   chan struct{} // closed when no call may leave any more
 	once    sync.Once
 	by, why string        // the reason for programs and for people; valid once ended is closed
 	drained chan struct{} // closed and replaced whenever the last call in flight is settled
@@ -94,15 +94,15 @@ type budget struct {
 	bounds   bounds
 	pace     *rate.Limiter
 	spent    map[charge]int64 // requests under ""
-	reserved map[charge]int64 // of spent, what calls in flight may yet give back
+	reserved map[charge]int64 // the part of spent that calls in flight may still give back
 	freed    chan struct{}    // closed and replaced whenever the outcome of a call is known
 	recent   recentCalls
 	inFlight int
-	most     int // in flight at once
+	most     int // most calls in flight at once
 	draining bool
 
-	open       int           // streams
-	streamTime time.Duration // of streams that are over, less when the open ones began (since anchor)
+	open       int           // open streams
+	streamTime time.Duration // total of the ended streams, minus the beginnings (since anchor) of the open ones
 
 	unsent atomic.Int64
 	http1  atomic.Int64 // answers by HTTP/1

@@ -36,7 +36,7 @@ const (
 type timeoutError struct {
 	what  string
 	limit time.Duration
-	code  string // of transportCode
+	code  string // as transportCode returns it
 }
 
 func (e *timeoutError) Error() string {

@@ -24,7 +24,7 @@ import (
 const (
 	maxEventBytes   = 2 << 20 // an event larger than this is a fault of the server, not load
 	maxRefusalBytes = 1 << 20
-	gapsKept        = 10_000 // bounds what a stream without end takes of memory, and of the history
+	gapsKept        = 10_000 // bounds the memory and history of an endless stream
 )
 
 // maxStreamBytes bounds a whole stream; a longer one is closed.
@@ -44,25 +44,25 @@ type exchange struct {
 	transport http.RoundTripper
 
 	granted   bool          // the budget let it leave
-	held      time.Duration // it waited for the budget's turn
-	startedAt time.Time     // handed to the transport; zero when it was not
+	held      time.Duration // how long it waited for the budget's turn
+	startedAt time.Time     // when it was handed to the transport; zero if it was not
 	wire      wire
 	cancel    context.CancelCauseFunc
-	toFirst   *time.Timer // ends it where no event comes in time
-	toNext    *time.Timer // where no byte does
+	toFirst   *time.Timer // ends it if no first event comes in time
+	toNext    *time.Timer // ends it if no byte comes in time
 	end       end
 	err       error
 	header    http.Header
-	record                  // what came of it so far
-	first     time.Duration // the first event
-	last      time.Duration // the newest event
+	record                  // the result so far
+	first     time.Duration // time of the first event
+	last      time.Duration // time of the newest event
 	done      time.Duration
 	gaps      []time.Duration
 }
 
 // wire holds the transport's events in nanoseconds since startedAt; 0 if an event did not happen. The transport's goroutines write it.
 type wire struct {
-	connected atomic.Int64 // a connection was made; 0 where one was reused
+	connected atomic.Int64 // a connection was made; 0 if one was reused
 	sent      atomic.Int64 // the head was put into the buffer, just before it goes out, so the target may see it from now on
 	head      atomic.Int64 // the first byte of the answer came
 	conn      atomic.Pointer[net.Conn]
@@ -94,7 +94,7 @@ func (w *wire) readAt() time.Time {
 func (x *exchange) run(parent context.Context) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
-	if x.client.stopped() { // by the setup function: nothing to send
+	if x.client.stopped() { // the setup function closed it: nothing to send
 		x.end = endClosed
 		return
 	}
@@ -128,7 +128,7 @@ func (x *exchange) run(parent context.Context) {
 	answer, err := x.transport.RoundTrip(x.request.out.WithContext(ctx))
 	if err != nil {
 		x.failed(ctx, err)
-		if x.end == endTruncated { // cut within the head: there is no answer to be a part of
+		if x.end == endTruncated { // cut within the head: there is no answer that could be truncated
 			x.end = endReset
 		}
 	} else {

@@ -12,7 +12,7 @@ import (
 // The boundary for foreign text, as in src/contract/foreign-text.ts.
 const (
 	namesKept       = 32       // distinct names of one stream's events
-	printedBodyMost = 16 << 10 // a refusal is named by at most so much of its body
+	printedBodyMost = 16 << 10 // longest body that is printed, in bytes
 	hashedMost      = 4096
 )
 

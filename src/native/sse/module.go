@@ -50,8 +50,8 @@ type ModuleInstance struct {
 	*RootModule
 	vu        modules.VU
 	metrics   streamMetrics
-	last      *exchange // the VU's newest, for printCall
-	played    arrival   // what turn gave it last
+	last      *exchange // the VU's newest exchange, for printCall
+	played    arrival   // the arrival that turn returned last
 	begins    bool      // the VU's last call was one of begin, so it need not wait for the next call either
 	unsettled int       // calls of the VU that were sent and that the script may not have recorded yet
 }
@@ -89,7 +89,7 @@ func (m *ModuleInstance) Exports() modules.Exports {
 	for name, function := range named {
 		value := rt.ToValue(function)
 		named[name] = value
-		_ = all.Set(name, value) // fails on a frozen object alone
+		_ = all.Set(name, value) // fails only on a frozen object
 	}
 	return modules.Exports{Default: all, Named: named}
 }

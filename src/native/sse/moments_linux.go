@@ -22,7 +22,7 @@ import (
 // late by some tens of microseconds, and the runtime waits for it as for a socket. The zero value is ready.
 type alarm struct {
 	mu      sync.Mutex
-	fd      int // of timer, whose own method would make it a file that blocks
+	fd      int // descriptor of timer; timer.Fd() would make the file block
 	timer   *os.File
 	waiting []moment // the earliest first
 	broken  error    // why no moment comes any more
@@ -107,7 +107,7 @@ type stamped struct {
 	receive func(fd uintptr) bool
 	message unix.Msghdr
 	iovec   unix.Iovec
-	control [64]byte // what the system says of a reading
+	control [64]byte // the kernel's control messages of a read
 	read    int
 	errno   syscall.Errno
 }

@@ -33,7 +33,7 @@ type minted struct {
 
 // record is the result of a call as open returns it to a script: SseResponse of scenarios/k6-x-sse.d.ts. k6 derives those names from these.
 type record struct {
-	StartedUs    any      `json:"startedUs"` // here and below: an int64, or nil where it did not happen
+	StartedUs    any      `json:"startedUs"` // here and below: an int64, or nil if it did not happen
 	ConnectUs    any      `json:"connectUs"`
 	SentUs       any      `json:"sentUs"`
 	FirstUs      any      `json:"firstUs"`
@@ -209,7 +209,7 @@ func registerMetrics(registry *metrics.Registry) (streamMetrics, error) {
 			m[name], err = registry.NewMetric(name, kind, value)
 		}
 	}
-	add("sse_time_to_first_event", metrics.Trend, metrics.Time) // since it was handed to the transport
+	add("sse_time_to_first_event", metrics.Trend, metrics.Time) // since the request was handed to the transport
 	add("sse_event_gap", metrics.Trend, metrics.Time)
 	add("sse_stream_duration", metrics.Trend, metrics.Time) // of streams that opened, to the terminal event or to the end when there was none
 	add("sse_streams", metrics.Counter, metrics.Default)    // exchanges

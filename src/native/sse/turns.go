@@ -68,7 +68,7 @@ func (t *turns) take(ctx context.Context, ended <-chan struct{}, own arrival, ah
 		t.resting = append(t.resting, me)
 	}
 	t.mu.Unlock()
-	if !isNear || next != own { // somebody who rests is to be given its own when that is due
+	if !isNear || next != own { // a resting VU gets this VU's own arrival when it is due
 		time.AfterFunc(until(own.us)-turnEarly, t.give)
 	}
 	if isNear {

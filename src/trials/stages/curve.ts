@@ -38,7 +38,7 @@ const CURVE: Play = {
   facts: { curve: { not_played: [], slots: SLOTS, objectives: OBJECTIVES } },
 };
 
-/** The top is three times the knee; with retries ten times as many calls come. */
+/** The top is three times the knee; with retries, about ten times the knee arrives. */
 const STORM: Play = {
   story: "retry-storm",
   load: { ...PLATFORM, profile: storm(0.8 * KNEE_PER_S, 3 * KNEE_PER_S, 28) },

@@ -7,7 +7,7 @@ import { type MiniStage, REVOCATION_BUDGET_MS } from "../stage-bench.ts";
 import { callOf } from "./load.ts";
 
 const SEED = 1;
-/** In the allowlist of every seeded publishable key (`platform/seed.ts`). */
+/** The origin in the allowlist of every seeded publishable key (`platform/seed.ts`). */
 const SEED_ORIGIN = "https://app.example";
 /** A judge accepts key records that are this much older than the revocation budget. */
 const RECORD_MARGIN_MS = 150;
@@ -84,7 +84,7 @@ export const quotaEdge: MiniStage = {
         loads(view, "org_large", 16),
       ),
     );
-    // One at a time, so that calls in flight cannot hide what is left of an allowance.
+    // Sends one mint at a time, so that calls in flight cannot hide what is left of an allowance.
     for (const org of ["org_free", "org_begun", "org_paid"]) await sendAll(mints(view, org, 3), 1);
     for (const step of mints(view, "org_clumsy", 9)) await send(step, `mutants.${stage}.the-same`);
   },

@@ -146,7 +146,7 @@ export const restartUnsettled = faulty(async (bench) => {
 const LOST_CALLS = 40;
 const LOST_PER_S = 80;
 
-/** Calls whose connection to the limiter is given up, then the limiter answers again. */
+/** Calls lose their requests to the limiter, so their connections are given up; then the limiter answers again. */
 export const poolAfterFault = faulty(async (bench) => {
   const { view, press } = bench;
   await whileBroken(bench, "limiter", "request-lost", () => press(mixed(view, LOST_CALLS), LOST_PER_S));

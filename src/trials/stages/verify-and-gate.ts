@@ -55,7 +55,7 @@ export const verify: MiniStage = {
   play: async (bench) => {
     const allowed = { allowWrites: true, allowQuotaBurn: true };
     bench.claims.push(...(await judge(bench, "c", { ...allowed, skip: ERROR_EVENTS })));
-    // No call can provoke an error event, so the deployment is told to send one.
+    // No call can provoke an error event, so the control plane orders one.
     const fail_next = { route: "chat.button", mode: "error_event", after_events: 2, count: 1 };
     await bench.operate("PATCH", "/deployment", { fail_next });
     const failing = await judge(bench, "e", { ...allowed, only: [A_STREAM_RULE, ...ERROR_EVENTS] });
