@@ -8,7 +8,6 @@ export type Answer = {
    * lowest rate that was tried. `unknown`: the probes do not decide it.
    */
   kind: "found" | "at-least" | "never" | "unknown";
-  /** Calls per second. */
   ratePerS: number;
   /** 95 % interval, calls per second; the upper end is null where nothing bounds it. */
   low: number;

@@ -10,7 +10,6 @@ export type Purpose = "bracket" | "narrow" | "confirm" | "beyond";
 
 export type ProbePlan = {
   readonly purpose: Purpose;
-  /** Calls per second. */
   readonly ratePerS: number;
   /** Seconds at the beginning that are not counted. */
   readonly warmUpS: number;

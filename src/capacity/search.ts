@@ -20,7 +20,6 @@ import {
 import { dispersionsOf, lowestOf, quantileOf, thresholdOf } from "./threshold.ts";
 
 export const POLICY = {
-  /** The first rate, calls per second. */
   startPerS: 4,
   /** The interval is narrow enough when each side is within this share of the answer. */
   tolerance: 0.05,

@@ -29,9 +29,9 @@ const waysOf = (ranks: readonly number[]): number[] => {
 };
 
 /**
- * How likely a sum of positive ranks at least this large is, if each difference were as likely to be positive as negative:
- * small when the differences lie above zero. Exact for any ties: all 2^n choices of signs are counted. Zeros say nothing and
- * are left out; 1 when nothing is left. Throws `RangeError` beyond `PAIRS_MAX` differences and for what is not a number.
+ * The probability of a sum of positive ranks at least this large, if each difference is as likely positive as negative:
+ * small if the differences lie above zero. Exact for any ties: all 2^n choices of signs are counted. Zeros are left
+ * out; 1 if nothing is left. Throws `RangeError` beyond `PAIRS_MAX` differences and for what is not a number.
  */
 export const signedRankP = (differences: readonly number[]): number => {
   if (differences.some(Number.isNaN)) throw new RangeError("a difference is not a number");

@@ -33,7 +33,7 @@ const VERDICTS = {
   sinks: ["fail", "the head carries less from pair to pair, as where slots are not given back"],
   holds: ["pass", "the head carries as much in the last pairs as in the first"],
   "too-few": ["inconclusive", "too few pairs"],
-  // The claim about goodput itself shows this.
+  // The claim about goodput itself shows that the head carries nothing.
   nothing: ["inconclusive", "the head carried nothing from the first pairs on"],
 } as const;
 

@@ -8,7 +8,10 @@ import { quantile } from "./statistics/statistics.ts";
 /** How the stub answered: at once, after a known delay, or with events one after the other. */
 export type StampKind = "at once" | "delayed" | "stream";
 
-/** `id`: the received `X-Request-Id`; `answered_us`: when the answer, or the first event, was written. */
+/**
+ * `id`: the received `X-Request-Id`; `answered_us`: when the answer, or the first event, was written; `last_us`: the
+ * last.
+ */
 export type Stamp = { id: string; kind: StampKind } & Record<"received_us" | "answered_us" | "last_us", number>;
 
 /** Calls per second in the first two phases, and in the third (`ceilingPerS`). */
@@ -96,7 +99,7 @@ const delay = (calls: readonly Witnessed[]): Check[] => {
   return quantiles("known delay", delayed, truthMs, [0.5, 0.99], (_, p) => (p === 0.5 ? DELAY_MS.p50 : DELAY_MS.p99));
 };
 
-/** Checks the waits of calls in the stall. The truth lasts from the moment due to the stub's answer. */
+/** Checks the waits of calls in the stall. The true wait lasts from the moment due to the stub's answer. */
 const stall = (calls: readonly Witnessed[], stoodStillUs: number): Check[] => {
   const plain = calls.filter(({ stamp }) => stamp.kind !== "stream");
   const truthMs = ({ dueUs, stamp }: Witnessed): number => ms(stamp.answered_us - dueUs);

@@ -1,4 +1,4 @@
-/** A stage is played again, with a suffix, if the machine was disturbed and a claim stayed open. */
+/** A stage is played again, under a name with a suffix, if the machine was disturbed and a claim stayed open. */
 import type { Claim } from "./run-document.ts";
 
 const SUFFIX = "-again";

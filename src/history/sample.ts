@@ -4,7 +4,7 @@ export type SampleName =
   | "in_flight"
   | "sockets"
   | "rss_bytes"
-  /** The worst replica's, in milliseconds. */
+  /** The lag of the worst replica, in milliseconds. */
   | "event_loop_lag_ms_p99"
   /** Cores that the processes of the load generator used, since the sample before. */
   | "generator_cores"

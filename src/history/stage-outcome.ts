@@ -9,9 +9,9 @@ export type StageOutcome = {
   measurements: Measurement[];
   faults: FaultRecord[];
   notes: string[];
-  /** A fault may still be in effect, so nothing further is broken. */
+  /** A fault may still be in effect, so no further fault is injected. */
   isLeftBroken?: boolean;
-  /** The deployment was not well again by the deadline after a fault. */
+  /** The deployment had not recovered by the deadline after a fault. */
   didNotRecover?: boolean;
 };
 

@@ -15,7 +15,9 @@ const labelText = (labels: Labels): string => {
   return pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
 };
 
-/** One family as text. A series may occur once: equal counters are added, of other equal series the last one counts. */
+/**
+ * One family as text. A series occurs once: counters with equal labels are added, of other series the last one counts.
+ */
 const textOf = ([shortName, type, help, samplesOf]: Family, run: RunDocument): string => {
   const series = new Map<string, number>();
   for (const [labels, value] of samplesOf(run)) {

@@ -159,6 +159,5 @@ export const curveLines = (found: unknown): string[] => {
   ];
 };
 
-/** Says which calls are good. */
 export const objectiveText = ({ objective, warmUp }: Curve): string =>
   `Good is a call that ends whole within ${milliseconds(objective.stayMs)} of its due moment, its first event within ${milliseconds(objective.firstEventMs)} (${objective.from === "stated" ? "as the target file states" : "read from the calmest level"}). The first ${milliseconds(warmUp.seconds * 1000)} of a level are left out${warmUp.isCut ? ", which is less than calls take to settle" : ""}.`;

@@ -33,7 +33,7 @@ type CurveClaim = {
   readonly measure: string;
   readonly level: Level;
   readonly expected: string | ((curve: Curve, facts: StageFacts) => string);
-  /** Conditions; without them something other than the deployment's shedding may explain the figure. */
+  /** Conditions of the claim. If one is not met, something besides the shedding may explain the figure. */
   readonly needs: readonly Need[];
   readonly judge: (curve: Curve, facts: StageFacts) => Finding;
 };
@@ -257,9 +257,7 @@ const leakedIn = ({ gauges = [], gauges_before: before = [] }: StageFacts): numb
   return gauges.length === 0 ? null : Math.max(0, held(gauges) - held(before));
 };
 
-/**
- * The claims, each with the source of its figure. *Must*: else a service breaks. *Should*: what good services reach.
- */
+/** The claims, each with the source of its figure. A failed *must* breaks a service; good ones reach every *should*. */
 export const CURVE_CLAIMS: readonly CurveClaim[] = [
   // RFC 9110 leaves the code open; requirements 210, 220 and 221 name the two subcodes by which clients tell overload.
   {
@@ -288,7 +286,8 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
     ...{ measure: "metastability", level: "must", needs: CAME_BACK, judge: cameBack },
     expected: "goodput, latency and capacity after the overload are those before it",
   },
-  // Below half of the knee a slot is nearly always free. The target file states how much a limiter may refuse to probe.
+  // Below half of the knee a slot is nearly always free. The target file states what a limiter may refuse while it
+  // probes.
   {
     ...{ measure: "false_sheds", level: "must", needs: SETTLED, judge: falseSheds },
     expected: (_, { limits }) =>
@@ -348,7 +347,7 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
     expected: "a refusal costs at most 2 % of what a served call costs",
     judge: (curve) => against(refusalPriceOf(curve), { most: 0.02 }, "a refusal's price in calls"),
   },
-  // Work for a stream that is cut later is lost twice, for its caller and for the one refused meanwhile.
+  // Work for a stream that is cut later is lost twice: for its caller, and for the caller refused in its place.
   {
     ...{ measure: "wasted_work", level: "should", needs: ["knee", "settled", "bracketed", "late", "host"] },
     expected: "at most 5 % of the events past the knee are sent on streams that are cut or come late",
@@ -373,7 +372,7 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
 /** The shed share may vary by this many times what chance does; at least so many levels have to show it. */
 const SWING = 3;
 const LEVELS_FOR_SWING = 4;
-/** If more of a level's calls are refused by the key's rate, or answered by an edge, these shape the curve. */
+/** If the key's rate refuses, or an edge answers, more of a level's calls than this share, they shape the curve. */
 const SHAPING = 0.05;
 
 /**

@@ -30,7 +30,6 @@ export type CurveLevel = {
   readonly pass: Pass;
   /** Calls per second of the schedule. */
   readonly ratePerS: number;
-  /** Seconds that are judged. */
   readonly judgedS: number;
   readonly offered: number;
   /** Completed whole and inside the objective. */

@@ -42,7 +42,7 @@ export const createIsolation = () => {
     /** The latest end of the served calls of each organization. */
     const busyUntilUs = new Map<string, number>();
     const { org_in_flight: ofOrg, global_in_flight: ofAll } = facts.limits;
-    // Unless each may hold at most half of all, all may be full for an organization inside its share.
+    // If one may hold over half of all places (or it is not stated), another inside its share may find none.
     const isHeld = ofOrg !== undefined && ofAll !== undefined && 2 * ofOrg <= ofAll;
     for (const line of lines) {
       if (line.type !== "call" || line.unscheduled !== undefined || line.attempt > 0) continue;

@@ -34,7 +34,7 @@ const CARRIED = 0.05;
 const ENOUGH_STEPS = 2;
 /** A step is slow if its median stay is more than this many times that at the lowest rates. */
 const SLOW = 3;
-/** The number of admitted calls at the lowest rates that give the stay in an idle target. */
+/** How many admitted calls at the lowest rates show how long a call stays in an idle target. */
 const CALM_CALLS = 16;
 const Z_95 = 1.96;
 

@@ -105,7 +105,7 @@ export const retentionByChance = (curve: Curve, times: number): number => {
   return Math.min(1, ...each);
 };
 
-/** The largest share refused by a fitted system with `slotsLeast` slots a replica, or the stated replicas (or 1). */
+/** The largest share that systems refuse which have `slotsLeast` slots a replica, or the stated number of replicas. */
 export const chanceSheds = (curve: Curve, ratePerS: number, slotsLeast = 0): number => {
   const known = curve.closedForm?.replicas ?? 1;
   const systems = systemsOf(curve).filter(

@@ -203,7 +203,6 @@ const NEVER = Number.POSITIVE_INFINITY;
  */
 export const openSettling = (stage: string, spans?: readonly Span[], stated: readonly Objective[] = []) => {
   const statedUs = (of: "answer" | "first event"): number => 1000 * (statedLimitMs(stated, of) ?? NEVER);
-  /** The objective for calm calls. */
   const ofCalm = { stayUs: statedUs("answer"), firstEventUs: statedUs("first event"), slowUs: NEVER };
   const phases = (spans ?? []).map((span) => ({ ...span, windows: [] as Counts[] }));
   const stays = new Histogram();
@@ -222,7 +221,7 @@ export const openSettling = (stage: string, spans?: readonly Span[], stated: rea
     begin(begins, atUs);
   };
 
-  /** The objective for all other calls. Lines come in time order, so all calm calls have been seen by then. */
+  /** The objective for all but calm calls. Lines come in time order, so all calm calls have been seen by then. */
   const limits = (): typeof ofCalm => {
     const { stayUs, firstEventUs } = ofCalm;
     ofOthers ??= {
@@ -351,7 +350,6 @@ export const openSettling = (stage: string, spans?: readonly Span[], stated: rea
       strainedLoss: 1 - ratio(all.good, all.first),
       reaction: settledAfter(strained, unsettled, fineStrained),
       recovery: settledAfter(afterWindows, worse, fineCalm),
-      /** The length of `after`. */
       afterMs: (afterFine.length * FINE_US) / 1000,
       /** State at the end of `after` against the calm phase; `again`: after the pause, `null` if not played. */
       end: endState,

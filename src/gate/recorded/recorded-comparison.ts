@@ -40,7 +40,6 @@ type RecordedVerdict = "regression" | "no-regression" | "inconclusive";
 
 export type RecordedComparison = {
   verdict: RecordedVerdict;
-  /** Sentences: why. */
   reasons: string[];
   /** Ids of *musts* that passed before and fail now. */
   broken: string[];

@@ -100,7 +100,6 @@ export const areasTo = (steps: readonly Step[], endX: number, floorY: number): s
   return stretches.join("");
 };
 
-/** One step for each bin. */
 const stepsOf = (stage: ChartSeries, values: Values, y: (value: number) => number): readonly [Step[], endX: number] => [
   values.map((value, i) => ({ x: xOf(stage, i * stage.binS), y: value === null ? null : y(value) })),
   xOf(stage, values.length * stage.binS),

@@ -134,7 +134,7 @@ const goodputChart = (curve: Curve, broken: readonly string[], { x, from, to, li
 /** All calls but good ones, as layers with a count at every level. */
 const lostLayers = ({ levels }: Curve): Layer[] => {
   const counts = (of: (level: CurveLevel) => number): number[] => levels.map(of);
-  // A `Map`, because names come from a server and may be those of an object's own properties.
+  // A `Map`, because a server chose the names, which might equal properties of an object.
   const each = levels.map(({ shed, failed }) => new Map([...Object.entries(shed), ...Object.entries(failed)]));
   const outcomes = [...new Set(each.flatMap((one) => [...one.keys()]))];
   const by_outcome = Object.fromEntries(outcomes.map((name) => [name, each.map((one) => one.get(name) ?? 0)]));

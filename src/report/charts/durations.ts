@@ -28,7 +28,6 @@ const isEnough = (n: number, p: number): boolean => n * (1 - p) >= ABOVE_LEAST -
 export const quantileIfEnough = (sparse: SparseBuckets, p: number): number | null =>
   isEnough(countOf(sparse), p) ? quantileMs(sparse, p) : null;
 
-/** Writes a quantile as a cell of a table. */
 export const quantileCell = (sparse: SparseBuckets, p: number): string | null => {
   const ms = quantileIfEnough(sparse, p);
   return ms === null ? null : milliseconds(ms);
@@ -57,7 +56,6 @@ export const quantileOverTime = (bins: readonly SparseBuckets[], p: number): (nu
 /** A limit of a time that the target file states. */
 export type TimeLimit = Objective & { kind: "time" };
 
-/** Steps of a hue. */
 const SHADES = 6;
 const ROWS_MOST = 40;
 const ROWS_LEAST = 20;

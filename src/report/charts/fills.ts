@@ -18,7 +18,6 @@ const PATTERNS: readonly (readonly [name: string, kind: OutcomeKind, size: numbe
 export const fillOf = (name: string): Markup =>
   name === "answered" ? html`class="kind-answered" fill="currentColor"` : html`fill="url(#fill-${name})"`;
 
-/** Hues of maps. */
 export const HUES = ["kind-answered", "kind-shed", "kind-refused", "kind-error"] as const;
 export type Hue = (typeof HUES)[number];
 /** The shades of a hue in the sample of a map. */

@@ -15,7 +15,6 @@ const ORG_OVERLOADED = outcomeOf("org_overloaded");
 /** Patterns of refusals that have their own layer, the most frequent first. */
 const REFUSAL_PATTERNS = ["refused", "refused-second", "refused-third"] as const;
 
-/** Calls of one kind in each bin. */
 export const countsOf = ({ by_outcome, offered }: StageSeries, kind: OutcomeKind): number[] => {
   const own = Object.entries(by_outcome).filter(([outcome]) => kindOf(outcome) === kind);
   return offered.map((_, i) => sumOf(own.map(([, counts]) => counts[i] ?? 0)));
@@ -59,7 +58,6 @@ export const layerAreas = (stage: ChartSeries, y: (perS: number) => number, heig
   return areas.reverse();
 };
 
-/** An area in the colour and pattern of its layer. */
 export const layerShape = ({ layer: { pattern, name }, d }: { layer: Layer; d: string }): Markup =>
   html`<path ${fillOf(pattern ?? "answered")} stroke="none" d="${d}"><title>${name}</title></path>`;
 
