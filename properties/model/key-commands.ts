@@ -22,7 +22,7 @@ const manage = async (real: Real, org: string, method: "POST" | "PATCH" | "DELET
     ...(body === undefined ? {} : { body }),
   });
 };
-/** If an answer is lost, what was stored is unknown, so keys are managed only over links that lose no answer alone. */
+/** No keys are managed while a fault loses only the answer, because what was stored would be unknown. */
 const managementIsCertain = (model: Readonly<Model>): boolean =>
   !["reply-lost", "truncated-reply"].includes(model.faults.keys);
 

@@ -49,7 +49,7 @@ const admittedAbove = () => {
   };
 };
 
-/** Measures what a platform serves and loses while `full` calls, which is all its caps allow, are in flight. */
+/** Measures what a platform serves and loses while its caps, `full` calls in all, are full. */
 const overloadProgress = (full: number) => {
   /** Calls in flight by the time of their end: `served` those that get an answer, `waiting` all but sheds. */
   const served = new Heap<CallLine>();
