@@ -1,5 +1,5 @@
-// Types of our k6 extension (src/native/sse), written by hand. A script that uses of `k6/x/sse` only open, on, close, url,
-// status, headers and error also runs with the community's extension of that name. `k6/x/floodgate` is for our scenarios.
+// Types of our k6 extension (src/native/sse), written by hand. `k6/x/floodgate` is for our scenarios, `k6/x/sse` for all: a
+// script with only open, on, close, url, status, headers and error also runs on the community's extension of that name.
 
 declare module "k6/x/sse" {
   import type { CookieJar, url as httpUrl } from "k6/http";

@@ -154,7 +154,7 @@ export const performIteration = (story: Story, calling: Calling): void => {
     }
     // A call that the budget held back is due when the budget lets it leave.
     calling.onAnswer({ i, step: at, attempt, intendedUs: dueUs + answer.held_us }, step, answer);
-    // Nothing follows, so the outcome is not needed, and reading it would cost more than the rest.
+    // Nothing follows, so no retry needs the outcome, and reading it would cost more than the rest.
     if (step.retry === undefined && at === steps.length - 1) return;
     dueUs = answer.done_us as number;
     next = nextTry({

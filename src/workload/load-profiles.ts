@@ -87,9 +87,9 @@ export const PROFILES: Readonly<Record<string, (ratePerS: number, durationS: num
   ramp: (rate, s) => ramp(0, rate, s),
   steps: (rate, s) => steps([0.25 * rate, 0.5 * rate, 0.75 * rate, rate], s),
   spike: (rate, s) => spike(rate, 5, s),
-  // From 0 up to the rate and down at once, as retries or an expiring cache do.
+  // Rises from 0 to the rate and drops at once, like the load of retries or of an expiring cache.
   sawtooth: (rate, s) => repeated("sawtooth", 4, [{ from: 0, to: rate, durationS: s / 4 }]),
-  // The rate for a quarter of each period, then nothing, as callers started by a clock do.
+  // The rate for a quarter of each period, then no calls, like the load of jobs that a clock starts.
   bursts: (rate, s) => repeated("bursts", 5, [level(rate, s / 5 / 4), level(0, 3 * (s / 5 / 4))]),
   // From half to three times the capacity, so that the knee lies inside.
   "steps-past-capacity": (rate, s) =>

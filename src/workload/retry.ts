@@ -43,9 +43,9 @@ type Try = {
 };
 
 /**
- * Gives the next attempt of a call's steps each time it is called, `null` after the last one and once a step failed for good,
- * because later ones build on it. `came`: the result of the attempt before, absent for the first. Not a generator, which
- * costs a k6 script more than the call.
+ * Returns a function that gives the next attempt of a call's steps; `null` after the last one, or once a step failed for
+ * good, because later steps build on it. `came`: the result of the attempt before, absent for the first. Not a
+ * generator, which costs a k6 script more than the call.
  */
 export const triesOf = (steps: readonly Step[], seed: number, i: number) => {
   let at = 0;

@@ -59,7 +59,7 @@ export class IncomingCall implements Head {
     return this.context.clock.nowMs();
   }
 
-  /** Runs the checks from where they stand, and catches all errors. */
+  /** Runs the checks from where the call stands, and catches all errors. */
   go(): void {
     try {
       while (!this.#isOver) {

@@ -51,7 +51,7 @@ end
 
 /**
  * ARGV: prefix, takes as JSON rows `[charge_id, key, rate per second or null, burst or null]`; with a meter, a row goes
- * on `request_id, org, meter, amount, cap or null`. Answers rows `[charge_id, verdict, window, used, wait_ms or null]`.
+ * on `request_id, org, meter, amount, cap or null`. Answers: JSON `[charge_id, verdict, window, used|wait_ms|null]`.
  */
 const TAKE = `
 -- Buckets of this batch: a key that has many calls in it is read once and written once.

@@ -20,8 +20,8 @@ export class Unavailable extends Error {
 const STALL_MS = 20;
 
 /**
- * Calls `onExpired` after `budgetMs`. A stall of this process is not held against the dependency: it looks again after one
- * turn of the event loop, as an answer may lie unread; a timer that fired much too late gives that time back, once.
+ * Calls `onExpired` after `budgetMs`. A stall of this process is not held against the dependency: the deadline waits one
+ * more turn of the event loop, in which an answer may be read, and a late timer extends it once by its lateness.
  */
 export const startDeadline = (budgetMs: number, onExpired: () => void): (() => void) => {
   const dueMs = performance.now() + budgetMs;

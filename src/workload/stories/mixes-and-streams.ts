@@ -191,8 +191,8 @@ const STORM = streamStory(
 );
 
 /**
- * Every second client waits as `Retry-After` says (item 217), the others ask again at once; after the top the deployment
- * has to serve as before in spite of them. `ratePerS`: the baseline.
+ * Every second client waits as `Retry-After` says (item 217), the others retry at once. After the top, the deployment
+ * must serve the baseline as before. `ratePerS`: the baseline.
  */
 export const retryStorm = overloading(STORM, (view, wish = {}) => {
   const base = STORM.profile(view, wish);

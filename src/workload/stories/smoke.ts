@@ -1,6 +1,6 @@
 /**
  * Correct calls of every route, and one wrong call for each static refusal that the target's roles allow (requirements.md,
- * part D). Each round visits all cases once; charged ones only the first does, unless allowances may be burnt.
+ * part D). Each round visits all cases once; charged cases are in the first round only, unless quota may be burnt.
  */
 import { routeOf } from "../../contract/routes.ts";
 import { minting, runtimeCallers } from "../callers/callers.ts";
