@@ -8,10 +8,7 @@ import { quantile } from "./statistics/statistics.ts";
 /** How the stub answered: at once, after a known delay, or with events one after the other. */
 export type StampKind = "at once" | "delayed" | "stream";
 
-/**
- * `id`: the received `X-Request-Id`; `answered_us`: when the answer, or the first event, was written; `last_us`: the
- * last.
- */
+/** `id`: the received `X-Request-Id`; `answered_us`: the answer, or first event, was written; `last_us`: the last. */
 export type Stamp = { id: string; kind: StampKind } & Record<"received_us" | "answered_us" | "last_us", number>;
 
 /** Calls per second in the first two phases, and in the third (`ceilingPerS`). */

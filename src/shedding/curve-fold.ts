@@ -191,7 +191,7 @@ const windowsOf = (told: readonly Told[], fromUs: number, toUs: number, windowUs
   return windows;
 };
 
-/** Below this many batches, their scatter alone does not give the interval. */
+/** Below this many batches `IN_BURSTS` bounds the interval, because few batches show little of their scatter. */
 const FEW_BATCHES = 6;
 /** The standard deviation of bursty calls is at most this many times that of a Poisson process. */
 const IN_BURSTS = 2;
