@@ -191,7 +191,7 @@ export const openApiClient = async (options: ApiClientOptions) => {
 
   return {
     send,
-    /** Like `send`, with callbacks, for thousands of calls per second. Calls one of them, `failed` maybe at once. */
+    /** `send` with callbacks, for thousands of calls per second. `failed` may be called before `begin` returns. */
     begin,
     /** The headers of a step, for a driver that sends it by itself. Throws if its credential is not loaded. */
     headersOf: (step: Step, id: string): Record<string, string> => {

@@ -10,7 +10,7 @@ import { codeOf, endOf, isFirstOnConnection, isOurs } from "./transport.ts";
 /** How long a stream is read after its terminal event, to catch late ones; k6 reads for 250 ms. */
 const GRACE_MS = 1_000;
 const BODY_MAX_BYTES = 4 << 20;
-/** As in k6/x/sse. */
+/** The same limit as in k6/x/sse. */
 const STREAM_MAX_BYTES = 64 << 20;
 /** The error of a stream that this client left because it was too long. */
 export const ANSWER_TOO_LARGE = "answer-too-large";
@@ -109,7 +109,7 @@ class Exchange {
     this.#received.sentUs = nowUs;
     if (isFirstOnConnection()) this.#received.connectUs = nowUs;
     this.#received.sent = true;
-    // Waiting for one of our connections is not the target's delay.
+    // The limit starts here, because waiting for one of our connections is not the target's delay.
     this.#patienceDueUs = nowUs + this.#timeouts.firstEventMs * 1000;
   }
 

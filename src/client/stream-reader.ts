@@ -20,9 +20,9 @@ const nothingSeen = () => ({
 
 export type StreamSeen = ReturnType<typeof nothingSeen>;
 
-/** As in k6/x/sse; bounds the memory of an endless stream. */
+/** The same limit as in k6/x/sse; bounds the memory of an endless stream. */
 const GAPS_KEPT = 10_000;
-/** As in k6/x/sse. A larger event is the server's fault, not load. */
+/** The same limit as in k6/x/sse. A larger event is the server's fault, not load. */
 const EVENT_MAX_CHARS = 2 << 20;
 const KEPT_MOST = 20_000;
 

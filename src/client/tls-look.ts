@@ -7,7 +7,7 @@ import type { Target } from "../target/target.ts";
 import { tlsFiles } from "./transport.ts";
 
 const WAIT_MS = 5_000;
-/** In TLS 1.3 a server refuses a client certificate only after the handshake. */
+/** Wait after the handshake: only then does a TLS 1.3 server refuse a client certificate. */
 const REFUSAL_MS = { least: 50, most: 500 };
 /** Wait for TLS on a port that should speak plain HTTP. */
 const GUESS_MS = 500;

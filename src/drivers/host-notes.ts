@@ -1,5 +1,5 @@
 /**
- * Measures what the machine did during a measurement. These figures can make only claims about time inconclusive
+ * Records what the machine did during a load. These figures can make claims about time inconclusive, and no others
  * (history/time-doubts.ts).
  */
 import { readdirSync, statSync } from "node:fs";

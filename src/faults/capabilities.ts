@@ -55,7 +55,7 @@ export const disturbanceMissing = (disturbance: Disturbance | undefined, can: Di
   }
 };
 
-/** The injector by the deployment's proxies or processes; `null` if only commands can inject the fault. */
+/** Makes an injector from the deployment's proxies or processes; `null` if only commands can inject the fault. */
 const ownInjector = async (fault: Fault, beside: DisturbanceContext): Promise<FaultInjector | null> => {
   const { faults, own, target } = beside.deployment;
   if (fault.by === "link") {
@@ -87,7 +87,7 @@ const heldRemotely = (injector: FaultInjector, fault: Fault, watch: RemoteWatch)
   };
 };
 
-/** Throws if the deployment cannot inject one of the faults. */
+/** Makes one injector of all faults. Throws if the deployment cannot inject one of them. */
 export const injectorFor = async (
   { faults, healsInOrder }: Faults,
   beside: DisturbanceContext,

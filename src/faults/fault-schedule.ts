@@ -1,4 +1,4 @@
-/** A schedule of overlapping faults beside a load, as data. Drawn from a seed: number n of a seed is always the same schedule. */
+/** Draws schedules of overlapping faults beside a load: number n of a seed is always the same schedule. */
 
 import { pick, saltOf, uniform, whole } from "../workload/random.ts";
 import { disablesProxy, LINK_FAULTS } from "./link-faults.ts";

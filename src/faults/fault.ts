@@ -1,4 +1,4 @@
-/** A fault as a value: which component is broken, by what means, and how. Its effects, injection and undo follow from it. */
+/** A fault as a value: which component is broken, by what means, and how. Effects, injection and undo follow. */
 import type { Limits } from "../history/stage-facts.ts";
 import { REFUSAL_OF } from "../invariants/evidence/fault-windows.ts";
 import { type FaultStream, linkBudgetMs, makeFault } from "./link-faults.ts";

@@ -17,7 +17,7 @@ import {
 import { isOurToxic, isSignOfDisabling } from "./link-faults.ts";
 
 type HealOptions = CallOptions & {
-  /** False if others use this toxiproxy server too: healing then removes only our own toxics and never calls `/reset`. */
+  /** False if others use this toxiproxy server too: healing then removes only our toxics and never calls `/reset`. */
   mayReset?: boolean;
   /** False if the fault did not disable the proxy; ignored for a disabled proxy with our sign, which we disabled. */
   mayEnable?: boolean;
@@ -123,7 +123,7 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
     healed: whole && !disabledByOthers,
     /** The proxy or its server no longer exists, and neither does the fault. */
     gone,
-    /** Nothing of ours is left, but it is disabled. */
+    /** Nothing of ours is left on the proxy, but somebody else has disabled it. */
     disabledByOthers,
     serving,
     /** The steps taken; empty if the link was whole. */

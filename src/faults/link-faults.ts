@@ -158,7 +158,7 @@ export const isSignOfDisabling = ({ name }: { name: string }): boolean =>
   isOurToxic({ name }) && DISABLING.has(name.slice(TOXIC_PREFIX.length));
 
 const BUDGET_MS = 1_000;
-/** Callers have no budget, but a slow edge has to end within a stage. */
+/** Stands in for the budget of callers, who have none: a slow edge has to end within a stage. */
 const EDGE_BUDGET_MS = 60;
 
 /** How long the caller on a link waits for an answer. */

@@ -11,7 +11,7 @@ const KEPT = 512;
 /** Refusals that require both limiter and key service to answer. */
 const DECIDED = new Set(["429 rate_limited", "429 map_load_quota_exceeded", "429 map_load_hard_stop"]);
 
-/** Excludes shed calls. `through`: limiter and key service answered. `latencyMsP50`: to the first event or byte. */
+/** Counts calls that were not shed, and `through` those that limiter and key service decided. */
 export type CallsSeen = { calls: number; through: number; latencyMsP50: number; tookMsP50: number };
 
 const medianMs = (us: number[]): number => {
@@ -59,7 +59,7 @@ const shareOf = ({ calls, through }: CallsSeen): number => (calls === 0 ? 0 : th
 export const isSteady = (now: CallsSeen, wanted: number): boolean =>
   now.calls >= wanted && shareOf(now) >= STEADY_SHARE;
 
-/** Reports recovery: at most one call more than three times the earlier share does not get through. */
+/** Reports recovery: the calls that do not get through are at most three times the earlier share, plus one. */
 export const isBack = (before: CallsSeen, now: CallsSeen, wanted: number): boolean =>
   now.calls >= wanted && now.calls - now.through <= 1 + 3 * now.calls * (1 - shareOf(before));
 

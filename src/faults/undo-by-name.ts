@@ -1,6 +1,6 @@
 /**
- * Finds what undoes an effect named in a journal. Nothing executable is read from the journal: commands, proxies and control planes
- * come from the user's target files; processes and folders must carry the run's mark.
+ * Finds what undoes an effect named in a journal. Nothing executable is read from the journal: commands, proxies and
+ * control planes come from the user's target files; processes and folders must carry the run's mark.
  */
 import { lstatSync, readFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";

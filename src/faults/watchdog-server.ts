@@ -23,7 +23,7 @@ import { UNDO_PORTS } from "./healing.ts";
 import { undoByName } from "./undo-by-name.ts";
 
 type LeaseKeeping = {
-  /** Heals one thing; throws while it is not whole. */
+  /** Heals one proxy or fault. Throws if it is not healed. */
   healOne(held: Held): Promise<string>;
   /** Returns why something cannot be held; `null` if it can. */
   whyNot(held: Held): Promise<string | null>;

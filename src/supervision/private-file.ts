@@ -1,6 +1,6 @@
 /**
  * Files and folders that only this user may read or write: secrets, tokens of our services on loopback, the journal.
- * Links, and files that another user made or could have written, are refused, for root too.
+ * Links, and files that another user made or could have written, are refused, even if this user is root.
  */
 import { randomBytes } from "node:crypto";
 import { closeSync, constants, fstatSync, lstatSync, openSync, type Stats } from "node:fs";

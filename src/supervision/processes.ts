@@ -169,7 +169,7 @@ export const RUN_MARK = "FLOODGATE_RUN_MARK";
 /** The environment of a target file's commands: without the mark, what they leave running outlives the run. */
 export const unmarked = ({ [RUN_MARK]: _, ...rest }: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv => rest;
 
-/** The mark of this run as environment, for processes that get no other variable. */
+/** The environment variable with this run's mark, for processes that get no other variable. */
 export const runMark = (): Record<string, string> => {
   const mark = process.env[RUN_MARK];
   return mark === undefined ? {} : { [RUN_MARK]: mark };

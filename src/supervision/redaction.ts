@@ -137,7 +137,6 @@ const codedForms = (text: string): string[] => {
   ];
 };
 
-/** All forms of a part to search for. */
 const formsOf = (part: string): string[] => {
   try {
     return [...new Set([...quotedForms(part), ...codedForms(part)])];

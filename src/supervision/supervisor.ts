@@ -16,7 +16,7 @@ import { startWatchdog } from "./watchdog.ts";
 
 const GRACE_MS = 5_000;
 const STOP_MS = 10_000;
-/** Long enough for the whole ladder of faults/healing.ts with its default deadlines. */
+/** Long enough for all steps of faults/healing.ts with their default deadlines. */
 const UNDO_MS = 40_000;
 
 /** A file of this name that contains the run's mark shows that its folder belongs to the run. */

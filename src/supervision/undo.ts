@@ -79,7 +79,7 @@ type UndoLimits = CallLimits & {
   graceMs: number;
 };
 
-/** Undoes one side effect and returns what it did, in a few words. Throws a sentence if the side effect is still there. */
+/** Undoes one side effect and returns what it did, in a few words. Throws if the side effect is still there. */
 export const runUndo = async (undo: Undo, limits: UndoLimits): Promise<string> => {
   switch (undo.how) {
     case "all": {

@@ -120,7 +120,7 @@ const HOW = { callMs: 700, graceMs: 1_000, againMs: 250 };
 
 const FOR_PEOPLE: ReadonlySet<Effect["kind"]> = new Set(["key", "session", "fixture"]);
 
-/** The body of the watchdog's process. It ends when the runner says "bye"; when the pipe closes, it rescues first. */
+/** The watchdog's process, which ends at the runner's "bye". If the pipe closes instead, it undoes first. */
 export const guardRunner = (journalPath: string, mark: string, ports: UndoPorts): void => {
   let env = process.env;
   const effects = new Map<string, Effect>();

@@ -1,7 +1,7 @@
 /**
- * One run per target at a time, because two would heal each other's faults. Each run has its own file in the OS's temporary
- * folder, named by a hash of the target's URL, its process and a nonce, and empty until it holds the target. A file is removed
- * only by its run, that run's watchdog, or whoever finds the process gone. Only files of the same user count.
+ * One run per target at a time, because two would heal each other's faults. Each run has a file in the OS's temporary
+ * folder, named by a hash of the target's URL, its process and a nonce, and empty until the run holds the target. A
+ * file is removed by its run, the run's watchdog, or whoever finds the process gone. Only this user's files count.
  */
 import { createHash, randomBytes } from "node:crypto";
 import { lstatSync, readdirSync, rmSync, type Stats, writeFileSync } from "node:fs";
@@ -66,7 +66,7 @@ const isHeld = ({ path }: Claim): boolean => (ownFile(path)?.size ?? 0) > 0;
 
 const pause = (ms: number): void => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 
-/** Throws `TargetBusyError` if a living run holds the target. */
+/** Locks a target. Throws `TargetBusyError` if a living run holds it. */
 export const lockTarget = (baseUrl: string, folder: string = tmpdir()): Lock => {
   const target = targetUrl(baseUrl);
   const hash = createHash("sha256").update(target).digest("hex").slice(0, 16);
@@ -83,7 +83,7 @@ export const lockTarget = (baseUrl: string, folder: string = tmpdir()): Lock => 
         .sort((a, b) => (a.nonce < b.nonce ? -1 : 1));
       const rival = rivals.find(isHeld) ?? rivals[0];
       if (rival === undefined) break;
-      // Of two new runs the smaller nonce stays.
+      // Of two new runs, the one with the smaller nonce stays.
       if (isHeld(rival) || rival.nonce < nonce || look === LOOKS) {
         throw new TargetBusyError(rival.process.pid, target, rival.path);
       }

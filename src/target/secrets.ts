@@ -92,7 +92,7 @@ export const createSecrets = (folder: string) => {
     let value = ref;
     if (isReference(ref)) {
       const from = { env: fromEnvironment, file: fromFile, exec: fromCommand }[kind as "env" | "file" | "exec"];
-      // Only surrounding white space, because a PEM file is a value too.
+      // Trims only surrounding white space, because a PEM file is a value too.
       value = (await from(rest, what, folder)).trim();
       if (value === "") throw new SecretError(what, `a value from \`${kind}:\``, "it was empty");
     }

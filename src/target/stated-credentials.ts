@@ -80,7 +80,7 @@ export class CredentialMissingError extends Error {
 
 export type CredentialKind = "publishable" | "server" | "admin";
 
-/** Finds the credentials of callers. A role has one, whatever its kind. Throws `CredentialMissingError`. */
+/** Finds the credentials of callers. A role has one credential, whatever its kind. Throws `CredentialMissingError`. */
 export const credentialFinder = (target: Target) => {
   const nameOf = (of: CallerName, as: string): string => (of.startsWith("tenant:") ? `${of} ${as}` : of);
   const byName = new Map(credentialsOf(target).map((one) => [nameOf(one.of, one.kind), one]));

@@ -115,8 +115,8 @@ export const checkTarget = (parsed: unknown, file: string): { target: Target; wa
 };
 
 /**
- * The target with canonical URLs, and with every URL that was given as a reference (`env:`, `file:`) resolved. Other references are
- * resolved later, relative to `folder`. Throws `TargetFileError` and `SecretError`.
+ * The target with canonical URLs, and with every URL that was given as a reference (`env:`, `file:`) resolved. Other
+ * references are resolved later, relative to `folder`. Throws `TargetFileError` and `SecretError`.
  */
 export const readTargetFile = async (path: string) => {
   const file = resolve(path);

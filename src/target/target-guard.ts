@@ -19,7 +19,7 @@ const whereItLeads = async (host: string, resolve: Resolve): Promise<string | nu
 
 export type Intent = { load: boolean; faults: boolean; requests: number };
 
-/** Reasons to refuse; empty if the run may send. `owned`: hosts in canonical form. `resolve`: replaces the system's resolver. */
+/** Reasons to refuse; empty if a run may send. `owned`: canonical hosts. `resolve` replaces the system's resolver. */
 export const guardTarget = async (
   target: Target,
   owned: readonly string[],

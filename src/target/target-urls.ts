@@ -70,7 +70,7 @@ export const withUrlsRead = async (target: Target, secrets: Secrets): Promise<Ta
   return copy;
 };
 
-/** Normalizes what does not identify a target: case of the host, trailing slash, credentials, query. */
+/** Normalizes a base URL: drops what identifies no target (host's case, trailing slash, credentials, query). */
 export const targetUrl = (baseUrl: string): string => {
   const url = new URL(baseUrl);
   return `${url.protocol}//${url.host}${url.pathname.replace(/\/+$/, "")}`;

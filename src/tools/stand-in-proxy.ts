@@ -12,7 +12,7 @@ import { pause } from "../supervision/waiting.ts";
 import { splitAddress } from "./link-probe.ts";
 import { type Toxic, whatIsWrongWith } from "./toxics.ts";
 
-/** TCP, or a virtual network. */
+/** The network of a link: TCP, or the simulation's virtual network. */
 type LinkNetwork = {
   connect(at: { host: string; port: number }): Socket;
   listen(server: Server, at: { host: string; port: number }): Promise<Pick<AddressInfo, "address" | "port">>;

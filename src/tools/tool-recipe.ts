@@ -15,7 +15,7 @@ export interface ToolOptions {
   root?: string;
   progress?: (line: string) => void;
   signal?: AbortSignal;
-  /** Gets the id of the compiler's process, which leads its own group; the result is called when it has ended. */
+  /** Gets the id of the compiler, which leads its own group. The returned function is called when it has ended. */
   onSpawn?: (pid: number) => () => void;
   reminderMs?: number;
 }
@@ -64,7 +64,7 @@ export const TOOL_RECIPES = {
 export type ToolName = keyof typeof TOOL_RECIPES;
 export type ToolRecipe = (typeof TOOL_RECIPES)[ToolName];
 
-/** Runs a program to its end and returns what it prints; `error` if it could not be started, failed or took too long. */
+/** Runs a program and returns what it prints; `error` if it could not be started, failed or took too long. */
 export const askProgram = (path: string, args: readonly string[], how: ExecFileOptions) =>
   new Promise<{ error: ExecFileException | null; stdout: string; stderr: string }>((resolve) => {
     const given = { ...how, encoding: "utf8" } as const;

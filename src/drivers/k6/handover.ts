@@ -1,4 +1,4 @@
-/** Gathers what a scenario needs of a target: credentials, sessions minted beforehand, certificates, a proxy, its schedule. */
+/** Gathers what a scenario needs: credentials, sessions minted beforehand, certificates, a proxy, its schedule. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { openApiClient } from "../../client/api-client.ts";
@@ -32,7 +32,7 @@ export type K6Setup = {
   vus?: number;
 };
 
-/** Totals over all segments; each segment gets at least one VU and one call. */
+/** Returns totals over all segments; each segment gets at least one VU and one call. */
 export const vusHere = (
   { profile, view, story, seed, vus }: Pick<DriveJob, "profile" | "view" | "seed"> & { story: Story; vus?: number },
   segments: number,

@@ -70,7 +70,7 @@ export const k6Outputs = (env: Readonly<Record<string, string | undefined>>): Re
 
 type Logged = { level?: string; msg?: string };
 
-/** Starts k6 as leader of a group, to be ended whole, with `environment`, our settings and the user's outputs only. */
+/** Starts k6 in a process group of its own, with only `environment`, our settings and the user's outputs. */
 export const startK6 = (
   binary: string,
   args: readonly string[],

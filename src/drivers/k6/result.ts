@@ -20,7 +20,7 @@ import { ABORTED, exitProblem, type K6Exit } from "./k6-process.ts";
 
 type Reading = Pick<DriveJob, "seed" | "view" | "stage" | "idPrefix" | "epochUs"> & { story: Story };
 
-/** Runner and k6 each read the host's clock once, at their start. */
+/** Bound on the clock error: runner and k6 each read the host's clock once, at their start. */
 const CLOCK_ERROR_US = 1_000;
 
 const receivedOf = (step: Step, printed: Printed | PrintedMint, epochUs: number): Received => {

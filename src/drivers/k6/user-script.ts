@@ -109,7 +109,7 @@ export const readAccount = (text: string): ScriptAccount | null => {
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
-/** Tolerated share of unanswered calls where neither the script nor the target file states one. */
+/** Tolerated share of unanswered calls if neither the script nor the target file states one. */
 const UNANSWERED_SHARE = 0.01;
 
 const counted = (n: number, what: string): string => `${n} ${what}${n === 1 ? "" : "s"}`;
@@ -169,7 +169,7 @@ const isEmpty = (
 ): boolean => {
   if (samples > 0) return false;
   if (!BOUNDS_A_COUNT.test(source)) return true;
-  // A tag key that no sample of the metric has is misspelt; with a known key, a count of zero is meant.
+  // A tag key that no sample of the metric has is misspelt; with a known key, zero samples may be right.
   const [base, tags] = metric.split("{");
   const hasOthers = all.some((other) => other.metric === base && other.samples > 0);
   return tags !== undefined && !keys && hasOthers;

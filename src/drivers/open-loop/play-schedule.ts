@@ -1,4 +1,4 @@
-/** Sends each call of a story at its scheduled time, whatever the earlier answers, and counts those not sent so. */
+/** Sends each call of a story at its scheduled time, whatever the earlier answers, and counts those it cannot send. */
 import { type ApiClient, NotSentError, type Sent } from "../../client/api-client.ts";
 import type { CallContext } from "../../client/call-line.ts";
 import type { RunClock } from "../../client/clock.ts";
@@ -96,7 +96,7 @@ type Performance = How & {
   signal: AbortSignal;
 };
 
-/** Performs the steps of call `i`, with retries. `over` is called once at the end, with the error of an unmade step. */
+/** Plays the steps of call `i`, with retries. `over` is called at the end, with an error if a step cannot be made. */
 export const perform = (
   client: ApiClient,
   steps: readonly Step[],
@@ -237,7 +237,6 @@ export const startPressing = (
     now: () => ({ offered: end.offered, done }),
     stop,
     finished: finish(),
-    /** CPU time that only waiting took, in microseconds. */
     spunUs: pacer.spunUs,
   };
 };

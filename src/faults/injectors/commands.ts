@@ -54,7 +54,7 @@ export const byCommands = (
 
 const BY_CALLERS = { shows: null, notes: ["injected by commands: the effect is judged by what callers see"] };
 
-/** Shows the effect through the named proxy if it can be reached, else by the callers. */
+/** Shows the effect through the named proxy if it can be reached; otherwise callers have to see it. */
 const effectOf = async (
   { component }: Fault,
   { faults, target }: Deployment,

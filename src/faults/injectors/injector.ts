@@ -3,11 +3,11 @@ import type { Undo } from "../../supervision/undo.ts";
 import type { FaultStream } from "../link-faults.ts";
 
 export type FaultInjector = {
-  /** Throws if it failed, or if another fault is in force. */
+  /** Throws if the injection failed, or if another fault is in force. */
   inject: (signal: AbortSignal) => Promise<void>;
   /** Reports whether the effect shows at the place of injection; `null` if only callers can see it. */
   shows: (() => Promise<boolean>) | null;
-  /** Heals by all available means and returns the steps. Harmless without a fault. Throws if the fault is still in force. */
+  /** Heals by all means and returns the steps. Harmless without a fault. Throws if the fault is still in force. */
   heal: (signal: AbortSignal) => Promise<string[] | undefined>;
   undo: Undo;
   stream: FaultStream;

@@ -1,6 +1,6 @@
 /**
- * Changes by an operator to a working service. As a fault: slower calls, fewer slots, replaced replicas, a new month. As a
- * disturbance of its own: one change after the other, restored at the end, after a failed change, and after kill -9.
+ * Changes by an operator to a working service. As a fault: slower calls, fewer slots, replaced replicas, a new month.
+ * As a disturbance: one change after the other, restored at the end, after a failed change, and after kill -9.
  */
 import { controlGet, controlSend } from "../../client/control-planes.ts";
 import type { OwnParts } from "../../deployments/deployment.ts";

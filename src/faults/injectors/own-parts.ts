@@ -29,7 +29,6 @@ const partOf = (own: OwnParts, { component, replica = 0 }: ProcessFault): Part =
   return part;
 };
 
-/** Waits for refunds that the limiter has not confirmed. */
 const untilRefundsAreUnderWay = async (apis: readonly string[], signal: AbortSignal): Promise<void> => {
   const areUnderWay = async (): Promise<boolean> =>
     (await readGauges(apis)).reduce((sum, { unsettled = 0 }) => sum + unsettled, 0) >= UNSETTLED;
