@@ -118,7 +118,7 @@ export const readLookups = async (keys: string): Promise<number | null> => {
   return isNumber(said?.lookups) ? said.lookups : null;
 };
 
-/** What each replica holds after a garbage collection. */
+/** Reads each replica's gauges after a garbage collection. */
 export const readHeld = (apis: readonly string[]): Promise<Gauges[]> =>
   Promise.all(apis.map((api) => gaugesAt(`${api}/gauges?gc=true`)));
 

@@ -62,7 +62,7 @@ export const createCredentialBook = (
     if (ref.as === "session") return mintSession(ref, credentialName(ref));
     if (!("of" in ref)) return null;
     const token = await readStated(find(ref.of, ref.as), secrets);
-    // Not kept here, because an administrator's token expires; `secrets` keeps it for its life.
+    // An administrator's token is not kept here, because it expires; `secrets` keeps it for its life.
     if (ref.as !== "admin") held.set(credentialName(ref), { token, renewAtMs: NEVER, endsAtMs: NEVER });
     return token;
   };

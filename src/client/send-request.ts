@@ -7,7 +7,7 @@ import type { RunClock } from "./clock.ts";
 import { createStreamReader, type StreamReader, type StreamSeen } from "./stream-reader.ts";
 import { codeOf, endOf, isFirstOnConnection, isOurs } from "./transport.ts";
 
-/** How long a stream is read after its terminal event, to catch late ones; k6 reads for 250 ms. */
+/** How long a stream is read after its terminal event, to catch late events; k6 reads for 250 ms. */
 const GRACE_MS = 1_000;
 const BODY_MAX_BYTES = 4 << 20;
 /** The same limit as in k6/x/sse. */
@@ -38,13 +38,13 @@ export type OutgoingRequest = {
 };
 
 const nothingReceived = (nowUs: number) => ({
-  /** Whether it was written to a connection; if not, the target cannot have seen it. */
+  /** Whether the request was written to a connection; if not, the target cannot have seen it. */
   sent: false,
-  /** When it was given to the transport. */
+  /** When the request was given to the transport. */
   startedUs: nowUs,
-  /** When its connection was made; 0 if one was reused. */
+  /** When the request's connection was made; 0 if a connection was reused. */
   connectUs: 0,
-  /** Just before it was written; `startedUs` if it never was. */
+  /** When the request was about to be written; `startedUs` if it never was. */
   sentUs: nowUs,
   firstUs: null as number | null,
   doneUs: nowUs,
@@ -77,7 +77,7 @@ class Exchange {
   #isSettled = false;
   #bytes = 0;
   readonly #chunks: Uint8Array[] = [];
-  /** When the call, the first answer or event, and a silence time out. */
+  /** When the call times out, the wait for a first answer or event, and the wait between reads. */
   readonly #callDueUs: number;
   #patienceDueUs: number;
   #idleDueUs = Number.POSITIVE_INFINITY;

@@ -57,7 +57,7 @@ export const wrongTlsFile = ({ ca, cert, key }: TlsFiles): string | null => {
 
 /** `connect` replaces TCP and TLS connections. */
 export const openTransport = async (transport: Transport, secrets: Secrets, connect?: buildConnector.connector) => {
-  /** Names in lower case. */
+  /** Headers of every request, with names in lower case. */
   const headers: Record<string, string> = {};
   for (const [name, ref] of Object.entries(transport.headers ?? {})) {
     headers[name.toLowerCase()] = await secrets.read(ref, `transport.headers.${name}`);

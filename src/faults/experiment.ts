@@ -23,7 +23,7 @@ import { type CallsSeen, ENOUGH_TO_SHOW, isBack, isSilent, isSteady, showsFault 
 /** A check that is polled until it is true or its time is over. A throw counts as false and leaves a note. */
 type Look = (signal: AbortSignal) => Promise<boolean>;
 
-/** What is broken, how, what shows it, and the time limit of each part. */
+/** States what is broken, how, what shows the effect, and the time limit of each part. */
 export type ExperimentPlan = Pick<FaultLine, "stage" | "experiment" | "link" | "fault" | "stream"> &
   Pick<FaultInjector, "inject" | "heal" | "undo"> &
   Record<"steadyMs" | "injectMs" | "effectMs" | "holdMs" | "healMs" | "recoveryMs", number> &
@@ -184,7 +184,7 @@ export const injectBesideLoad = async (broken: Faults, beside: DisturbanceContex
         return isMet(beside);
       },
       showsEffect: injector.shows ?? (async () => showsToCallers()),
-      // On a stalled machine the hold may pass without a call. An API that is broken itself answers none.
+      // On a stalled machine the hold may pass without a call. No call is waited for if the API itself is broken.
       isSeenEnough: faults.every(({ component }) => component === "limiter" || component === "keys")
         ? async () => recent.newest(at.injected, ENOUGH_SEEN).calls >= ENOUGH_SEEN
         : undefined,

@@ -6,7 +6,7 @@ import type { FaultState } from "../history/states-reached.ts";
 import type { Fault } from "./fault.ts";
 
 export type Experiment = {
-  /** Also the name of its stage. */
+  /** The name of the experiment and of its stage. */
   name: string;
   faults: readonly [Fault, ...Fault[]];
   /** Which calls that need the broken part are refused. `some`: a deployment that retries may hide the fault. */

@@ -147,7 +147,7 @@ const readBody = async (request: IncomingMessage): Promise<{ holder: string; hol
   return body;
 };
 
-/** What this machine can heal, by its own target file. */
+/** Heals what this machine's own target file names. */
 const keepingOf = (target: Target, file: string, say: (text: string) => void): LeaseKeeping => {
   const known = { run: null, folder: "", given: [{ target, file }] };
   const undoOf = (held: Held) => {

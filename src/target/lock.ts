@@ -12,7 +12,7 @@ import { isAlive, type ProcessId, startTimeOf } from "../supervision/processes.t
 import { decoded } from "../supervision/redaction.ts";
 import { targetUrl } from "./target-urls.ts";
 
-/** A mistake of the user, for exit code 2. */
+/** Reports a mistake of the user, which exits with code 2. */
 export class TargetBusyError extends Error {
   readonly pid: number;
   override name = "TargetBusyError";

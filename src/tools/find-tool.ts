@@ -23,7 +23,7 @@ const findBuilt = async (name: ToolName, root: string, sources: string, go: stri
       const { bytes, version, ...made } = JSON.parse(await readFile(`${path}.json`, "utf8")) as Stamp;
       const isRight = made.sources === sources && made.machine === machine && made.go === (compiler ?? made.go);
       if (isRight && (await stat(path)).size === bytes) return { path, version };
-    } catch {} // none there
+    } catch {} // no stamp or no binary there
   }
   return null;
 };

@@ -27,7 +27,7 @@ const whatItPrinted = (output: string): string => {
   return line === undefined ? "it printed nothing" : `it printed "${line.trim().slice(0, 80)}"`;
 };
 
-/** How a tool is built and known. `recognise` reads what the tool prints about its version. */
+/** How a tool is built and recognized. `recognise` reads the version that the tool prints. */
 export const TOOL_RECIPES = {
   k6: {
     name: "k6",

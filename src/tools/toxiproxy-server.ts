@@ -12,7 +12,7 @@ import { openToxiproxy, type Toxiproxy } from "./toxiproxy.ts";
 export const STAND_IN_PROXY: readonly string[] = [process.execPath, join(import.meta.dirname, "stand-in-proxy.ts")];
 
 type ServerChild = { readonly pid: number; readonly exited: Promise<unknown>; stop: () => Promise<unknown> };
-/** `Supervisor.start` has this shape. */
+/** Starts a child process, as `Supervisor.start` does. */
 export type StartChild = (spec: ChildSpec) => Promise<ServerChild>;
 
 export type ToxiproxyServer = Awaited<ReturnType<typeof startToxiproxy>>;

@@ -42,13 +42,13 @@ export type OpenLoopEnd = {
   /** Arrivals of the schedule that came due. */
   offered: number;
   started: number;
-  /** Not sent because `maxOutstanding` was reached. */
+  /** Calls not sent because `maxOutstanding` was reached. */
   dropped: number;
-  /** Sent while every connection was in use, so they may have waited in this process. */
+  /** Calls sent while every connection was in use: they may have waited in this process. */
   queued: number;
-  /** Could not be made, e.g. because no session could be minted. */
+  /** Calls that could not be made, e.g. because no session could be minted. */
   unmade: number;
-  /** Not sent because the budget was spent or its stop condition met. */
+  /** Calls not sent because the budget was spent or its stop condition met. */
   unsent: number;
   cut: number;
   startUs: number;
@@ -203,7 +203,7 @@ const worstOf = (hosts: readonly HostFacts[]): HostFacts | null => {
   return worst;
 };
 
-/** From the moment at which all processes are ready to the first arrival. */
+/** Time from when all processes are ready to the first arrival. */
 const LEAD_US = 150_000;
 /** How long the others may take to end their calls once one process of several has failed. */
 const FAILED_GRACE_MS = 5_000;

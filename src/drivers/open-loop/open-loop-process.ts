@@ -156,7 +156,7 @@ const warmUp = async (
 
 const DRIVER = "open-loop";
 const PROGRESS_EVERY_MS = 1000;
-/** From `go` to the first arrival, if the runner states no time. */
+/** Time from `go` to the first arrival, if the runner states none. */
 const LEAD_US = 100_000;
 
 const problemsOf = (end: OpenLoopEnd, firstUnmade: string, connections: number, stopped: boolean): Problem[] => {

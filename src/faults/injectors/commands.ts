@@ -31,7 +31,7 @@ export const byCommands = (
       await run([status], "status command", signal);
       return "in";
     } catch (error) {
-      // Other exit codes mean that the command could not find out.
+      // Other exit codes mean that the status command could not tell.
       return (error as Error).cause === 1 ? "out" : "unknown";
     }
   };

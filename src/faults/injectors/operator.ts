@@ -141,7 +141,7 @@ export const moveClock = async ({ control }: Pick<Target, "control">, offsetMs: 
     if (part != null) await controlSend("PATCH", `${part}/deployment`, { clock_offset_ms: offsetMs });
 };
 
-/** From the clock change to the month's end: time to inject the other fault and for calls to meet it. */
+/** Time from the clock change to the month's end, to inject the other fault and for calls to meet it. */
 const EDGE_AHEAD_MS = 2_500;
 /** Margin after the month's end before it counts as passed: all parts read this host's clock, in whole milliseconds. */
 const EDGE_DOUBT_US = 10_000;
