@@ -1,7 +1,7 @@
 /**
  * How a side effect is undone, in two forms. `NamedUndo` is written to the journal: fault, component, target. `Undo`
  * adds commands and addresses; it stays in memory and is sent to the live watchdog. Healing from a journal takes them
- * from the target file given, and touches only what has the run's mark (faults/undo-by-name.ts).
+ * from the target file given, and ends or removes only what has the run's mark (faults/undo-by-name.ts).
  */
 import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
