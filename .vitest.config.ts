@@ -122,7 +122,7 @@ export default defineConfig({
     hookTimeout: 240_000,
     reporters: ["default", retriedTests],
     sequence: { sequencer: LongestFirst },
-    // Two cores: tests that compute come first, two at a time; the others wait for half of their time, so three have room.
+    // Two cores: tests that compute come first, two at a time; the others wait for half of their time, so four have room.
     projects: [
       {
         extends: true,
@@ -138,14 +138,14 @@ export default defineConfig({
       // A machine from which half of its time is stolen stalls for seconds, and what is about time or processes is tried once more in CI.
       {
         extends: true,
-        test: { name: "waiting", include: WAITS, maxWorkers: 3, retry: isCi ? 1 : 0, sequence: { groupOrder: 1 } },
+        test: { name: "waiting", include: WAITS, maxWorkers: 4, retry: isCi ? 1 : 0, sequence: { groupOrder: 1 } },
       },
       {
         extends: true,
         test: {
           name: "processes",
           include: STARTS_PROCESSES,
-          maxWorkers: 3,
+          maxWorkers: 4,
           retry: isCi ? 1 : 0,
           sequence: { groupOrder: 1 },
         },
