@@ -45,7 +45,7 @@ const witnessed = ({ schedule, lines, stamps }: CalibrationPlay): { startUs: num
 
 /** Allowed error on a known delay: every good tool was within 0.7 ms at the median and 2.8 ms at p99. */
 const DELAY_MS = { p50: 0.8, p99: 3 } as const;
-/** Allowed error on a stall: a share of its length, and 1 ms for a millisecond clock and a turn of an event loop. */
+/** Allowed error of a measured stall: a share of its length, plus 1 ms for the clock's step and one event-loop turn. */
 const STALL_SHARE = 0.02;
 const STALL_SLACK_MS = 1;
 const DISPERSION = 0.1;

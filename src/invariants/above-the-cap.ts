@@ -163,7 +163,7 @@ export const shedsAboveTheCap: Judge = (facts) => {
     const own = (tenants[call.org]?.in_flight_cap ?? orgCap ?? Number.POSITIVE_INFINITY) * replicas;
     for (const { streams, above } of weighings) {
       const slackUs = streams.outlasting(call, cap, own);
-      // A call without an organization, or whose organization has no smaller cap, is judged by the total.
+      // The cap of the whole judges a call without an organization, and one whose organization has no smaller cap.
       const ofOrgUs = own < cap && call.org !== "-" ? slackUs.ofOrg : -1;
       const got = `admitted beside ${cap} streams; the caps add up to ${cap}`;
       if (slackUs.all >= ofOrgUs) above.admitted(call, slackUs.all, got);

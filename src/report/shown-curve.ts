@@ -1,6 +1,7 @@
 /** A curve of `curve.json`, checked because a file may be edited, and its rows for page, summary and terminal. */
 import { sumOf } from "../history/series.ts";
 import type { Curve, CurveLevel, Estimate, Pass, Quantiles } from "../shedding/curve.ts";
+import { overlap } from "../shedding/knee.ts";
 import { clip, oneLine } from "./escape.ts";
 import { figure, milliseconds, perSecond, share } from "./figures.ts";
 
@@ -115,13 +116,13 @@ export const curveTable = (curve: Curve): { heads: string[]; rows: string[][] } 
 
 /** The knee on both sides of the overload, and what was not played. */
 export const kneeSentences = ({ knee: { before, after, overall }, levels, notPlayed, kneeBy }: Curve): string[] => {
-  const isSame = before !== null && after !== null && after.low <= before.high && after.high >= before.low;
+  const isSame = before !== null && after !== null && overlap(before, after);
   const rated = ({ value, low, high }: Estimate): string =>
     `${perSecond(value)}${Number.isFinite(high) ? ` (${perSecond(low)} to ${perSecond(high)})` : ""}`;
   return [
-    before === null
+    overall === null
       ? `No knee up to ${perSecond(Math.max(...levels.map(({ ratePerS }) => ratePerS)))}.`
-      : `The knee is at ${rated((isSame && overall) || before)}${kneeBy === null ? "" : `, ended by ${kneeBy}`}.`,
+      : `The knee is at ${rated(overall)}${kneeBy === null ? "" : `, ended by ${kneeBy}`}.`,
     ...(after === null || isSame ? [] : [`After the overload it is at ${rated(after)}.`]),
     ...(notPlayed.length === 0 ? [] : [`Not played: ${notPlayed.map(figure).join(", ")} times the knee.`]),
   ];

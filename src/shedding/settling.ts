@@ -328,10 +328,9 @@ export const openSettling = (stage: string, spans?: readonly Span[], stated: rea
     const states = Array.from({ length: PARTS }, (_, at) =>
       state(sum(afterFine.slice(at * partOf, (at + 1) * partOf))),
     );
-    // A loss that has ended in the last part is a slow recovery.
-    const endState = state(last) === "lost" && states.at(-1) !== "lost" ? "unclear" : state(last);
+    const endState = state(last);
     // A state that is lost at the end has not settled, even if its last windows look well.
-    if (state(last) === "lost") worse[worse.length - 1] = true;
+    if (endState === "lost") worse[worse.length - 1] = true;
     const again = sum(windowsOf("again"));
     const perWindow = strained.filter(({ first }) => first > 0).map(({ attempts, first }) => attempts / first);
     const scatter = batchMean(perWindow);
@@ -352,7 +351,8 @@ export const openSettling = (stage: string, spans?: readonly Span[], stated: rea
       recovery: settledAfter(afterWindows, worse, fineCalm),
       afterMs: (afterFine.length * FINE_US) / 1000,
       /** State at the end of `after` against the calm phase; `again`: after the pause, `null` if not played. */
-      end: endState,
+      // A loss that has ended in the last part is a slow recovery.
+      end: endState === "lost" && states.at(-1) !== "lost" ? "unclear" : endState,
       endShare: ratio(last.good, last.first),
       endSlowShare: ratio(last.slow, last.whole),
       isLostThroughout: states.every((one) => one === "lost"),

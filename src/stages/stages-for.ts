@@ -159,7 +159,7 @@ export const planStages = async ({ targetFile, owned, limiter = "sqlite", stages
 };
 
 const VERIFY_CALLS = 1_200;
-/** Time added for bursts of rules, which are not paced and last as long as their answers take. */
+/** Seconds that a plan adds for verify's bursts: they are not paced, so they last as long as their answers take. */
 const BURSTS_S = 30;
 const RATE_UNKNOWN_S = 20;
 const RATE_UNKNOWN_PER_S = 200;

@@ -87,7 +87,7 @@ export const readLedgerByCommand = async (
   return { ours, others: others.filter(({ at }) => at >= sinceMs).length };
 };
 
-/** How long to wait for pools, which close idle connections some seconds after their last use. */
+/** Deadline for connection pools to close idle connections, which takes some seconds after the last use. */
 const LET_GO_MS = 6_000;
 
 const heldNow = async ({ target }: Pick<Deployment, "target">): Promise<Gauges[] | null> => {

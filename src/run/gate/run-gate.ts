@@ -158,7 +158,7 @@ type GatePairsPlan = {
   noisy: Readonly<Record<Side, ReadonlySet<string>>>;
   play(side: Side, pair: number): Promise<PlayedBlock>;
   onPair?(pair: number, of: number): void;
-  /** Called if the comparison is open after `pairs`; the next one comes after `next`. */
+  /** Called when `pairs` pairs leave the comparison undecided; it is made again after `next` pairs. */
   onMore?(pairs: number, next: number): void;
   isOver(): boolean;
 };

@@ -30,7 +30,7 @@ export type LimitsFound = {
   cutOff: string | null;
 };
 
-/** An estimate is written if its interval is at most this share of it to either side. */
+/** An estimate goes into the target file if its interval reaches at most this share of it to either side. */
 const KNOWN_SHARE = 0.15;
 export const isKnown = (figure: Estimate | null): figure is Estimate =>
   figure !== null && figure.high - figure.low <= 2 * KNOWN_SHARE * figure.value;

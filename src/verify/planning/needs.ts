@@ -55,7 +55,7 @@ export const createBudget = ({ budget = {} }: Target, burn: boolean, rest?: (wha
   };
   return {
     ...{ spent, allowed, left, shortage, require },
-    /** Spends `amount`, whatever other stages of the run leave. Ends the rule if the target file allows less. */
+    /** Spends `amount`, even if other stages of the run have used it up. Ends the rule if this budget alone lacks it. */
     take: (what: keyof Spending, amount = 1): void => {
       if (spent[what] + amount > allowed[what]) require(what, amount);
       spent[what] += amount;

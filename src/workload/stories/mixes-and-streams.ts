@@ -107,7 +107,7 @@ const streamStory = (
     routes: ["chat.control"],
   });
 
-/** A story past the capacity: which refusal must come depends on its callers. */
+/** Makes a story load the deployment past its capacity. Which refusals must then appear depends on its callers. */
 const overloading = (story: Story, profile: Story["profile"] = story.profile): Story => ({
   ...story,
   profile,
