@@ -3,7 +3,7 @@ import type { Claim } from "../history/run-document.ts";
 import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { upAndDown } from "../workload/load-profiles.ts";
 import { uniform } from "../workload/random.ts";
-import { type Curve, levelsOf } from "./curve.ts";
+import { type Curve, type Estimate, levelsOf } from "./curve.ts";
 import { judgeCurve } from "./curve-claims.ts";
 import { openCurve } from "./curve-fold.ts";
 import {
@@ -116,6 +116,9 @@ test("a server of fixed slots passes, and its knee is its slots over their time"
     ...{ wasted_work: "pass", jain_index: "pass", oscillation: "pass", slots_leaked: "skipped" },
   });
   expect((curve.knee.overall?.value as number) / KNEE_PER_S).toBeCloseTo(1, 1);
+  // The levels of both ways know it better than those of one.
+  const widthOf = (knee: Estimate | null): number => (knee === null ? Number.NaN : knee.high - knee.low);
+  expect(widthOf(curve.knee.overall)).toBeLessThan(widthOf(curve.knee.before));
 });
 
 describe("a server that breaks under overload fails the claim about it", () => {

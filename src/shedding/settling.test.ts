@@ -136,6 +136,13 @@ describe("a storm of retries", () => {
     }
   });
 
+  test("nor where a fifth of the calls is still slower when a short one ends", () => {
+    const make = HONEST["calls that share what serves eight of them"] as (typeof HONEST)[string];
+    for (const seed of [1, 2, 4, 5]) {
+      expect(judge(settle(playStorm(make(seed, 28), SHORT, seed), SHORT), EXCLUSIVE)).not.toContain("fail");
+    }
+  });
+
   test.each(["never recovers", "leaks slots", "refuses at a sixth of a call"])(
     "a server that %s does not recover",
     (name) => {
