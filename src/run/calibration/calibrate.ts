@@ -210,7 +210,7 @@ type How = {
 /** Calibrates each driver of the plan. A calibration that cannot be made counts as failed. */
 export const calibrate = async (plan: CalibrationPlan, { seed, signal, k6Path, hands = NO_HANDS }: How) => {
   const found: Calibration[] = [];
-  const stub = await startCalibrationStub(hands).catch((error: Error) => error);
+  const stub = await startCalibrationStub().catch((error: Error) => error);
   for (const [name, peakPerS] of plan.peaks) {
     if (signal.aborted) break;
     const { ceilings = [], foldsAll, precise }: Partial<CalibrationPlan> = name === "open-loop" ? plan : {};

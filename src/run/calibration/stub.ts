@@ -1,62 +1,48 @@
-/** Starts the stub of a calibration and asks it over the channel of `fork`: each question has one answer. */
-import { fork } from "node:child_process";
-import { setTimeout as after } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
-import type { Stamp } from "../../history/calibration-checks.ts";
-import { type Hands, NO_HANDS } from "../../stages/play.ts";
-import { runMark } from "../../supervision/processes.ts";
+/**
+ * The server of a calibration, in a thread of its own: its delays are known because it makes them. It answers the routes
+ * of the contract, stamps each call and stands still once. It is a bare server, because its own overhead would count as
+ * the driver's error. This file starts the thread and runs in it; each question has one answer.
+ */
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { parentPort, Worker, workerData } from "node:worker_threads";
+import { wallUs } from "../../client/clock.ts";
+import { ROUTE_NAMES, type RouteName, routeOf, type Stream } from "../../contract/routes.ts";
+import { VOCABULARIES, writeEvent } from "../../contract/streams.ts";
+import { startBareServer, startNullServer } from "../../drivers/open-loop/bare-server.ts";
+import type { Stamp, StampKind } from "../../history/calibration-checks.ts";
+import { inTime } from "../../supervision/waiting.ts";
 
-export type StubPhases = {
-  /** When the first call is due, in microseconds after the start of the schedule. */
-  firstUs: number;
-  /** Microseconds: when the stub stands still after the start, for how long, and from when on it answers at once. */
-  stallFromUs: number;
-  stallUs: number;
-  nullFromUs: number;
-};
+/** Microseconds after the start of the schedule: the first call, the stall and its length, and the null phase. */
+type StubPhases = Record<"firstUs" | "stallFromUs" | "stallUs" | "nullFromUs", number>;
 
-/** `StubPhases` resets the stub, which then waits for the first call of the next schedule. */
-export type ToStub = StubPhases | "report" | "look";
+/** Phases reset the stub, which then waits for the first call of the next schedule. */
+type ToStub = StubPhases | "report" | "look";
 
-export type StubReport = { stamps: Stamp[]; stoodStillUs: number };
+type StubReport = { stamps: Stamp[]; stoodStillUs: number };
 /** Requests that the null server beside the stub received since the last look: how many, and when the last came. */
-export type StubLook = { calls: number; lastUs: number };
+type StubLook = { calls: number; lastUs: number };
 /** Sent by the stub once both servers are warm. */
-export type StubPorts = { port: number; nullPort: number };
+type StubPorts = { port: number; nullPort: number };
 
-const PROCESS = fileURLToPath(new URL("./stub-process.ts", import.meta.url));
+const MARK = "floodgate-calibration-stub";
 const ANSWER_MS = 10_000;
 
 export type CalibrationStub = Awaited<ReturnType<typeof startCalibrationStub>>;
 
-export const startCalibrationStub = async (hands: Hands = NO_HANDS) => {
-  const execArgv = ["--disable-warning=ExperimentalWarning"];
-  const child = fork(PROCESS, {
-    execArgv,
-    env: runMark(),
-    stdio: ["ignore", "ignore", "ignore", "ipc"],
-    detached: true,
-  });
-  const forget = child.pid === undefined ? undefined : hands.adopt("the stub of the calibration", child.pid);
-  const { promise: gone, resolve: end } = Promise.withResolvers<string>();
-  child.on("error", (error) => end(error.message));
-  child.once("exit", (code, signal) => end(`it ended (${signal ?? code})`));
+export const startCalibrationStub = async () => {
+  const thread = new Worker(new URL(import.meta.url), { workerData: MARK });
+  const gone = Promise.withResolvers<never>();
+  gone.promise.catch(() => undefined);
+  thread.on("error", gone.reject);
+  thread.on("exit", (code) => gone.reject(new Error(`it ended (${code})`)));
   const answer = async <T>(question?: ToStub): Promise<T> => {
-    const came = Promise.withResolvers<T>();
-    child.once("message", came.resolve);
-    if (question !== undefined) child.send(question, () => undefined);
-    const late = after(ANSWER_MS, `it said nothing for ${ANSWER_MS / 1000} s`, { ref: false });
-    const found = await Promise.race([came.promise, gone, late]);
-    if (typeof found === "string") throw new Error(`the stub of the calibration: ${found}`);
-    return found as T;
+    if (question !== undefined) thread.postMessage(question);
+    const came = await inTime(Promise.race([once(thread, "message") as Promise<[T]>, gone.promise]), ANSWER_MS);
+    if (came === "late") throw new Error(`the stub of the calibration: it said nothing for ${ANSWER_MS / 1000} s`);
+    return came[0];
   };
-  const close = async (): Promise<void> => {
-    if (child.connected) child.disconnect();
-    const force = setTimeout(() => child.kill("SIGKILL"), ANSWER_MS);
-    await gone;
-    clearTimeout(force);
-    forget?.();
-  };
+  const end = async (): Promise<void> => void (await thread.terminate());
   try {
     const { port, nullPort } = await answer<StubPorts>();
     return {
@@ -65,10 +51,125 @@ export const startCalibrationStub = async (hands: Hands = NO_HANDS) => {
       begin: (phases: StubPhases) => answer(phases),
       look: () => answer<StubLook>("look"),
       report: () => answer<StubReport>("report"),
-      end: close,
+      end,
     };
   } catch (error) {
-    await close();
+    await end();
     throw error;
   }
 };
+
+const DELAY_MS = 20;
+const EVENTS = 4;
+const EVENT_EVERY_MS = 15;
+/** One in three of the plain routes is delayed. */
+const DELAYED = new Set<RouteName>(["poi.enrich", "design.themes"]);
+
+/** The state of one schedule, which begins with the first call that comes. */
+const waitingFor = (phases: StubPhases | null) => {
+  return { phases, startUs: null as number | null, stamps: [] as Stamp[], stoodStillUs: 0 };
+};
+let playing = waitingFor(null);
+
+const standStill = (): void => {
+  const fromUs = wallUs();
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, (playing.phases?.stallUs ?? 0) / 1000);
+  playing.stoodStillUs += wallUs() - fromUs;
+};
+
+const begin = (receivedUs: number): void => {
+  const { phases, startUs } = playing;
+  if (phases === null || startUs !== null) return;
+  playing.startUs = receivedUs - phases.firstUs;
+  setTimeout(standStill, Math.max(0, (playing.startUs + phases.stallFromUs - wallUs()) / 1000));
+};
+
+const isOver = (nowUs: number): boolean =>
+  playing.phases !== null && playing.startUs !== null && nowUs >= playing.startUs + playing.phases.nullFromUs;
+
+const PLAIN = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{"ok":true}';
+const STREAM_HEAD = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+const LAST_CHUNK = "0\r\n\r\n";
+const chunk = (text: string): string => `${text.length.toString(16)}\r\n${text}\r\n`;
+
+/** Returns the text of each event of a stream; the head goes with the first and the end with the last. */
+const streamOf = (kind: Stream, events: number): string[] => {
+  const { content, done } = VOCABULARIES[kind];
+  return Array.from({ length: events }, (_, at) => {
+    const isLast = at === events - 1;
+    const event = chunk(isLast ? writeEvent(done, {}) : writeEvent(content[0] as string, { text: "a" }));
+    return (at === 0 ? STREAM_HEAD : "") + event + (isLast ? LAST_CHUNK : "");
+  });
+};
+
+/** `parts` are written one after the other; in the last phase `atOnce` is written instead. */
+type Answer = { kind: StampKind; parts: readonly string[]; atOnce: readonly string[] };
+
+const answerOf = (name: RouteName): Answer => {
+  const { stream } = routeOf(name);
+  if (stream !== undefined) return { kind: "stream", parts: streamOf(stream, EVENTS), atOnce: streamOf(stream, 1) };
+  return { kind: DELAYED.has(name) ? "delayed" : "at once", parts: [PLAIN], atOnce: [PLAIN] };
+};
+
+const ELSEWHERE: Answer = { kind: "at once", parts: [PLAIN], atOnce: [PLAIN] };
+const answers = new Map(ROUTE_NAMES.map((name) => [routeOf(name).path, answerOf(name)]));
+
+const write = (parts: readonly string[], socket: Socket, stamp: Stamp, at = 0): void => {
+  stamp.last_us = wallUs();
+  if (at === 0) stamp.answered_us = stamp.last_us;
+  socket.write(parts[at] as string);
+  if (at + 1 < parts.length) setTimeout(write, EVENT_EVERY_MS, parts, socket, stamp, at + 1);
+};
+
+const pathOf = (request: string): string => {
+  const target = request.slice(request.indexOf(" ") + 1, request.indexOf(" HTTP/"));
+  return target.replace(/\?.*$/, "").replace(/^\/v1/, "");
+};
+
+const answer = (request: string, socket: Socket): void => {
+  const receivedUs = wallUs();
+  begin(receivedUs);
+  const { kind, parts, atOnce } = answers.get(pathOf(request)) ?? ELSEWHERE;
+  const isNull = isOver(receivedUs);
+  const stamp: Stamp = {
+    id: /\r\nx-request-id: *(\S+)/i.exec(request)?.[1] ?? "",
+    kind: isNull ? "at once" : kind,
+    ...{ received_us: receivedUs, answered_us: receivedUs, last_us: receivedUs },
+  };
+  playing.stamps.push(stamp);
+  if (stamp.kind === "delayed") setTimeout(write, DELAY_MS, parts, socket, stamp);
+  else write(isNull ? atOnce : parts, socket, stamp);
+};
+
+const WARM_CALLS = 2_000;
+
+/** Warms up a server, because slow, freshly loaded code would count as the driver's error. */
+const warmUp = async (at: number): Promise<void> => {
+  const socket = connect(at, "127.0.0.1").resume();
+  socket.on("error", () => undefined);
+  for (let n = 0; n < WARM_CALLS; n++) {
+    const { path } = routeOf(ROUTE_NAMES[n % ROUTE_NAMES.length] as RouteName);
+    socket.write(`GET /v1${path} HTTP/1.1\r\nx-request-id: warm-up-${n}\r\n\r\n`);
+    if (n % 20 === 0) await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  await new Promise((resolve) => setTimeout(resolve, DELAY_MS + EVENTS * EVENT_EVERY_MS));
+  socket.destroy();
+};
+
+const serve = async (): Promise<void> => {
+  const { port } = await startBareServer(answer);
+  const nullServer = await startNullServer(wallUs);
+  await warmUp(port);
+  await warmUp(nullServer.port);
+  nullServer.look();
+  const answerTo = (question: ToStub): StubReport | StubLook | null => {
+    if (question === "look") return nullServer.look();
+    if (question === "report") return { stamps: playing.stamps, stoodStillUs: playing.stoodStillUs };
+    playing = waitingFor(question);
+    return null;
+  };
+  parentPort?.on("message", (question: ToStub) => parentPort?.postMessage(answerTo(question)));
+  parentPort?.postMessage({ port, nullPort: nullServer.port } satisfies StubPorts);
+};
+
+if (workerData === MARK) await serve();
