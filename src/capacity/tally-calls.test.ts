@@ -38,6 +38,7 @@ describe("tallies", () => {
     expect(p99?.limit).toBeCloseTo(0.01);
     expect(p99?.isBad(call(0, 300))).toBe(false);
     expect(p99?.isBad(call(0, 301))).toBe(true);
+    expect(objectives("p99<300ms")[0]?.isBad(call(0, 300))).toBe(true);
     expect(p99?.isBad(call(0, 1, "429 b2b_overloaded"))).toBe(null);
     expect(p99?.isBad(call(0, 1, "indeterminate"))).toBe(true);
   });

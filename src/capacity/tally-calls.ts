@@ -77,8 +77,7 @@ export const shareObjective = (objective: Objective) => {
     /** Judges one call by `judgeObjectives`; `null` if the objective does not cover the call. */
     isBad: (line: CallLine): boolean | null => {
       const verdict = judgeObjectives([objective], [line])[0];
-      if (verdict === undefined || verdict.n === 0) return null;
-      return isTime ? verdict.value === null || verdict.value > limit : verdict.value === 1;
+      return verdict === undefined || verdict.n === 0 ? null : verdict.against > 0;
     },
     /** The objective's value over these calls, to be read in a table. */
     shown: (lines: readonly CallLine[]): string => {

@@ -36,6 +36,10 @@ describe("lines between our processes", () => {
     ]);
   });
 
+  test("a line that comes whole is cut at the same bound as one that comes in pieces", () => {
+    expect(linesOf([`${"x".repeat(60)}\nnext\n`], 40)).toEqual(["x".repeat(40), "next"]);
+  });
+
   test("a line without an end is cut, and the next is whole", () => {
     expect(linesOf(["x".repeat(30), "y".repeat(30), "\nnext\n"], 40)).toEqual([
       `${"x".repeat(30)}${"y".repeat(10)}`,

@@ -7,7 +7,7 @@ const LINE_MAX_CHARS = 64 << 20;
 
 export type LineCutter = ReturnType<typeof cutLines>;
 
-/** Passes a line on shortened once more than `maxChars` of it have come, so that its reader finds it unreadable. */
+/** A line of more than `maxChars` is shortened, so that its reader finds it unreadable, as soon as so much has come. */
 export const cutLines = (
   onLine: (line: string) => void,
   maxChars: number = LINE_MAX_CHARS,
@@ -16,27 +16,27 @@ export const cutLines = (
   const decoder = new StringDecoder("utf8");
   let held = "";
   let isTooLong = false;
+  const give = (line: string): void => onLine(line.length > maxChars ? shorten(line) : line);
   const take = (text: string): void => {
     const parts = text.split("\n");
     parts[0] = held + (parts[0] as string);
     held = parts.pop() as string;
     for (const part of parts) {
-      if (!isTooLong) onLine(part);
+      if (!isTooLong) give(part);
       isTooLong = false;
     }
-    if (isTooLong) held = "";
-    else if (held.length > maxChars) {
-      onLine(shorten(held));
-      held = "";
+    if (!isTooLong && held.length > maxChars) {
+      give(held);
       isTooLong = true;
     }
+    if (isTooLong) held = "";
   };
   return {
     push: (chunk: Buffer): void => take(decoder.write(chunk)),
     /** Passes on the text after the last LF, which is half a line if its writer was killed. */
     end: (): void => {
       take(decoder.end());
-      if (held !== "" && !isTooLong) onLine(held);
+      if (held !== "") onLine(held);
       held = "";
     },
   };
