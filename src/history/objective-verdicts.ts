@@ -239,6 +239,7 @@ export const sloClaim = (
   verdicts: readonly ObjectiveVerdict[],
 ): Claim => {
   const [id, got] = [`slo/${name}/${stage}`, verdicts.map(described).join("; ")];
-  const about = { id, stage, level: "should" as const, expected: namesOf(verdicts), got, replay };
+  const objectives = verdicts.map(({ objective }) => objective);
+  const about = { id, stage, level: "should" as const, expected: namesOf(verdicts), objectives, got, replay };
   return claimOf({ ...about, ...together(verdicts) });
 };

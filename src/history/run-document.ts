@@ -1,4 +1,5 @@
 /** The shape of `run.json`: all that was judged and measured, and the one value that every report is rendered from. */
+import type { Objective } from "./objectives.ts";
 import type { StateReached } from "./states-reached.ts";
 
 export type Verdict = "pass" | "fail" | "inconclusive";
@@ -13,6 +14,8 @@ export type Claim = Record<"id" | "stage" | "reason" | "expected" | "got" | "rep
   spec: number[];
   /** Ids of calls and the like that a reader can look up in `history.ndjson`. */
   evidence: string[];
+  /** What a claim `slo/…` judges. */
+  objectives?: readonly Objective[];
   /** The id of the claim whose verdict this is, where the stage was played again (played-again.ts). */
   judged_in?: string;
 };

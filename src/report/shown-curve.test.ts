@@ -62,6 +62,8 @@ describe("the curve on the page", () => {
     expect(text.split("Not as it must be: ")).toHaveLength(2);
     expect(text).toContain("Not as it must be: it collapsed.");
     expect(curveSection({ ...MADE, knee: { before: null, after: null } }, [])!.text).toContain("No knee up to 600/s.");
+    const knee = { ...MADE.knee, overall: { value: 90, low: 80, high: 100 } };
+    expect(curveSection({ ...MADE, knee }, [])!.text).toContain("<title>knee: 90/s, with its 95 % interval</title>");
   });
 });
 

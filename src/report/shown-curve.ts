@@ -4,27 +4,11 @@ import type { Curve, CurveLevel, Estimate, Pass, Quantiles } from "../shedding/c
 import { overlap } from "../shedding/knee.ts";
 import { clip, oneLine } from "./escape.ts";
 import { figure, milliseconds, perSecond, share } from "./figures.ts";
+import { fieldsOf, isMeasured, listOf, shaped } from "./from-file.ts";
 
 const PASSES: readonly Pass[] = ["up", "down", "after"];
 /** Bounds the work of Erlang's formula, which takes one step for each slot. */
 const SLOTS_MOST = 100_000;
-/** Bounds the numbers of a file: no measured value is as large. */
-const LARGEST = 1e12;
-
-type Fields = Readonly<Record<string, unknown>>;
-
-const fieldsOf = (value: unknown): Fields => (typeof value === "object" && value !== null ? (value as Fields) : {});
-const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
-const isMeasured = (value: unknown): value is number => typeof value === "number" && value >= 0 && value < LARGEST;
-
-/** The fields of `like`, each from `found` if its type fits; `null` in `like` is a number that may be missing. */
-const shaped = <T>(found: unknown, like: T): T => {
-  if (typeof like === "number" || like === null) return isMeasured(found) ? (found as T) : like;
-  if (typeof like !== "object") return typeof found === typeof like ? (found as T) : like;
-  const of = fieldsOf(found);
-  return Object.fromEntries(Object.entries(like).map(([name, value]) => [name, shaped(of[name], value)])) as T;
-};
-
 /** JSON has no infinity: an unknown bound is `null` in a file. */
 const ESTIMATE: Estimate = { value: 0, low: 0, high: Number.POSITIVE_INFINITY };
 const QUANTILES: Quantiles = { p50: null, p99: null };

@@ -1,6 +1,5 @@
 /** `summary.md`: verdict and tables in Markdown, cut to 900 KiB, because CI drops a step summary above 1 MiB. */
 import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.ts";
-import type { Curve } from "../shedding/curve.ts";
 import { clip, escapeMarkdown, markdownCode, oneLine, utf8Bytes } from "./escape.ts";
 import { count, duration, figure, intervalText, share, valueText, whyNoInterval, withUnit } from "./figures.ts";
 import { driverText, OUTCOME_KINDS, outcomeRows } from "./outcome-kinds.ts";
@@ -77,7 +76,7 @@ const notJudgedLines = (run: RunDocument): string[] => {
   return [...groups, ...outcomes];
 };
 
-const curveSection = (found: Curve | undefined): Section[] => {
+const curveSection = (found: unknown): Section[] => {
   const curve = shownCurve(found);
   if (curve === null) return [];
   const { heads, rows } = curveTable(curve);
@@ -86,7 +85,7 @@ const curveSection = (found: Curve | undefined): Section[] => {
 };
 
 /** The sections of the summary; those without rows are left out. */
-const sections = (run: RunDocument, curve: Curve | undefined): Section[] => {
+const sections = (run: RunDocument, curve: unknown): Section[] => {
   const claims = claimsInOrder(run.claims);
   const claimHeads = ["verdict", "level", "claim", "why", "evidence, replay"];
   const having = (...verdicts: ClaimVerdict[]): Claim[] => claims.filter(({ verdict }) => verdicts.includes(verdict));
@@ -131,7 +130,7 @@ const sections = (run: RunDocument, curve: Curve | undefined): Section[] => {
 /** Markdown of at most `maxBytes` in UTF-8; below about 8 KiB there is no room for the verdict itself. */
 export const summaryMarkdown = (
   run: RunDocument,
-  { curve, maxBytes = SUMMARY_BYTES_MAX }: { curve?: Curve; maxBytes?: number } = {},
+  { curve, maxBytes = SUMMARY_BYTES_MAX }: { curve?: unknown; maxBytes?: number } = {},
 ): string => {
   const lines = top(run);
   let left = maxBytes - RESERVE_BYTES - utf8Bytes(lines.join("\n"));

@@ -8,22 +8,18 @@ import { cleanValue } from "../contract/foreign-text.ts";
 import { OUTCOMES } from "../contract/refusals.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { RunFolder } from "../deployments/run-context.ts";
-import type { Comparison } from "../gate/paired-comparison.ts";
 import { decidedByBoth } from "../history/played-again.ts";
 import type { Claim, RunDocument, StandIn } from "../history/run-document.ts";
 import type { Series } from "../history/series.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import type { RecordedStage } from "../history/stage-outcome.ts";
-import type { Found } from "../report/charts/charts-section.ts";
-import type { FoundCapacity } from "../report/charts/found-charts.ts";
 import { ctrfJson } from "../report/ctrf.ts";
 import { junitXml } from "../report/junit.ts";
 import { nightJson } from "../report/night.ts";
 import { openMetrics } from "../report/openmetrics.ts";
-import { type Earlier, htmlReport } from "../report/page/html.ts";
+import { type Earlier, type Found, htmlReport } from "../report/page/html.ts";
 import { summaryMarkdown } from "../report/summary-markdown.ts";
 import { mergeClaims } from "../report/verdict.ts";
-import type { Curve } from "../shedding/curve.ts";
 import { redactor } from "../supervision/redaction.ts";
 import { fileProblem, RECORDED_BOUNDS, readUserJson } from "../supervision/user-file.ts";
 import { addSpent, NOTHING_SPENT } from "../workload/budget.ts";
@@ -150,8 +146,6 @@ const readEarlier = (path: string): Earlier | undefined => {
   return undefined;
 };
 
-const readCurve = (path: string): Curve | undefined => read(path, "curve.json");
-
 /** `stages.json`: what judging again needs besides history and ledger. */
 export type StageRecord = { facts: Omit<StageFacts, "ledger">; hasLedger: boolean };
 
@@ -161,13 +155,12 @@ const REPORTS: Readonly<Record<string, (about: Rendered) => string>> = {
     const { path } = folder;
     const found: Found & { earlier?: Earlier } = {
       earlier: readEarlier(path),
-      gate: read<{ comparisons?: Comparison[] }>(path, "gate.json")?.comparisons,
-      capacity: read<FoundCapacity>(path, "capacity.json"),
-      curve: readCurve(path),
+      ...{ gate: read(path, "gate.json"), capacity: read(path, "capacity.json"), curve: read(path, "curve.json") },
     };
     return htmlReport(document, series, folder.masked(found));
   },
-  "summary.md": ({ document, folder }) => summaryMarkdown(document, { curve: folder.masked(readCurve(folder.path)) }),
+  "summary.md": ({ document, folder }) =>
+    summaryMarkdown(document, { curve: folder.masked(read(folder.path, "curve.json")) }),
   "junit.xml": ({ document }) => junitXml(document),
   "ctrf.json": ({ document }) => ctrfJson(document),
   "night.json": ({ document }) => nightJson(document),

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { parseObjectives } from "../../history/objectives.ts";
 import { outcomesOf } from "../../history/outcomes-of.fixture.ts";
 import type { Series } from "../../history/series.ts";
 import { sumOf } from "../../history/series.ts";
@@ -171,7 +172,8 @@ describe("the page with charts", () => {
       stage: "chat-past-capacity",
       level: "should",
       verdict: "fail",
-      expected: "p99<=150ms",
+      expected: "as the target file states",
+      objectives: parseObjectives("p99<=150ms"),
     });
     const page = pageOf(madeSeries(), madeRun({ claims: [claim] }));
     expect(page).toContain('class="limit"');

@@ -1,14 +1,11 @@
 /** The part of the page that shows a run over time: a block for each stage, open if it needs a look. */
-import type { Comparison } from "../../gate/paired-comparison.ts";
 import type { ClaimVerdict, RunDocument, StageSummary } from "../../history/run-document.ts";
 import { type Series, type StageSeries, sumOf } from "../../history/series.ts";
-import type { Curve } from "../../shedding/curve.ts";
 import { counted, milliseconds, seconds } from "../figures.ts";
 import { card, html, type Markup } from "../page/markup.ts";
 import { VERDICTS } from "../verdict.ts";
 import { type ChartSeries, chartSeriesOf, type Detail } from "./chart-series.ts";
 import { faultFacts } from "./faults.ts";
-import type { FoundCapacity } from "./found-charts.ts";
 import { type Chart, chartFigure, figuresOverTime } from "./frame.ts";
 import { chartsOfStage } from "./stage-charts.ts";
 
@@ -55,9 +52,6 @@ export const isDrawn =
   (stages: readonly StageSummary[]) =>
   (one: StageSeries): boolean =>
     sumOf(one.offered) >= CALLS_LEAST && stages.find(({ name }) => name === one.stage)?.driver !== "verify";
-
-/** What a gate, a capacity search or a curve found, besides the calls of stages. */
-export type Found = { gate?: readonly Comparison[]; capacity?: FoundCapacity; curve?: Curve };
 
 /** `note`: a sentence about the size of the page. Returns `null` if no stage is worth drawing. */
 export const chartsSection = (run: RunDocument, series: Series, detail: Detail, note: string | null): Markup | null => {

@@ -1,7 +1,7 @@
 /** The charts of the shedding curve: goodput over offered rate and, on the same logarithmic axis, all other calls. */
 import { scaleLog } from "d3-scale";
 import type { Claim } from "../../history/run-document.ts";
-import type { Curve, CurveLevel, Pass } from "../../shedding/curve.ts";
+import type { Curve, CurveLevel, Estimate, Pass } from "../../shedding/curve.ts";
 import { carriedPerS } from "../../shedding/knee.ts";
 import { RETENTION_LEVELS, retentionAt, statedSystem } from "../../shedding/measures.ts";
 import { figure, milliseconds, perSecond, share } from "../figures.ts";
@@ -63,7 +63,7 @@ const goodputChart = (curve: Curve, broken: readonly string[], { x, from, to, li
   const across = (ratePerS: number): string => percent(x(ratePerS) / WIDTH);
   const system = statedSystem(curve);
   const seen = Math.max(
-    ...[...levels.map(({ goodputPerS }) => goodputPerS), knee.before, knee.after].map((one) => one?.value ?? 0),
+    ...[...levels.map(({ goodputPerS }) => goodputPerS), knee.overall, knee.after].map((one) => one?.value ?? 0),
     ...(system === null ? [] : levels.map(({ ratePerS }) => carriedPerS(system, ratePerS))),
     1e-3,
   );
@@ -81,13 +81,12 @@ const goodputChart = (curve: Curve, broken: readonly string[], { x, from, to, li
       ["line p99", "on the way down, hollow dots", way("down")],
     ] as const
   ).filter(([, , path]) => path !== "");
-  const band = (when: "before" | "after"): Markup | null => {
-    const of = knee[when];
+  const band = (of: Estimate | null, style: string, name: string): Markup | null => {
     if (of === null || of.value < from || of.value > to) return null;
     const [low, high] = [x(Math.max(from, of.low)), x(Math.min(to, of.high))];
-    return html`<rect class="${when === "before" ? "band" : "band empty"}" fill="none" x="${low.toFixed(1)}" y="0" width="${Math.max(1, high - low).toFixed(1)}" height="${height}"><title>knee ${when} the overload: ${perSecond(of.value)}, with its 95 % interval</title></rect>`;
+    return html`<rect class="${style}" fill="none" x="${low.toFixed(1)}" y="0" width="${Math.max(1, high - low).toFixed(1)}" height="${height}"><title>${name}: ${perSecond(of.value)}, with its 95 % interval</title></rect>`;
   };
-  const bands = [band("before"), band("after")];
+  const bands = [band(knee.overall, "band", "knee"), band(knee.after, "band empty", "knee after the overload")];
   const dots = levels.map(({ pass, ratePerS, goodputPerS: { value, low, high } }) => {
     const [cx, at] = [across(ratePerS), inFrame(inside(value))];
     const ends = [inFrame(inside(high)), inFrame(inside(low))];
@@ -99,9 +98,9 @@ const goodputChart = (curve: Curve, broken: readonly string[], { x, from, to, li
   });
   const nearTop = Math.min(to, 0.85 * top);
   const kneeName =
-    knee.before === null || bands.every((one) => one === null)
+    knee.overall === null || bands[0] === null
       ? null
-      : html`<text class="band-name" x="${across(knee.before.value)}" y="${inFrame(-6)}" text-anchor="middle" fill="currentColor">knee</text>`;
+      : html`<text class="band-name" x="${across(knee.overall.value)}" y="${inFrame(-6)}" text-anchor="middle" fill="currentColor">knee</text>`;
   const again = levels.some(({ pass }) => pass === "after") ? [{ swatch: html`<b>×</b>`, text: WAYS.after }] : [];
   const sentences = [
     ...[...kneeSentences(curve), ...keptSentences(curve)],

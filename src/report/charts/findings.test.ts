@@ -3,7 +3,7 @@ import type { Comparison } from "../../gate/paired-comparison.ts";
 import { madeRun } from "../made-run.fixture.ts";
 import { madeSeries } from "../made-series.fixture.ts";
 import { htmlReport } from "../page/html.ts";
-import { capacityChart, type FoundCapacity, gateChart } from "./found-charts.ts";
+import { capacityChart, gateChart } from "./found-charts.ts";
 import { logTicks } from "./over-time.ts";
 
 const compared = (over: Partial<Comparison>): Comparison => ({
@@ -29,7 +29,7 @@ const worse = compared({ measurement: "goodput", verdict: "regression", worseBy:
 
 describe("ratios of a gate", () => {
   test("say what is worse by how much, and draw every pair", () => {
-    const chart = gateChart([compared({}), worse], "x")!;
+    const chart = gateChart({ comparisons: [compared({}), worse] }, "x")!;
     expect(chart.finding).toBe(
       "Worse: goodput 2.00 times worse (1.90 to 2.10; 1.05 allowed). 1 of 2 measurements are inside their margins.",
     );
@@ -38,11 +38,9 @@ describe("ratios of a gate", () => {
   });
 
   test("nothing that was compared is no chart; what is far off stays inside", () => {
-    expect(gateChart([compared({ worseBy: null })], "x")).toBeNull();
-    const far = gateChart(
-      [compared({ worseBy: 500, low: 0.001, high: 9_999, differences: [Number.NEGATIVE_INFINITY] })],
-      "x",
-    )!;
+    expect(gateChart({ comparisons: [compared({ worseBy: null })] }, "x")).toBeNull();
+    const differences = [Number.NEGATIVE_INFINITY];
+    const far = gateChart({ comparisons: [compared({ worseBy: 500, low: 0.001, high: 9_999, differences })] }, "x")!;
     for (const [, share] of far.labels!.text.matchAll(/c?x\d?="([\d.]+)%"/g))
       expect(Number(share)).toBeLessThanOrEqual(100);
     expect(far.labels!.text).not.toMatch(/NaN|Infinity/);
@@ -54,7 +52,7 @@ const probe = (ratePerS: number, bad: number, n: number, notes: string[] = []) =
   tallies: [{ bad, n }],
   generator: { notes },
 });
-const found: FoundCapacity = {
+const found = {
   answer: { kind: "found", ratePerS: 80, low: 70, high: 90, reason: "", binding: 0 },
   objectives: ["refusals<=1%"],
   probes: [probe(40, 0, 120), probe(80, 1, 240), probe(120, 30, 360, ["busy"])],
@@ -75,8 +73,36 @@ describe("probes of a capacity search", () => {
   });
 });
 
+describe("a file that is not what it should be", () => {
+  const gate = { comparisons: [compared({}), worse] };
+  const changed = (of: unknown, change: (value: unknown) => unknown): unknown =>
+    JSON.parse(JSON.stringify(of), (_, value) => (typeof value === "object" ? value : change(value)));
+  const wrong: [string, (of: unknown) => unknown][] = [
+    ["null", () => null],
+    ["a text", () => "x"],
+    ["lists for objects", (of) => Object.values(of as object)],
+    ["its lists empty", (of) => JSON.parse(JSON.stringify(of).replaceAll(/\[[^[\]]*\]/g, "[]"))],
+    ["texts for numbers", (of) => changed(of, (value) => (typeof value === "number" ? "7" : value))],
+    ["numbers for texts", (of) => changed(of, (value) => (typeof value === "string" ? 7 : value))],
+    ["no values", (of) => changed(of, () => null)],
+    ["negative", (of) => changed(of, (value) => (typeof value === "number" ? -value : value))],
+    ["huge", (of) => changed(of, (value) => (typeof value === "number" ? 1e308 : value))],
+    ["objects for values", (of) => changed(of, () => ({ toString: 1 }))],
+  ];
+  test.each(wrong)("%s harms no page", (_, spoil) => {
+    const page = htmlReport(madeRun(), madeSeries(), { gate: spoil(gate), capacity: spoil(found) });
+    expect(page.replace(/<script>[\s\S]*?<\/script>/, "")).not.toMatch(/NaN|Infinity|undefined|\[object/);
+    expect(page).toContain("</html>");
+  });
+
+  test("more bad calls than calls, and an objective that is none, are left out", () => {
+    expect(capacityChart({ ...found, probes: [probe(40, 9, 3)] }, "x")).toBeNull();
+    expect(capacityChart({ ...found, answer: { ...found.answer, binding: 1.5 } }, "x")).toBeNull();
+  });
+});
+
 test("both stand on the page before the stages", () => {
-  const page = htmlReport(madeRun(), madeSeries(), { gate: [worse], capacity: found });
+  const page = htmlReport(madeRun(), madeSeries(), { gate: { comparisons: [worse] }, capacity: found });
   const at = ['id="gate-ratios"', 'id="capacity-rates"', 'id="c0"'].map((mark) => page.indexOf(mark));
   expect(at).not.toContain(-1);
   expect(at).toEqual([...at].sort((a, b) => a - b));

@@ -1,18 +1,18 @@
 /** Dots with intervals: ratios of a gate, shares of bad calls of a capacity search, organizations of a stage. */
 import { scaleLinear, scaleLog } from "d3-scale";
 import type { Answer } from "../../capacity/answer.ts";
-import type { GeneratorFacts, ProbePlan, Tally } from "../../capacity/probe.ts";
 import type { Comparison, GateVerdict } from "../../gate/paired-comparison.ts";
 import { sumOf } from "../../history/series.ts";
 import { fairnessIndex, wilsonInterval } from "../../history/statistics/statistics.ts";
 import { clip } from "../escape.ts";
 import { count, counted, figure, perSecond, share } from "../figures.ts";
+import { fieldsOf, listOf, shaped } from "../from-file.ts";
 import { html } from "../page/markup.ts";
 import type { ChartSeries } from "./chart-series.ts";
 import { type Chart, dot, inFrame, percent, spread, WIDTH } from "./frame.ts";
 import { linear } from "./over-time.ts";
 
-const ROW = 40;
+const ROW_HEIGHT = 40;
 /** Ratios beyond these are drawn at the edge. */
 const FURTHEST = 4;
 const RATIO_TICKS = [0.25, 0.33, 0.5, 0.67, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.25, 1.5, 2, 3, 4];
@@ -24,13 +24,29 @@ const WORDS: Record<GateVerdict, string> = {
   "not-measured": "not measured",
 };
 
-type Shown = Comparison & { worseBy: number };
+type Row = Pick<Comparison, "margin" | "pairs" | "low" | "high" | "base" | "head" | "verdict" | "differences"> & {
+  measurement: string;
+  worseBy: number;
+};
+const ROW_OF_FILE: Omit<Row, "verdict" | "differences"> = {
+  ...{ measurement: "?", margin: 0, pairs: 0, worseBy: 0, low: null, high: null, base: null, head: null },
+};
+
+/** The measurements of `gate.json` that were compared. */
+const rowsOf = (found: unknown): Row[] =>
+  listOf(fieldsOf(found).comparisons).flatMap((one) => {
+    const of = fieldsOf(one);
+    const verdict = (Object.keys(WORDS) as GateVerdict[]).find((known) => known === of.verdict);
+    const differences = listOf(of.differences).filter((value) => typeof value === "number");
+    const row = shaped(one, ROW_OF_FILE);
+    return verdict === undefined || row.worseBy === 0 ? [] : [{ ...row, verdict, differences }];
+  });
 
 const times = (ratio: number | null): string =>
   ratio === null ? "?" : ratio >= 100 ? "over 100" : ratio.toFixed(Math.abs(ratio - 1) < 0.1 ? 3 : 2);
 
-const ratiosFinding = (rows: readonly Shown[]): string => {
-  const of = (verdict: GateVerdict): Shown[] => rows.filter((row) => row.verdict === verdict);
+const ratiosFinding = (rows: readonly Row[]): string => {
+  const of = (verdict: GateVerdict): Row[] => rows.filter((row) => row.verdict === verdict);
   const [open, fine] = [of("inconclusive"), of("no-regression")];
   const worse = of("regression").map(({ measurement, worseBy, low, high, margin }) => {
     return `${measurement} ${times(worseBy)} times worse (${times(low)} to ${times(high)}; ${margin} allowed)`;
@@ -42,9 +58,9 @@ const ratiosFinding = (rows: readonly Shown[]): string => {
   ].join("");
 };
 
-/** A row for each measurement: the interval, the margin, every pair. Returns `null` if no pair was compared. */
-export const gateChart = (comparisons: readonly Comparison[], id: string): Chart | null => {
-  const rows = comparisons.filter((one): one is Shown => one.worseBy !== null && one.worseBy > 0);
+/** A row for each measurement of `gate.json`: interval, margin, every pair. Returns `null` if no pair was compared. */
+export const gateChart = (found: unknown, id: string): Chart | null => {
+  const rows = rowsOf(found);
   if (rows.length === 0) return null;
   const clipped = (ratio: number): number => Math.min(FURTHEST, Math.max(1 / FURTHEST, ratio));
   const all = rows.flatMap(({ worseBy, low, high, margin, differences }) =>
@@ -54,9 +70,9 @@ export const gateChart = (comparisons: readonly Comparison[], id: string): Chart
   const reach = Math.max(...all.map((ratio) => Math.max(ratio, 1 / ratio))) * 1.03;
   const x = scaleLog([1 / reach, reach], [0, 1]);
   const at = (ratio: number): string => percent(x(clipped(ratio)));
-  const height = rows.length * ROW;
+  const height = rows.length * ROW_HEIGHT;
   const marks = rows.map(({ low, high, worseBy, margin, differences, measurement, verdict }, i) => {
-    const y = inFrame(i * ROW + 13);
+    const y = inFrame(i * ROW_HEIGHT + 13);
     const pairs = differences.map((difference, n) => {
       const below = y + 8 + (14 * n) / Math.max(1, differences.length - 1);
       return dot("pair", at(Math.exp(difference)), below.toFixed(1), 1.5);
@@ -81,7 +97,7 @@ export const gateChart = (comparisons: readonly Comparison[], id: string): Chart
       "A row for each measurement, on a logarithmic scale of how many times worse the head is: a dot for what is typical of the pairs, a line for its 95 % interval, a dashed mark for what is allowed, and beneath it a small dot for each pair, in the order in which they were measured.",
     across: ticks.map((ratio) => ({ at: x(ratio), text: String(ratio) })),
     acrossName: "times worse",
-    up: rows.map(({ measurement }, i) => ({ at: (i * ROW + 13) / height, text: measurement })),
+    up: rows.map(({ measurement }, i) => ({ at: (i * ROW_HEIGHT + 13) / height, text: measurement })),
     drawn: html`<path class="line" fill="none" stroke="currentColor" d="M${WIDTH / 2} 0V${height}"/>`,
     labels: html`${marks}`,
     table: {
@@ -94,31 +110,30 @@ export const gateChart = (comparisons: readonly Comparison[], id: string): Chart
   };
 };
 
-/** The part of `capacity.json` that is drawn; an unknown figure of the answer is absent or null. */
-export type FoundCapacity = {
-  answer: Pick<Answer, "kind" | "reason"> & { [figure in "ratePerS" | "low" | "high" | "binding"]?: number | null };
-  objectives: string[];
-  probes: {
-    plan: Pick<ProbePlan, "ratePerS" | "purpose">;
-    tallies: Tally[];
-    generator: Pick<GeneratorFacts, "notes">;
-  }[];
+const ANSWER: Pick<Answer, "reason" | "high" | "binding"> &
+  Record<"ratePerS" | "low", number | null> & { kind: string } = {
+  ...{ kind: "unknown", reason: "", ratePerS: null, low: null, high: null, binding: null },
 };
 
-const capacityFinding = ({ kind, ratePerS, low, high, reason }: FoundCapacity["answer"], objective: string): string => {
-  if (ratePerS == null) return `No highest rate was found: ${reason}.`;
-  const between = low == null || high == null ? "" : ` (between ${perSecond(low)} and ${perSecond(high)})`;
+const capacityFinding = ({ kind, ratePerS, low, high, reason }: typeof ANSWER, objective: string): string => {
+  if (ratePerS === null) return `No highest rate was found: ${reason}.`;
+  const between = low === null || high === null ? "" : ` (between ${perSecond(low)} and ${perSecond(high)})`;
   const doubt = kind === "unknown" ? ` It is not settled: ${reason}.` : "";
   return `${objective} holds up to ${perSecond(ratePerS)}${between}.${doubt}`;
 };
 
-/** The share of calls that broke the objective, by offered rate. Returns `null` if no probe was played. */
-export const capacityChart = ({ answer, objectives, probes }: FoundCapacity, id: string): Chart | null => {
+/** The share of calls that broke the objective, by offered rate, of `capacity.json`; `null` if no probe was played. */
+export const capacityChart = (found: unknown, id: string): Chart | null => {
+  const { probes, ...of } = fieldsOf(found);
+  const answer = shaped(of.answer, ANSWER);
   const which = answer.binding ?? 0;
-  const objective = objectives[which] ?? "the objective";
-  const played = probes.flatMap(({ plan, tallies, generator }) => {
-    const tally = tallies[which];
-    return tally === undefined || tally.n === 0 ? [] : [{ ...plan, ...tally, isClean: generator.notes.length === 0 }];
+  const objective = shaped(of.objectives, [""])[which] ?? "the objective";
+  const played = listOf(probes).flatMap((probe) => {
+    const { plan, tallies, generator } = fieldsOf(probe);
+    const { ratePerS, purpose } = shaped(plan, { ratePerS: 0, purpose: "" });
+    const { bad, n } = shaped(listOf(tallies)[which], { bad: 0, n: 0 });
+    const isClean = listOf(fieldsOf(generator).notes).length === 0;
+    return ratePerS === 0 || n === 0 || bad > n ? [] : [{ ratePerS, purpose, bad, n, isClean }];
   });
   if (played.length === 0) return null;
   const { ratePerS, low, high } = answer;
@@ -136,11 +151,11 @@ export const capacityChart = ({ answer, objectives, probes }: FoundCapacity, id:
     return html`<g><title>${perSecond(rate)}, ${purpose}: ${share(bad, n)} of ${n}</title>${ends && spread("spread", [cx, cx], ends)}${dot(isClean ? "kind-answered" : "hollow", cx, inFrame(y(bad / n)))}</g>`;
   });
   const band =
-    low == null || high == null
+    low === null || high === null
       ? null
       : html`<rect class="band" fill="none" x="${x(low) * WIDTH}" y="0" width="${(x(high) - x(low)) * WIDTH}" height="${height}"><title>95 % interval of the answer</title></rect>`;
   const answered =
-    ratePerS == null
+    ratePerS === null
       ? null
       : html`<path class="line" fill="none" stroke="currentColor" d="M${(x(ratePerS) * WIDTH).toFixed(1)} 0V${height}"/>`;
   return {

@@ -1,5 +1,4 @@
 /** The charts of a stage and what each shows: load, durations, calls in flight, and the generator itself. */
-import { parseObjectives } from "../../history/objectives.ts";
 import type { Claim } from "../../history/run-document.ts";
 import { inRows, largestOf, sumOf } from "../../history/series.ts";
 import { mergeSparse, quantileMs, type SparseBuckets } from "../../history/statistics/log-buckets.ts";
@@ -202,15 +201,9 @@ const MAPS = [
 
 /** The limits of times that the target file states for a stage, from its claims `slo/<name>/<stage>`. */
 const timeLimitsOf = (claims: readonly Claim[], stage: string): TimeLimit[] =>
-  claims.flatMap(({ id, stage: own, expected }) => {
-    const [family, name = ""] = id.split("/");
-    if (own !== stage || family !== "slo") return [];
-    try {
-      const times = parseObjectives(expected).filter((objective) => objective.kind === "time");
-      return times.map((objective) => ({ ...objective, text: `${name} ${objective.text}` }));
-    } catch {
-      return [];
-    }
+  claims.flatMap(({ id, stage: own, objectives = [] }) => {
+    const times = own === stage ? objectives.filter((objective) => objective.kind === "time") : [];
+    return times.map((objective) => ({ ...objective, text: `${id.split("/")[1] ?? ""} ${objective.text}` }));
   });
 
 const there = (...charts: (Chart | null)[]): Chart[] => charts.filter((chart) => chart !== null);

@@ -7,7 +7,7 @@ import type { Claim, ClaimVerdict, RunDocument } from "../../history/run-documen
 import { type Series, type StageSeries, sumOf } from "../../history/series.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { chartSeriesOf, type Detail, stepPath } from "../charts/chart-series.ts";
-import { chartsSection, type Found, isDrawn, verdictOfStage } from "../charts/charts-section.ts";
+import { chartsSection, isDrawn, verdictOfStage } from "../charts/charts-section.ts";
 import { curveSection } from "../charts/curve-charts.ts";
 import { capacityChart, gateChart } from "../charts/found-charts.ts";
 import { chartFigure, WIDTH } from "../charts/frame.ts";
@@ -104,12 +104,14 @@ const small = (run: RunDocument, whole: StageSeries, at: number): Markup => {
 const strip = (run: RunDocument, drawn: readonly StageSeries[]): Markup =>
   html`<h2>Every stage</h2><p class="small muted">A line shows what was offered, each on a scale of its own; the layers beneath show what came of it; a band is a fault.</p><ul class="strip">${drawn.map((one, at) => small(run, one, at))}</ul>`;
 
+/** What a run found besides the calls of its stages: `gate.json`, `capacity.json`, `curve.json`, unchecked. */
+export type Found = { gate?: unknown; capacity?: unknown; curve?: unknown };
+
 /** `hasCurve`: a run of few stages needs no headline, because the section of the curve follows. */
 const headline = (run: RunDocument, series: Series, found: Found, hasCurve: boolean): Markup | null => {
-  const charts = [
-    found.gate === undefined || found.gate.length === 0 ? null : gateChart(found.gate, "gate-ratios"),
-    found.capacity === undefined ? null : capacityChart(found.capacity, "capacity-rates"),
-  ].filter((chart) => chart !== null);
+  const charts = [gateChart(found.gate, "gate-ratios"), capacityChart(found.capacity, "capacity-rates")].filter(
+    (chart) => chart !== null,
+  );
   if (charts.length > 0)
     return html`<section class="card" id="headline">${charts.map((chart) => chartFigure(chart))}</section>`;
   const drawn = series.stages.filter(isDrawn(run.stages));
