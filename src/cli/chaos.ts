@@ -14,9 +14,9 @@ import { chaosRefusals, chaosStages, experimentsFor, runChaos } from "../run/exp
 import { type ExploreWish, runExplore } from "../run/exploration/run-explore.ts";
 import { type PreparedTarget, prepareTarget } from "../stages/prepare-target.ts";
 import { handOverToken, makeToken } from "../supervision/private-file.ts";
-import { lockTarget } from "../target/lock.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { readTargetFile } from "../target/target-file.ts";
+import { lockTarget } from "../target/target-guard.ts";
 import { type JudgingOptions, judgingCommand, LIMITER, type Limiter, REPORTS, stagesPlan } from "./judging-command.ts";
 import { EMBEDDED_ALONE, type Exclusion, excluding, type OptionRow, seconds, withOptions } from "./options/checks.ts";
 import { printNote, printResult, printShown } from "./printing/output.ts";

@@ -20,7 +20,7 @@ import { redactor } from "../supervision/redaction.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import { listenForStop, type StopSignals } from "../supervision/stop-signals.ts";
 import { Supervisor } from "../supervision/supervisor.ts";
-import { lockTarget } from "../target/lock.ts";
+import { lockTarget } from "../target/target-guard.ts";
 import { findTool } from "../tools/find-tool.ts";
 import { ToolMissing, type ToolName } from "../tools/tool-recipe.ts";
 import { EXIT_OF_SIGNAL, exitCodeOf } from "./exit-codes.ts";

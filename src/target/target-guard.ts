@@ -1,9 +1,14 @@
-/** Nothing is sent beyond loopback unless `--i-own` names the host and the target file permits and budgets it. */
+/**
+ * What is checked before anything is sent: beyond loopback `--i-own` has to name the host, and the target file has to
+ * permit and budget the run; and a target has one run at a time.
+ */
 import { lookup } from "node:dns/promises";
+import { tmpdir } from "node:os";
 import { AddressError } from "../contract/address.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
+import { takeLock } from "../supervision/process-lock.ts";
 import type { Target } from "./target.ts";
-import { addressOfField, urlsOf } from "./target-urls.ts";
+import { addressOfField, targetUrl, urlsOf } from "./target-urls.ts";
 
 type Resolve = (host: string) => Promise<readonly string[]>;
 
@@ -61,4 +66,20 @@ export const guardTarget = async (
     reasons.push("faults would be injected and permits.chaos is not true in the target file");
   }
   return reasons;
+};
+
+/** Reports a mistake of the user, which exits with code 2. */
+export class TargetBusyError extends Error {
+  override name = "TargetBusyError";
+}
+
+/** Locks a target, because two runs would heal each other's faults. Throws `TargetBusyError` if a run holds it. */
+export const lockTarget = (baseUrl: string, folder: string = tmpdir()) => {
+  const url = targetUrl(baseUrl);
+  const { lock, rival } = takeLock(folder, url);
+  if (lock !== null) return lock;
+  const { pid, path } = rival;
+  throw new TargetBusyError(
+    `another run (process ${pid}) works on ${url} now; wait for it, or stop it with \`kill ${pid}\`. One run per target at a time (lock file ${path}).`,
+  );
 };

@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
@@ -292,15 +293,35 @@ describe("a tool that has to be built", () => {
     expect((await readdir(join(root, ".tools"))).sort()).toEqual(["k6", "k6.json"]);
   });
 
-  test("does not wait for a builder that died, and clears what it left", async () => {
+  /** The lock of a builder that was killed while it built k6. */
+  const leaveLock = async (): Promise<number> => {
     const dead = spawn("/bin/true");
     await once(dead, "close");
+    const hash = createHash("sha256").update("building k6").digest("hex").slice(0, 16);
+    await writeFile(join(root, `.tools/floodgate-${hash}-${dead.pid}-7-00000000000000ff.lock`), "building k6\n");
+    return dead.pid as number;
+  };
+
+  test("does not wait for a builder that died, and clears what it left", async () => {
     await mkdir(join(root, ".tools"));
-    await writeFile(join(root, ".tools/k6.lock"), String(dead.pid));
-    await writeFile(join(root, `.tools/k6.${dead.pid}.part`), "half");
-    await mkdir(join(root, `.tools/k6.${dead.pid}.part.work/b001`), { recursive: true });
+    const pid = await leaveLock();
+    await writeFile(join(root, `.tools/k6.${pid}.part`), "half");
+    await mkdir(join(root, `.tools/k6.${pid}.part.work/b001`), { recursive: true });
     expect((await findTool("k6", options())).version).toBe("2.2.0");
     expect((await readdir(join(root, ".tools"))).sort()).toEqual(["k6", "k6.json"]);
+    expect(lines.filter((line) => line.startsWith("waiting"))).toEqual([]);
+  });
+
+  test("is built once for builders that find a dead builder's lock at the same moment", async () => {
+    for (let round = 1; round <= 3; round += 1) {
+      await rm(join(root, ".tools"), { recursive: true, force: true });
+      await mkdir(join(root, ".tools"));
+      await leaveLock();
+      const many = Array.from({ length: 8 }, () => findTool("k6", options({ FAKE_SLEEP: "0.3" })));
+      await Promise.all(many);
+      expect(await builds()).toHaveLength(round);
+      expect((await readdir(join(root, ".tools"))).sort()).toEqual(["k6", "k6.json"]);
+    }
   });
 
   test("both are built by buildTools, whatever the environment names", async () => {

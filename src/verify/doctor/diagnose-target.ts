@@ -1,12 +1,11 @@
 /** `doctor --target`: checks a target file and its deployment by single calls, within what the file permits. */
 import { tlsFiles, wrongTlsFile } from "../../client/transport.ts";
 import { beforeSignalEnds } from "../../supervision/stop-signals.ts";
-import { lockTarget } from "../../target/lock.ts";
 import { createSecrets, isReference, SecretError, type Secrets } from "../../target/secrets.ts";
 import { credentialsOf } from "../../target/stated-credentials.ts";
 import type { Target } from "../../target/target.ts";
 import { readTargetFile } from "../../target/target-file.ts";
-import { guardTarget } from "../../target/target-guard.ts";
+import { guardTarget, lockTarget } from "../../target/target-guard.ts";
 import { type Budget, createBudget } from "../planning/needs.ts";
 import { clockFinding, echoFinding, latencyFinding, protocolFindings } from "./connection.ts";
 import { lookAtOthers } from "./control-answers.ts";
