@@ -113,12 +113,11 @@ export const compare = (about: About, measured: readonly Pair[]): Row => {
   };
 };
 
-/** Compares blocks with a required figure. */
-export const compareWith = (about: About, wanted: number, blocks: readonly Block[]): Row =>
-  compare(
-    about,
-    blocks.map((ours) => ({ ours, against: plainBlock(wanted) })),
-  );
+/** Pairs blocks with those of the other side, or with a required figure. */
+export const paired = (ours: readonly Block[], against: readonly Block[] | number): Pair[] =>
+  ours.map((block, i) => {
+    return { ours: block, against: typeof against === "number" ? plainBlock(against) : (against[i] as Block) };
+  });
 
 export const CLIENT_SATURATED = "the client was the bottleneck";
 

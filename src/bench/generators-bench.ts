@@ -7,9 +7,9 @@ import { fileURLToPath } from "node:url";
 import { routeOf } from "../contract/routes.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import { CATALOGS } from "../workload/stories/reads.ts";
-import { type Bench, type BenchRoom, type Block, blockOf, compare, plainBlock, type Row } from "./comparison.ts";
+import { type Bench, type BenchRoom, type Block, blockOf, compare, paired, type Row } from "./comparison.ts";
 import { figureOf, recordLoad, writeTarget } from "./load-run.ts";
-import { startBenchChild } from "./processes/child.ts";
+import { startServer } from "./server-process.ts";
 
 /** The search stops once the lowest rate that failed is within this factor of the highest that held. */
 const NARROW = 1.06;
@@ -77,55 +77,44 @@ const plain: Generator = {
   },
 };
 
-const ceilingOf = (room: BenchRoom, generator: Generator, at: Server, startPerS: number): Promise<Block> =>
-  blockOf(() =>
-    highestHeld(startPerS, async (ratePerS) => {
-      const words = generator.words(at, ratePerS);
-      const { document } = await recordLoad(room, words, generator.environment?.(at, ratePerS));
-      const isHeld = generator.isHeld(document, ratePerS);
-      process.stderr.write(`  ${generator.name}: ${ratePerS}/s ${isHeld ? "held" : "not held"}\n`);
-      return isHeld;
-    }),
-  );
-
 /** Runs one block per round and generator; each search starts where the last one ended. */
-const searchAll = async <Name extends string>(
-  all: Readonly<Record<Name, Generator>>,
-  rounds: number,
-  room: BenchRoom,
-): Promise<Record<Name, Block[]>> => {
-  await using server = await startBenchChild(room.supervisor, "bare-process.ts", { kind: "null" });
-  const { url } = server.made as { url: string };
+const searchAll = async (all: readonly Generator[], rounds: number, room: BenchRoom): Promise<Block[][]> => {
+  await using server = await startServer(room.supervisor, { kind: "null" });
+  const { url } = server.made;
   const at = { url: url + routeOf(CATALOGS[0]).path, targetFile: writeTarget(room, url) };
-  const came = Object.fromEntries(Object.keys(all).map((name) => [name, []])) as unknown as Record<Name, Block[]>;
+  const holds = async (generator: Generator, ratePerS: number): Promise<boolean> => {
+    const words = generator.words(at, ratePerS);
+    const { document } = await recordLoad(room, words, generator.environment?.(at, ratePerS));
+    const isHeld = generator.isHeld(document, ratePerS);
+    process.stderr.write(`  ${generator.name}: ${ratePerS}/s ${isHeld ? "held" : "not held"}\n`);
+    return isHeld;
+  };
+  const came = all.map((generator) => ({ generator, held: [] as Block[] }));
   for (let round = 0; round < Math.min(rounds, ROUNDS_MAX); round += 1) {
-    for (const name of Object.keys(all) as Name[]) {
-      const startPerS = came[name].at(-1)?.value || all[name].startPerS;
-      came[name].push(await ceilingOf(room, all[name], at, startPerS));
+    for (const { generator, held } of came) {
+      const startPerS = held.at(-1)?.value || generator.startPerS;
+      held.push(await blockOf(() => highestHeld(startPerS, (ratePerS) => holds(generator, ratePerS))));
     }
   }
-  return came;
+  return came.map(({ held }) => held);
 };
 
 const WHAT = "calls a second that each driver holds against a server that answers at once, beside plain k6";
 
-const row = (name: string, atLeast: number, held: readonly Block[], against: readonly Block[] | number): Row => {
-  const beside = (i: number): Block => (typeof against === "number" ? plainBlock(against) : (against[i] as Block));
-  const pairs = held.map((ours, i) => ({ ours, against: beside(i) }));
-  return compare({ name, what: WHAT, unit: "calls/s", target: { atLeast } }, pairs);
-};
+const row = (name: string, atLeast: number, held: Block[] = [], against: Block[] | number = []): Row =>
+  compare({ name, what: WHAT, unit: "calls/s", target: { atLeast } }, paired(held, against));
 
 export const generators: Bench = {
   name: "generators",
   what: WHAT,
   isLong: true,
   run: async ({ rounds }, room) => {
-    const held = await searchAll({ openLoop, folded, plain }, rounds, room);
+    const [ofOpenLoop, ofFolded, ofPlain] = await searchAll([openLoop, folded, plain], rounds, room);
     return [
-      row("a line each / 6,000", 1, held.openLoop, 6_000),
-      row("folded / 14,000", 1, held.folded, 14_000),
-      row("a line each / k6", 1.5, held.openLoop, held.plain),
-      row("folded / k6", 1.5, held.folded, held.plain),
+      row("a line each / 6,000", 1, ofOpenLoop, 6_000),
+      row("folded / 14,000", 1, ofFolded, 14_000),
+      row("a line each / k6", 1.5, ofOpenLoop, ofPlain),
+      row("folded / k6", 1.5, ofFolded, ofPlain),
     ];
   },
 };
@@ -136,7 +125,7 @@ export const k6Generators: Bench = {
   what: "calls a second that k6 holds on our schedule, history included, beside its own arrival-rate executor",
   isLong: true,
   run: async ({ rounds }, room) => {
-    const held = await searchAll({ k6, plain }, rounds, room);
-    return [row("k6, ours / plain", 0.9, held.k6, held.plain)];
+    const [ofK6, ofPlain] = await searchAll([k6, plain], rounds, room);
+    return [row("k6, ours / plain", 0.9, ofK6, ofPlain)];
   },
 };

@@ -1,15 +1,18 @@
-/** Calls without a stream, each against a bare Fastify route under the same closed loop: a read, early refusals, a mint. */
+/** Calls without a stream: each against a bare Fastify route under the same closed loop, and memory over many of them. */
 import { join } from "node:path";
 import { request } from "undici";
 import { startRedisPart } from "../deployments/part.ts";
+import { median } from "../history/statistics/statistics.ts";
 import { findRedis, ToolError } from "../tools/tool-recipe.ts";
 import { type LoadCall, type LoadResult, playLoad } from "./closed-loop.ts";
 import {
   type Bench,
   type BenchRoom,
   type Block,
+  compare,
   doubtsOfClient,
   type Pair,
+  plainBlock,
   playRounds,
   type Row,
   rateRows,
@@ -18,8 +21,8 @@ import {
   WARM_S,
   watchHost,
 } from "./comparison.ts";
-import { callsOf, type Deployment, startDeployment } from "./deployment.ts";
-import { type BenchChild, startBenchChild } from "./processes/child.ts";
+import { type Deployment, startDeployment } from "./deployment.ts";
+import { type Server, startServer } from "./server-process.ts";
 
 type RouteRow = {
   name: string;
@@ -28,7 +31,7 @@ type RouteRow = {
   target: Target | null;
   expected: number;
   call: "read" | "refused" | "mintChat";
-  prepare?(deployment: Deployment): Promise<void>;
+  prepare?(deployment: Deployment): Promise<unknown>;
   isInRedis?: true;
 };
 
@@ -43,72 +46,64 @@ const ROWS: readonly RouteRow[] = [
   { name: "mint", what: `POST /sdk/sessions (chat, limiter asked) ${FASTIFY} with the same JSON in and out`, target: null, expected: 200, call: "mintChat" },
 ];
 
-type Side = { server: BenchChild; call: LoadCall };
-
 const blockOfLoad = (result: LoadResult, cpuUs: number, expected: number, disturbances: string[]): Block => {
-  const answers = Object.values(result.byStatus).reduce((sum, n) => sum + n, 0);
-  const wrong = Object.keys(result.byStatus).filter((status) => status !== String(expected));
+  const { byStatus, ratePerS, clientCpu } = result;
+  const answers = Object.values(byStatus).reduce((sum, n) => sum + n, 0);
+  const wrong = Object.keys(byStatus).filter((status) => status !== String(expected));
   const cpuUsEach = cpuUs / answers;
-  const doubts = doubtsOfClient(result.clientCpu, (result.ratePerS * cpuUsEach) / 1e6);
+  const doubts = doubtsOfClient(clientCpu, (ratePerS * cpuUsEach) / 1e6);
   if (wrong.length > 0 || answers === 0) doubts.push(`expected only ${expected}, got ${wrong.join(", ") || "nothing"}`);
-  return { value: result.ratePerS, cpuUsEach, doubts, disturbances };
-};
-
-const compareLoads = async (
-  { rounds, blockS, connections }: Settings,
-  sides: readonly Side[],
-  expected: number,
-): Promise<Pair[]> => {
-  const usages = () => Promise.all(sides.map(({ server }) => server.usage()));
-  const play = async (durationS: number): Promise<Pair> => {
-    const disturbed = watchHost();
-    const before = await usages();
-    const results = await playLoad({ calls: sides.map(({ call }) => call), connections, durationS });
-    const after = await usages();
-    const disturbances = disturbed();
-    const [ours, against] = results.map((result, i) =>
-      blockOfLoad(result, (after[i]?.cpuUs ?? 0) - (before[i]?.cpuUs ?? 0), expected, disturbances),
-    );
-    return { ours: ours as Block, against: against as Block };
-  };
-  await play(WARM_S);
-  return await playRounds(rounds, () => play(blockS));
+  return { value: ratePerS, cpuUsEach, doubts, disturbances };
 };
 
 /** The bare server answers with the status and body that the platform gave. */
 const againstBare = async (
   { name, what, target, expected, ...row }: RouteRow,
-  settings: Settings,
-  room: BenchRoom,
-  limiter: string | undefined,
+  { rounds, blockS, connections }: Settings,
+  { supervisor }: BenchRoom,
+  limiter?: string,
 ): Promise<Row[]> => {
-  await using deployment = await startDeployment(room.supervisor, { limiter });
+  await using deployment = await startDeployment(supervisor, { ...(limiter && { limiter }) });
   await row.prepare?.(deployment);
-  const { path, ...call }: Omit<LoadCall, "url"> & { path: string } = callsOf(deployment)[row.call];
-  const answer = await request(deployment.url + path, call);
-  const text = await answer.body.text();
-  if (answer.statusCode !== expected) throw new Error(`expected ${expected}, got ${answer.statusCode}: ${text}`);
-  const options = { kind: "fastify", method: call.method, path, status: expected, body: text };
-  await using bare = await startBenchChild(room.supervisor, "bare-process.ts", options);
-  const side = (server: BenchChild, base: string): Side => ({ server, call: { ...call, url: base + path } });
-  const sides = [side(deployment.api, deployment.url), side(bare, (bare.made as { url: string }).url)];
-  return rateRows({ name, what, target }, "calls", await compareLoads(settings, sides, expected));
+  const { url, ...call }: LoadCall = deployment.calls[row.call];
+  const answer = await request(url, call);
+  const body = await answer.body.text();
+  if (answer.statusCode !== expected) throw new Error(`expected ${expected}, got ${answer.statusCode}: ${body}`);
+  const { pathname: path } = new URL(url);
+  await using bare = await startServer(supervisor, {
+    ...{ kind: "fastify", method: call.method, path, status: expected, body },
+  });
+  const calls = [url, bare.made.url + path].map((one) => ({ ...call, url: one }));
+  const cpuUs = (): Promise<number[]> =>
+    Promise.all([deployment.api, bare].map(async (server: Server<unknown>) => (await server.usage()).cpuUs));
+  const play = async (durationS: number): Promise<Pair> => {
+    const disturbed = watchHost();
+    const before = await cpuUs();
+    const results = await playLoad({ calls, connections, durationS });
+    const after = await cpuUs();
+    const disturbances = disturbed();
+    const [ours, against] = results.map((result, i) =>
+      blockOfLoad(result, (after[i] ?? 0) - (before[i] ?? 0), expected, disturbances),
+    );
+    return { ours: ours as Block, against: against as Block };
+  };
+  await play(WARM_S);
+  return rateRows({ name, what, target }, "calls", await playRounds(rounds, () => play(blockS)));
 };
 
 const benchOf = (row: RouteRow): Bench => ({
   name: row.name,
   what: row.what,
   run: async (settings, room) => {
-    if (row.isInRedis !== true) return againstBare(row, settings, room, undefined);
+    if (row.isInRedis !== true) return againstBare(row, settings, room);
     const { supervisor, folder } = room;
     const found = await findRedis().catch((error: unknown) => {
       if (error instanceof ToolError) return error.message;
       throw error;
     });
     if (typeof found === "string") return found;
-    const { path } = found;
-    const options = { supervisor, path, folder: join(folder, "redis"), log: join(folder, "redis.log") };
-    const redis = await startRedisPart(options);
+    const files = { folder: join(folder, "redis"), log: join(folder, "redis.log") };
+    const redis = await startRedisPart({ supervisor, path: found.path, ...files });
     try {
       return await againstBare(row, settings, room, redis.url);
     } finally {
@@ -116,5 +111,56 @@ const benchOf = (row: RouteRow): Bench => ({
     }
   },
 });
+
+const MIB = 1024 * 1024;
+/** The end of the calls, and their middle, when compilers, bounded caches and the heap are warm; as shares of all calls. */
+const LAST = { from: 0.85, to: 1 };
+const MIDDLE = { from: 0.35, to: 0.6 };
+/** Growth from the middle to the end that still counts as none: resident memory varies with garbage collection. */
+const NO_GROWTH = 1.1;
+
+type Sample = { calls: number; rssBytes: Record<string, number> };
+
+/** Charges go to SQLite, so the ledger grows on disk and not in memory. Calls of every kind are made in turn. */
+export const soak: Bench = {
+  name: "soak",
+  what: "resident memory at the end of the calls against that at their middle, half of them charged",
+  isLong: true,
+  run: async ({ soakCalls, connections, blockS }, { supervisor, folder }) => {
+    const store = `sqlite:${join(folder, "limiter.db")}`;
+    await using deployment = await startDeployment(supervisor, { limiter: store });
+    const { api, keys, limiter } = deployment;
+    const processes = { api, keys, ...(limiter && { limiter }) };
+    const { read, mintTile, load, refused } = deployment.calls;
+    const samples: Sample[] = [];
+    let failed = 0;
+    let made = 0;
+    while (made < soakCalls) {
+      for (const { byStatus } of await playLoad({
+        calls: [read, mintTile, load, refused],
+        connections,
+        durationS: blockS,
+      })) {
+        for (const [status, n] of Object.entries(byStatus)) {
+          made += n;
+          if (status !== "200" && status !== "401") failed += n;
+        }
+      }
+      const rssBytes: Record<string, number> = {};
+      for (const [name, server] of Object.entries(processes)) rssBytes[name] = (await server.usage()).rssBytes;
+      samples.push({ calls: made, rssBytes });
+    }
+    const doubts = failed === 0 ? [] : [`${failed} calls were not answered as expected`];
+    const within = ({ from, to }: typeof LAST, name: string): Block => {
+      const inside = samples.filter(({ calls }) => calls > made * from && calls <= made * to);
+      return plainBlock(median(inside.map(({ rssBytes }) => (rssBytes[name] ?? 0) / MIB)) ?? Number.NaN, { doubts });
+    };
+    return Object.keys(processes).map((name): Row => {
+      const about = { name: `soak ${name}`, what: `${soak.what}; ${made} calls`, unit: "MiB" };
+      const pair = { ours: within(LAST, name), against: within(MIDDLE, name) };
+      return compare({ ...about, target: { atMost: NO_GROWTH } }, [pair]);
+    });
+  },
+};
 
 export const ROUTE_BENCHES: readonly Bench[] = ROWS.map(benchOf);

@@ -8,7 +8,7 @@ import type { Curve } from "../shedding/curve.ts";
 import { carriedPerS } from "../shedding/knee.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import type { Target as Deployed } from "../target/target.ts";
-import { type Bench, type BenchRoom, compareWith, plainBlock, type Row, type Target } from "./comparison.ts";
+import { type Bench, type BenchRoom, compare, paired, plainBlock, type Row, type Target } from "./comparison.ts";
 import { figureOf, recordLoad } from "./load-run.ts";
 
 const SLOTS = 64;
@@ -78,12 +78,10 @@ const FAIR = 0.999;
 type About = { name: string; what: string; unit: string; target: Target };
 type Measured = { value: number; disturbances: string[] };
 
-const rowOf = ({ name, ...about }: About, against: number, measured: readonly Measured[]): Row =>
-  compareWith(
-    { ...about, name: `shedding: ${name}` },
-    against,
-    measured.map(({ value, disturbances }) => plainBlock(value, { disturbances })),
-  );
+const rowOf = ({ name, ...about }: About, against: number, measured: readonly Measured[]): Row => {
+  const blocks = measured.map(({ value, disturbances }) => plainBlock(value, { disturbances }));
+  return compare({ ...about, name: `shedding: ${name}` }, paired(blocks, against));
+};
 
 const curveRows = (document: RunDocument, curve: Curve, disturbances: string[]): Row[] => {
   const row = (name: string, unit: string, target: Target, ours: number, against: number): Row =>

@@ -3,13 +3,13 @@
 import { join } from "node:path";
 import type { CallLine, Line } from "../history/line.ts";
 import type { Sample } from "../history/sample.ts";
+import { Histogram } from "../history/statistics/histogram.ts";
 import { mostAtOnce } from "../history/statistics/statistics.ts";
 import { BUSY } from "../history/time-doubts.ts";
 import { jsonLines } from "../run/read-lines.ts";
-import { type Bench, type BenchRoom, type Block, compareWith, plainBlock, type Row } from "./comparison.ts";
+import { type Bench, type BenchRoom, type Block, compare, paired, plainBlock, type Row } from "./comparison.ts";
 import { recordLoad, writeTarget } from "./load-run.ts";
-import type { BareOptions } from "./processes/bare-process.ts";
-import { startBenchChild } from "./processes/child.ts";
+import { type ServerOptions, startServer } from "./server-process.ts";
 
 type StreamEvents = {
   perS: number;
@@ -21,17 +21,14 @@ type StreamEvents = {
   other: number;
 };
 
-/** Cells of a tenth of a millisecond for the errors of gaps; the last one is for all errors above a second. */
-const CELLS = 10_000;
-
 /** Evaluates a history's calls. From `fromUs` to `toUs`, by the run's clock, all streams are open. */
 export const streamEvents = (
   lines: Iterable<CallLine>,
   { gapMs, fromUs, toUs }: { gapMs: number; fromUs: number; toUs: number },
 ): StreamEvents => {
-  const errors = new Uint32Array(CELLS + 1);
+  const errors = new Histogram();
   const spans: [fromUs: number, toUs: number][] = [];
-  let [gaps, inside, done, other] = [0, 0, 0, 0];
+  let [inside, done, other] = [0, 0, 0];
   for (const { first_us, done_us, first_event_us, gaps_us = [], ended } of lines) {
     if (ended === "done") done += 1;
     else other += 1;
@@ -42,19 +39,12 @@ export const streamEvents = (
     for (const gapUs of gaps_us) {
       atUs += gapUs;
       if (atUs >= fromUs && atUs < toUs) inside += 1;
-      const cell = Math.floor(Math.abs(gapUs - 1_000 * gapMs) / 100);
-      errors[Math.min(CELLS, cell)]! += 1;
-      gaps += 1;
+      errors.record(Math.abs(gapUs - 1_000 * gapMs));
     }
   }
-  let left = 0.99 * gaps;
-  const cell = errors.findIndex((n) => {
-    left -= n;
-    return left <= 0;
-  });
   return {
     perS: inside / ((toUs - fromUs) / 1e6),
-    gapErrorMsP99: gaps === 0 ? Number.NaN : (cell + 1) / 10,
+    gapErrorMsP99: (errors.quantile(0.99) ?? Number.NaN) / 1_000,
     held: mostAtOnce(spans),
     done,
     other,
@@ -77,7 +67,7 @@ const SHAPES: readonly Shape[] = [
   { name: "3,000 streams", streams: 3_000, streamS: 5 },
 ];
 
-const serverOf = ({ streamS }: Shape, port: number): BareOptions => ({
+const serverOf = ({ streamS }: Shape, port: number): ServerOptions => ({
   kind: "pulses",
   port,
   headers: ["Content-Type", "text/event-stream", "Cache-Control", "no-store"],
@@ -119,7 +109,9 @@ const measure = async (room: BenchRoom, { name, streams, streamS }: Shape, targe
   const k6 = used.get("k6");
   const streamMb = (k6?.rssBytes ?? Number.NaN) / 1e6 / seen.held;
   const sizes = `${seen.held} held, ${seen.other} not done, ${streamMb.toFixed(2)} MB each`;
-  const cores = ["bare-process", "k6", "floodgate"].map((process) => `${process} ${percent(used.get(process)?.cores)}`);
+  const cores = ["server-process", "k6", "floodgate"].map(
+    (process) => `${process} ${percent(used.get(process)?.cores)}`,
+  );
   const figures = `${Math.round(seen.perS)} events/s, gaps off by ${seen.gapErrorMsP99.toFixed(1)} ms (p99)`;
   process.stderr.write(`  ${name}: ${figures}, ${sizes}; of a core: ${cores.join(", ")}`);
   process.stderr.write(`; at most ${percent(busy)} of the machine in use\n`);
@@ -131,7 +123,7 @@ const rowsOf = (shape: Shape, all: readonly Measured[]): Row[] => {
     const about = { name: `${shape.name}: ${what}`, what: sse.what, unit, target };
     const block = (one: Measured): Block =>
       plainBlock(value(one), { disturbances: one.disturbances, doubts: what === "gaps" ? one.gapDoubts : [] });
-    return compareWith(about, wanted, all.map(block));
+    return compare(about, paired(all.map(block), wanted));
   };
   const wantedPerS = (shape.streams / shape.streamS) * EVENTS;
   return [
@@ -144,9 +136,9 @@ const rowsOf = (shape: Shape, all: readonly Measured[]): Row[] => {
 /** Runs two servers on one port, because so many writes take most of a core. */
 const runShape = async (rounds: number, room: BenchRoom, shape: Shape): Promise<Row[]> => {
   const { streams, streamS } = shape;
-  const start = (port: number) => startBenchChild(room.supervisor, "bare-process.ts", serverOf(shape, port));
+  const start = (port: number) => startServer(room.supervisor, serverOf(shape, port));
   await using server = await start(0);
-  const { url } = server.made as { url: string };
+  const { url } = server.made;
   await using _another = await start(Number(new URL(url).port));
   const target = writeTarget(room, `${url}/v1`, { slots: streams, service_ms: streamS * 1_000 });
   const measured: Measured[] = [];

@@ -9,7 +9,7 @@ import { fixedShedder } from "../core/shedding.ts";
 import { shiftableClock } from "../platform/clock.ts";
 import { openLimiterStore } from "../platform/limiter/store.ts";
 import type { Take } from "../platform/limiter.ts";
-import { type Bench, type Block, blockOf, compare, compareWith, inTurn } from "./comparison.ts";
+import { type Bench, type Block, blockOf, compare, inTurn, paired } from "./comparison.ts";
 
 /** Measures a block that repeats `step`, which does `n` operations; its value is operations per second. */
 const repeated = (durationMs: number, n: number, step: () => void): Promise<Block> =>
@@ -158,7 +158,7 @@ const core: Bench = {
       }
     }
     const about = { what: core.what, unit: "decisions/s", target: { atLeast: 1 } };
-    return [...blocks].map(([name, of]) => compareWith({ ...about, name: `core ${name}` }, DECISIONS_PER_S, of));
+    return [...blocks].map(([name, of]) => compare({ ...about, name: `core ${name}` }, paired(of, DECISIONS_PER_S)));
   },
 };
 
