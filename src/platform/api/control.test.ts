@@ -2,6 +2,7 @@ import { Writable } from "node:stream";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findSecrets } from "../../contract/credentials.ts";
 import { type Deployment, MESSAGES, ORIGIN, outcomeOf, startDeployment } from "./api.fixture.ts";
+import { countedOutcomes } from "./operator-state.ts";
 
 let on: Deployment;
 let org: string;
@@ -77,6 +78,19 @@ describe("counts", () => {
     expect(await total("n11")).toBe(1);
     expect(await total("plain")).toBe(0);
     expect(await total("")).toBeGreaterThanOrEqual(6);
+  });
+
+  test("of a thousand runs the one that was silent the longest is forgotten, not the first that still calls", () => {
+    const counted = countedOutcomes();
+    counted.count("first.1", "200", "-");
+    counted.count("silent.1", "200", "-");
+    for (let n = 0; n < 999; n += 1) {
+      counted.count("first.2", "200", "-");
+      counted.count(`other${n}.1`, "200", "-");
+    }
+    expect(counted.of("first")).toEqual({ "200": { "-": 1_000 } });
+    expect(counted.of("silent")).toEqual({});
+    expect(counted.of("other998")).toEqual({ "200": { "-": 1 } });
   });
 
   test("a stream that failed is counted as the client saw it", async () => {

@@ -19,7 +19,7 @@ export const orderedFailures = () => {
   };
 };
 
-/** The most runs remembered; the oldest is forgotten first. */
+/** The most runs remembered; the one that has been silent the longest is forgotten first. */
 const RUNS_MAX = 1_000;
 
 /**
@@ -29,14 +29,16 @@ const RUNS_MAX = 1_000;
 export const countedOutcomes = () => {
   /** Numbers of calls; a key is an outcome, a line break and an organization. */
   const all = new Map<string, number>();
+  /** In the order of their last calls. */
   const runs = new Map<string, typeof all>();
+  let last: { run: string; row: typeof all } | undefined;
   const rowOf = (run: string): typeof all => {
-    const known = runs.get(run);
-    if (known !== undefined) return known;
-    const row: typeof all = new Map();
-    if (runs.size >= RUNS_MAX) runs.delete(runs.keys().next().value as string);
-    runs.set(run, row);
-    return row;
+    if (last?.run === run) return last.row;
+    last = { run, row: runs.get(run) ?? new Map() };
+    runs.delete(run);
+    runs.set(run, last.row);
+    if (runs.size > RUNS_MAX) runs.delete(runs.keys().next().value as string);
+    return last.row;
   };
   return {
     /** `requestId`: the client's, `null` if it sent none. `org`: `"-"` for a call refused before it was known. */
