@@ -5,7 +5,7 @@
 import fc from "fast-check";
 import { expect } from "vitest";
 import { findSecrets, maskCredential, maskSecrets } from "../src/contract/credentials.ts";
-import { requestLogFields } from "../src/platform/api/request-log.ts";
+import { requestLogFields } from "../src/platform/api/caller.ts";
 import { law } from "./laws/law.ts";
 import { lineHoldsNoCredential } from "./laws/request-log-law.ts";
 import { credentialArb } from "./model/arbitraries.ts";

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { expect } from "vitest";
 import { findSecrets } from "../../src/contract/credentials.ts";
-import type { CallEntry } from "../../src/platform/api/request-log.ts";
+import type { CallEntry } from "../../src/platform/api/caller.ts";
 import { credentialArb } from "../model/arbitraries.ts";
 
 const entryArb = (credential: fc.Arbitrary<string | null>): fc.Arbitrary<CallEntry> =>

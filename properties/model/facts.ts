@@ -207,7 +207,7 @@ const answer = (call: Call, ask: Ask, facts: Facts): void => {
   } else if (ask.ask === "body") {
     const value = call.route.surface === "exchange" ? { product: facts.product } : {};
     call.body = facts.bodyMalformed ? { ok: false, errors: [] } : { ok: true, value };
-  } else {
+  } else if (ask.ask === "take") {
     // An ideal limiter: one atomic step, rate first, then meter.
     const used = USED[facts.tier ?? "Free"];
     if (facts.limiterDown) call.taken = UNAVAILABLE;

@@ -113,7 +113,7 @@ export class Model {
       call.lookup = this.faults.keys === "none" ? snapshot : UNAVAILABLE;
     } else if (ask.ask === "body") {
       call.body = body === "malformed" ? { ok: false, errors: [] } : { ok: true, value: { product } };
-    } else call.taken = this.faults.limiter === "none" ? this.#take(call, ask) : UNAVAILABLE;
+    } else if (ask.ask === "take") call.taken = this.faults.limiter === "none" ? this.#take(call, ask) : UNAVAILABLE;
   }
 
   #take(call: Call, { meter }: Extract<Ask, { ask: "take" }>): TakeOutcome {

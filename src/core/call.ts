@@ -4,11 +4,14 @@ import type { BodyError, QuotaFields } from "../contract/envelopes.ts";
 import type { AnyRefusalName } from "../contract/refusals.ts";
 import type { Meter, Product, Route } from "../contract/routes.ts";
 import type { Rate } from "./rate-limit.ts";
-import type { KeySnapshot } from "./records.ts";
+import type { KeyRecord, KeySnapshot } from "./records.ts";
 import type { Shedder } from "./shedding.ts";
 
 /** A session token whose signature and time are valid (items 20-29). */
 export type Session = { keyId: string; orgId: string; product: Product; expiresAtS: number; id: string };
+
+/** An administrator whose token's signature and time are valid (items 124-125). Only the role `org_admin` manages keys. */
+export type Admin = { org_id: string; role: string };
 
 /** `cap: null` counts and never refuses. */
 export type MeterTake = { name: Meter; amount: number; cap: number | null };
@@ -28,8 +31,10 @@ export type Ask =
   | { ask: "session"; token: string } //                            call.session: Session | null
   | { ask: "key"; secret: string } //                               call.lookup: KeySnapshot | null | UNAVAILABLE
   | { ask: "key-by-id"; id: string } //                             call.lookup
+  | { ask: "admin"; token: string } //                              call.admin: Admin | null
   | { ask: "body" } //                                              call.body: BodyRead
-  | { ask: "take"; rate: Rate | null; meter: MeterTake | null }; // call.taken: TakeOutcome | UNAVAILABLE
+  | { ask: "take"; rate: Rate | null; meter: MeterTake | null } //  call.taken: TakeOutcome | UNAVAILABLE
+  | { ask: "change" }; //                                           call.changed: ChangedKey | Refuse | UNAVAILABLE
 
 export type Refuse = {
   refuse: AnyRefusalName;
@@ -38,6 +43,9 @@ export type Refuse = {
   /** Seconds for `Retry-After`, if they differ from the catalogue. */
   retryAfterS?: number;
 };
+
+/** The secret of a new key is shown once, here. */
+export type ChangedKey = { key: KeyRecord; secret?: string };
 
 export type Deployment = {
   sessions: "enabled" | "disabled" | "not_configured";
@@ -73,6 +81,8 @@ export class Call {
   lookup: KeySnapshot | null | typeof UNAVAILABLE | undefined = undefined;
   body: BodyRead | undefined = undefined;
   taken: TakeOutcome | typeof UNAVAILABLE | undefined = undefined;
+  admin: Admin | null | undefined = undefined;
+  changed: ChangedKey | Refuse | typeof UNAVAILABLE | undefined = undefined;
 
   /** Slots held, until the runner calls `leave`. */
   holdsSlot = false;
@@ -105,6 +115,12 @@ export class Call {
   /** Key and organization; only for checks after `keyIsGood`. */
   get snapshot(): KeySnapshot {
     return this.lookup as KeySnapshot;
+  }
+
+  /** The organization behind the credential; `null` until it is known. */
+  get organization(): string | null {
+    const { admin, lookup } = this;
+    return admin?.org_id ?? (typeof lookup === "object" ? lookup?.org.id : undefined) ?? null;
   }
 
   /** The product that this call mints or was minted for. */

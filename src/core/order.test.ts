@@ -367,3 +367,48 @@ describe("a refusal asks for nothing that stands behind it", () => {
     expect(asksOf(world)).toEqual(asks);
   });
 });
+
+describe("key management (B5)", () => {
+  const MANAGER = { org_id: "org_1", role: "org_admin" };
+  type Managed = { admin?: Call["admin"]; value?: unknown; malformed?: true; changed?: Call["changed"] };
+
+  const manage = ({ admin = MANAGER, value = {}, malformed, changed }: Managed = {}) => {
+    const head = { readCaller: () => ({ credential: "x", origin: null, address: "" }), nowMs: () => NOW_MS };
+    const deployment: Deployment = { sessions: "enabled", rate: null, designCap: null };
+    const caps = { globalInFlight: 0, orgInFlight: 0 };
+    const call = new Call(routeOf("keys.update"), head, deployment, fixedShedder(caps));
+    const asked: Ask["ask"][] = [];
+    for (;;) {
+      const next = advance(call, HEALTHY_ORDERS);
+      if (next === null || "refuse" in next) return { answer: next, asked, call };
+      asked.push(next.ask);
+      if (next.ask === "admin") call.admin = admin;
+      else if (next.ask === "body") call.body = malformed ? { ok: false, errors: [] } : { ok: true, value };
+      else call.changed = changed;
+    }
+  };
+
+  test("goes on when the replica sheds, and its organization is the admin's", () => {
+    const { answer, asked, call } = manage({ changed: { key: {} as KeyRecord } });
+    expect([answer, asked, call.organization]).toEqual([null, ["admin", "body", "change"], "org_1"]);
+  });
+
+  test.each<[string, Managed, string, asked: number]>([
+    ["no admin", { admin: null, malformed: true }, "unauthenticated", 1],
+    ["another role", { admin: { ...MANAGER, role: "member" }, malformed: true }, "forbidden", 1],
+    ["a malformed body", { malformed: true }, "malformed_body", 2],
+    ["an origin that never matches (item 52)", { value: { allowed_origins: ["x"] } }, "malformed_body", 2],
+    ["a block that never matches (item 55)", { value: { allowed_ips: ["10.0.0.0/33"] } }, "malformed_body", 2],
+    ["a key service that does not answer", { changed: UNAVAILABLE }, "key_service_unavailable", 3],
+    ["what the key service refuses", { changed: { refuse: "not_found" } }, "not_found", 3],
+  ])("%s", (_name, managed, refusal, asked) => {
+    const decided = manage(managed);
+    expect([decided.answer?.refuse, decided.asked.length]).toEqual([refusal, asked]);
+  });
+
+  test("at most eight faults of a list are named, by their place", () => {
+    const { answer } = manage({ value: { allowed_origins: [APP, ...new Array<string>(12).fill("x")] } });
+    expect(answer?.errors).toHaveLength(8);
+    expect(answer?.errors?.[0]?.loc).toEqual(["body", "allowed_origins", 1]);
+  });
+});

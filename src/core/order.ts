@@ -1,9 +1,12 @@
-/** The orders of checks for keys and sessions (requirements.md B1-B4): the first check that fails decides. */
+/** The orders of checks (requirements.md B1-B5): the first check that fails decides. */
+import type { BodyError } from "../contract/envelopes.ts";
 import type { AnyRefusalName } from "../contract/refusals.ts";
+import type { Surface } from "../contract/routes.ts";
 import { productRefusal, scopeRefusal } from "./admission.ts";
 import { type Ask, type Call, type MeterTake, type Refuse, UNAVAILABLE } from "./call.ts";
+import type { KeyUpdate } from "./management.ts";
 import { mapLoadCap, overCapRefusal } from "./meters.ts";
-import { addressListed, originListed } from "./origin.ts";
+import { addressListed, isBlock, normalizeOrigin, originListed } from "./origin.ts";
 
 /** A check passes (`null`), refuses, or asks for a fact and is not run again. */
 export type Check = (call: Call) => Ask | Refuse | null;
@@ -35,7 +38,10 @@ const askKey: Check = (call) =>
     ? { ask: "key-by-id", id: call.session.keyId }
     : { ask: "key", secret: call.caller.credential as string };
 
-const keyServiceAnswered = refuseIf("key_service_unavailable", ({ lookup }) => lookup === UNAVAILABLE);
+const keyServiceAnswered = refuseIf(
+  "key_service_unavailable",
+  ({ lookup, changed }) => lookup === UNAVAILABLE || changed === UNAVAILABLE,
+);
 
 const keyIsGood = refuseIf("unauthenticated", (call) => {
   if (call.lookup === null) return true;
@@ -127,6 +133,36 @@ const limiterAllows: Check = (call) => {
   return { refuse: name, quota: { meter: "map_loads", limit: org.map_load_allowance, used: taken.used } };
 };
 
+// ── B5: key management, neither shed nor limited (A22), because keys must be revocable during overload ────────────────
+
+const askAdmin: Check = (call) => ({ ask: "admin", token: call.caller.credential ?? "" });
+const adminIsKnown = refuseIf("unauthenticated", ({ admin }) => admin === null);
+const adminMayManage = refuseIf("forbidden", ({ admin }) => admin?.role !== "org_admin");
+
+/** The most faults that one answer names. */
+const FAULTS_MAX = 8;
+
+/** Finds what a schema cannot: origins and addresses that can never match (items 52, 55). */
+const listsCanMatch: Check = ({ body }) => {
+  const { allowed_origins = [], allowed_ips = [] } = (body?.ok === true && (body.value as KeyUpdate | null)) || {};
+  const faults = (field: string, wrong: (one: string) => boolean, all: readonly string[], msg: string): BodyError[] =>
+    all.flatMap((one, i) => (wrong(one) ? [{ loc: ["body", field, i], msg, type: "value" }] : []));
+  const errors = [
+    ...faults(
+      "allowed_origins",
+      (one) => normalizeOrigin(one) === null,
+      allowed_origins,
+      "expected scheme://host[:port]",
+    ),
+    ...faults("allowed_ips", (one) => !isBlock(one), allowed_ips, "expected an address or a CIDR block"),
+  ];
+  return errors.length === 0 ? null : { refuse: "malformed_body", errors: errors.slice(0, FAULTS_MAX) };
+};
+
+/** One atomic question: the key service decides (`management.ts`) and stores the change, or refuses it. */
+const askChange: Check = () => ({ ask: "change" });
+const changeIsAllowed: Check = ({ changed }) => (typeof changed === "object" && "refuse" in changed ? changed : null);
+
 const FRONT = { replicaHasRoom, credentialIsGiven, askSession, sessionIsGood, askKey, keyServiceAnswered, keyIsGood };
 const LIMITER = { askLimiter, limiterAnswered, limiterAllows };
 
@@ -145,16 +181,22 @@ export const RUNTIME_ORDER: Readonly<Record<string, Check>> = {
   ...LIMITER,
 };
 
-export type Orders = { exchange: readonly Check[]; runtime: readonly Check[] };
+const MANAGEMENT_ORDER: Readonly<Record<string, Check>> = {
+  ...{ askAdmin, adminIsKnown, adminMayManage, askBody, bodyIsWellFormed, listsCanMatch },
+  ...{ askChange, keyServiceAnswered, changeIsAllowed },
+};
+
+export type Orders = Readonly<Record<Surface, readonly Check[]>>;
 
 export const HEALTHY_ORDERS: Orders = {
   exchange: Object.values(EXCHANGE_ORDER),
   runtime: Object.values(RUNTIME_ORDER),
+  management: Object.values(MANAGEMENT_ORDER),
 };
 
 /** Runs the checks from where the call stands. `null`: admitted; its slots are released by `call.leave`. */
 export const advance = (call: Call, orders: Orders): Ask | Refuse | null => {
-  const order = call.route.surface === "exchange" ? orders.exchange : orders.runtime;
+  const order = orders[call.route.surface];
   while (call.step < order.length) {
     const check = order[call.step] as Check;
     call.step += 1;

@@ -6,7 +6,7 @@ import { type Check, EXCHANGE_ORDER, type Orders, RUNTIME_ORDER } from "../core/
 import { TIER_ADMITS } from "../core/records.ts";
 import { type Spoil, spoilt } from "./mutant.ts";
 
-type Order = keyof Orders;
+type Order = Exclude<keyof Orders, "management">;
 type Call = Parameters<Check>[0];
 
 const checkOf = (order: Order, name: string): Check => {

@@ -52,8 +52,6 @@ export const drawServiceMs = (options: InferenceOptions, n: number): number => {
 export type Job = {
   readonly tokens: number;
   start(serviceMs: number): void;
-  /** Called by `release`, whatever its cause. */
-  abandoned?(): void;
   state?: "waiting" | "running" | "over";
   queuedAtMs?: number;
 };
@@ -109,7 +107,6 @@ export const createInference = (
       if (job.state === "waiting") queue.delete(job);
       else running -= 1;
       job.state = "over";
-      job.abandoned?.();
       startWaiting();
     },
     close: (): void => timers.forEach(clearTimeout),

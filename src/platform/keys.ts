@@ -5,8 +5,9 @@
 import { type Static, Type } from "typebox";
 import { Compile } from "typebox/compile";
 import { REFUSALS, type RefusalName } from "../contract/refusals.ts";
+import type { ChangedKey } from "../core/call.ts";
 import { KEY_CREATION, KEY_UPDATE, type ManagementRefusal } from "../core/management.ts";
-import { KEY_RECORD, type KeyRecord, type KeySnapshot, ORGANIZATION } from "../core/records.ts";
+import { KEY_RECORD, type KeySnapshot, ORGANIZATION } from "../core/records.ts";
 import { openLink } from "./links/batch.ts";
 import type { Network } from "./links/network.ts";
 
@@ -24,10 +25,6 @@ export const KEY_CHANGE = Type.Union([
   Type.Object({ does: Type.Literal("revoke"), org: Text, id: Text }),
 ]);
 export type KeyChange = Static<typeof KEY_CHANGE>;
-
-/** The secret of a new key is shown once, here. */
-export type CreatedKey = { key: KeyRecord; secret: string };
-export type ChangedKey = { key: KeyRecord; secret?: string };
 
 /** `find` and `change` reject with `Unavailable` without a valid answer in time: neither "valid" nor "unknown" (B4). */
 export type Keys = {

@@ -6,7 +6,7 @@ import type { Call } from "../core/call.ts";
 import { HEALTHY_ORDERS } from "../core/order.ts";
 import { fixedShedder } from "../core/shedding.ts";
 import { allowedOrigin, writeAnswer, writeRefusal } from "./api/answer.ts";
-import { requestLogFields } from "./api/request-log.ts";
+import { requestLogFields } from "./api/caller.ts";
 import { HEALTHY_VOICE } from "./api/routes/stream-script.ts";
 import { sessionClaims } from "./api/sessions.ts";
 import type { RefundPolicy } from "./api/settlement.ts";

@@ -71,8 +71,7 @@ const stopApi = async (
   };
   const closed = server.close();
   if (!context.parts.streamsFinishOnStop) destroyAll();
-  const isBusy = (): boolean => context.shedder.inFlight() > 0 || context.managing > 0;
-  while (isBusy() && performance.now() < untilMs) {
+  while (context.openCalls > 0 && performance.now() < untilMs) {
     listener.closeIdleConnections?.();
     await pause(STOP_LOOK_MS);
   }

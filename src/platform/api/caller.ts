@@ -1,8 +1,11 @@
-/** Credential, address and id of a request (items 19, 22, 56, 143-144). A repeated header is joined, and so invalid. */
+/**
+ * Credential, address and id of a request (items 19, 22, 56, 143-144), and its entry in the log. A repeated header is joined,
+ * and so invalid.
+ */
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
-import type { Caller } from "../../core/call.ts";
+import { type DestinationStream, destination, type Logger, pino } from "pino";
+import { maskCredential } from "../../contract/credentials.ts";
 import { inBlock } from "../../core/origin.ts";
-import type { ApiContext } from "./context.ts";
 
 const BEARER = /^bearer +(\S.*)$/i;
 
@@ -18,7 +21,7 @@ export const credentialOf = (headers: IncomingHttpHeaders): string | null => {
 };
 
 /** Reports whether both headers came and name different credentials, which is counted (item 144). */
-const credentialsConflict = (headers: IncomingHttpHeaders): boolean =>
+export const credentialsConflict = (headers: IncomingHttpHeaders): boolean =>
   headers.authorization !== undefined &&
   headers["x-api-key"] !== undefined &&
   credentialOf(headers) !== headers["x-api-key"];
@@ -31,10 +34,9 @@ export const requestIdOf = (headers: IncomingHttpHeaders): string | null => {
   return given !== undefined && REQUEST_ID.test(given) ? given : null;
 };
 
-/**
- * The socket's address; behind trusted proxies the last untrusted address in `X-Forwarded-For` (item 56).
- */
-const addressOf = (socketAddress: string, headers: IncomingHttpHeaders, trustedProxies: readonly string[]): string => {
+/** The socket's address; behind trusted proxies the last untrusted address in `X-Forwarded-For` (item 56). */
+export const addressOf = ({ headers, socket }: IncomingMessage, trustedProxies: readonly string[]): string => {
+  const socketAddress = socket.remoteAddress ?? "";
   if (trustedProxies.length === 0) return socketAddress;
   const trusted = (address: string): boolean => trustedProxies.some((block) => inBlock(address, block));
   const forwarded = headers["x-forwarded-for"];
@@ -44,11 +46,28 @@ const addressOf = (socketAddress: string, headers: IncomingHttpHeaders, trustedP
   return socketAddress;
 };
 
-export const readCaller = (context: ApiContext, { headers, socket }: IncomingMessage): Caller => {
-  if (credentialsConflict(headers)) context.credentialConflicts += 1;
-  return {
-    credential: credentialOf(headers),
-    origin: (headers.origin as string | undefined) ?? null,
-    address: addressOf(socket.remoteAddress ?? "", headers, context.trustedProxies),
-  };
+export type CallEntry = {
+  requestId: string;
+  route: string;
+  org: string;
+  outcome: string;
+  durationMs: number;
+  credential: string | null;
 };
+
+/** A shorter credential is not shown at all, because prefix and four characters would be most of it. */
+const MASKED_FROM_CHARS = 20;
+const maskOf = (credential: string): string =>
+  credential.length < MASKED_FROM_CHARS ? "..." : maskCredential(credential);
+
+export const requestLogFields = ({ credential, durationMs, ...entry }: CallEntry): Record<string, unknown> => ({
+  ...entry,
+  durationMs: Math.round(durationMs * 100) / 100,
+  credential: credential === null ? null : maskOf(credential),
+});
+
+export type LogLevel = "silent" | "error" | "warn" | "info" | "debug";
+
+/** JSON lines on standard error: calls at `debug`, what happens to the deployment at `info`. */
+export const createLog = (level: LogLevel, to?: DestinationStream): Logger =>
+  pino({ level, base: null }, to ?? destination({ dest: 2, sync: true }));

@@ -11,10 +11,10 @@ import type { Keys } from "../keys.ts";
 import type { Limiter } from "../limiter.ts";
 import type { Network } from "../links/network.ts";
 import type { Parts } from "../parts.ts";
+import { createLog, type LogLevel } from "./caller.ts";
 import { createKeyCache } from "./key-cache.ts";
 import type { ListenerLimits, TlsOptions } from "./listener.ts";
 import { countedOutcomes, orderedFailures } from "./operator-state.ts";
-import { createLog, type LogLevel } from "./request-log.ts";
 import { STREAM_LIMITS, type StreamLimits, type StreamRun } from "./routes/stream-run.ts";
 import { createSessions, SESSION_LIFETIME_S } from "./sessions.ts";
 import { createSettlement } from "./settlement.ts";
@@ -103,8 +103,8 @@ export const createContext = (options: ApiOptions, links: { keys: Keys; limiter:
     openStreams: new Set<StreamRun>(),
     stopping: false,
     credentialConflicts: 0,
-    /** Calls of key management in flight, which hold no slot (A22). */
-    managing: 0,
+    /** Calls that have not ended; those of key management hold no slot (A22). */
+    openCalls: 0,
   };
 };
 
@@ -114,21 +114,4 @@ export type ApiContext = ReturnType<typeof createContext>;
 export const countOutcome = (context: ApiContext, givenId: string | null, outcome: string, org: string): void => {
   const counted = context.parts.count(outcome, org);
   if (counted !== null) context.counts.count(givenId, counted.outcome, counted.org);
-};
-
-export const recordCall = (
-  context: ApiContext,
-  givenId: string | null,
-  requestId: string,
-  route: string,
-  org: string,
-  outcome: string,
-  beganMs: number,
-  caller: { readonly credential: string | null },
-): void => {
-  countOutcome(context, givenId, outcome, org);
-  if (!context.logsCalls) return;
-  const durationMs = performance.now() - beganMs;
-  const { credential } = caller;
-  context.log.debug(context.parts.requestLog({ requestId, route, org, outcome, durationMs, credential }), "call");
 };

@@ -5,22 +5,25 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { outcomeOf } from "../../contract/refusals.ts";
 import { type Route, type RouteName, routeOf } from "../../contract/routes.ts";
-import { type Ask, Call, type Caller, type Head, type Refuse, UNAVAILABLE } from "../../core/call.ts";
+import { type Admin, type Ask, Call, type Caller, type Head, type Refuse, UNAVAILABLE } from "../../core/call.ts";
 import { advance } from "../../core/order.ts";
 import type { Job } from "../inference.ts";
+import type { KeyChange } from "../keys.ts";
 import type { Take } from "../limiter.ts";
 import type { Parts } from "../parts.ts";
 import { reasonOf } from "../reason-of.ts";
 import { cutConnection, EXPOSED, watchConnection } from "./answer.ts";
-import { readCaller, requestIdOf } from "./caller.ts";
-import { type ApiContext, recordCall } from "./context.ts";
+import { addressOf, credentialOf, credentialsConflict, requestIdOf } from "./caller.ts";
+import { type ApiContext, countOutcome } from "./context.ts";
 import { type Asked, readRequest } from "./request-body.ts";
 import type { StreamOutcome, StreamRun } from "./routes/stream-run.ts";
 
 export type Work = (call: IncomingCall) => void;
 
-/** Refusals before authentication, which are counted for no organization. */
-const BEFORE_AUTHENTICATION = new Set<string>(["b2b_overloaded", "unauthenticated", "key_service_unavailable"]);
+/** Its key may be known, for example a revoked one, and the caller may still be anybody. */
+const UNAUTHENTICATED = outcomeOf("unauthenticated");
+
+const CHANGES = { POST: "create", PATCH: "update", DELETE: "revoke", GET: undefined } as const;
 
 export class IncomingCall implements Head {
   readonly context: ApiContext;
@@ -31,13 +34,14 @@ export class IncomingCall implements Head {
   readonly call: Call;
   readonly #asked: Asked;
   readonly #givenId: string | null;
-  readonly #work: Work;
   readonly #beganMs = performance.now();
+  /** What is done once every check has passed. */
+  #work: Work;
   #isOver = false;
   #unwatch: (() => void) | null = null;
   #charge: Take | null = null;
-  #job: Job | null = null;
-  #stream: StreamRun | null = null;
+  /** Gives back the slot of the inference. */
+  #stopWork: (() => void) | null = null;
 
   constructor(context: ApiContext, name: RouteName, work: Work, asked: Asked, response: ServerResponse) {
     this.context = context;
@@ -49,17 +53,22 @@ export class IncomingCall implements Head {
     this.#givenId = requestIdOf(this.request.headers);
     this.requestId = this.#givenId ?? context.freshId();
     this.call = new Call(this.route, this, context.deployment, context.shedder);
+    context.openCalls += 1;
   }
 
   readCaller(): Caller {
-    return readCaller(this.context, this.request);
+    const { context, request } = this;
+    const { headers } = request;
+    if (credentialsConflict(headers)) context.credentialConflicts += 1;
+    const address = addressOf(request, context.trustedProxies);
+    return { credential: credentialOf(headers), origin: headers.origin ?? null, address };
   }
 
   nowMs(): number {
     return this.context.clock.nowMs();
   }
 
-  /** Runs the checks from where the call stands, and catches all errors. */
+  /** Runs the checks from where the call stands, then its work, and catches all errors. */
   go(): void {
     try {
       while (!this.#isOver) {
@@ -74,27 +83,30 @@ export class IncomingCall implements Head {
     }
   }
 
-  /** Answers sessions and cached keys at once and returns true; otherwise the call goes on when its answer comes. */
+  /** Answers tokens and cached keys at once and returns true; otherwise the call goes on when its answer comes. */
   #answersAtOnce(ask: Ask): boolean {
     const { call, context } = this;
     if (ask.ask === "session") {
       call.session = context.sessions.read(ask.token, Math.floor(call.nowMs / 1000));
       return true;
     }
-    if (ask.ask === "body" || ask.ask === "take") {
-      if (!this.#isWaitedFor()) return false;
-      if (ask.ask === "body") this.#readBody();
-      else this.#take(ask);
-      return false;
+    if (ask.ask === "admin") {
+      call.admin = context.adminTokens(ask.token, call.nowMs);
+      return true;
     }
-    const name = ask.ask === "key" ? ask.secret : ask.id;
-    call.lookup = context.keyCache.kept(ask.ask, name);
-    if (call.lookup !== undefined) return true;
-    if (this.#isWaitedFor()) {
-      this.#hear("key service", context.keyCache.find(ask.ask, name), (answer) => {
-        call.lookup = answer;
-      });
-    }
+    if (ask.ask === "key" || ask.ask === "key-by-id") {
+      const name = ask.ask === "key" ? ask.secret : ask.id;
+      call.lookup = context.keyCache.kept(ask.ask, name);
+      if (call.lookup !== undefined) return true;
+      if (this.#isWaitedFor()) {
+        this.#hear("key service", context.keyCache.find(ask.ask, name), (answer) => {
+          call.lookup = answer;
+        });
+      }
+    } else if (!this.#isWaitedFor()) return false;
+    else if (ask.ask === "body") this.#readBody();
+    else if (ask.ask === "take") this.#take(ask);
+    else this.#change();
     return false;
   }
 
@@ -139,27 +151,34 @@ export class IncomingCall implements Head {
     });
   }
 
-  /** Holds a slot of the inference for a service time, then calls `done` unless the call has ended. */
-  infer(done: () => void): void {
+  #change(): void {
+    const { call, context } = this;
+    const { key_id: id = "" } = this.#asked.params as { key_id?: string };
+    const { value: request } = call.body as { value: unknown };
+    const change = { does: CHANGES[this.route.method], org: (call.admin as Admin).org_id, id, request } as KeyChange;
+    this.#hear("key service", context.keyManagement.change(change, context.keyServiceBudgetMs), (answer) => {
+      call.changed = answer;
+      // This replica sees the change at once, even if the answer was lost.
+      if (id !== "") context.keyCache.forget(id);
+    });
+  }
+
+  /** Holds a slot of the inference for a service time, then goes on with `done` unless the call has ended. */
+  infer(done: Work): void {
     const { inference } = this.context;
     if (!this.#isWaitedFor()) return;
     let timer: NodeJS.Timeout | undefined;
     const job: Job = {
       tokens: 0,
       start: (serviceMs) => {
-        timer = setTimeout(() => {
-          inference.release(job);
-          if (this.#isOver) return;
-          try {
-            done();
-          } catch (error) {
-            this.#broke(error);
-          }
-        }, Math.ceil(serviceMs));
+        timer = setTimeout(() => this.go(), Math.ceil(serviceMs));
       },
-      abandoned: () => clearTimeout(timer),
     };
-    this.#job = job;
+    this.#work = done;
+    this.#stopWork = () => {
+      clearTimeout(timer);
+      inference.release(job);
+    };
     inference.submit(job);
   }
 
@@ -167,7 +186,10 @@ export class IncomingCall implements Head {
     if (!this.#isWaitedFor()) return;
     const { response, context } = this;
     context.openStreams.add(run);
-    this.#stream = run;
+    this.#stopWork = () => {
+      run.abandon();
+      context.openStreams.delete(run);
+    };
     if (context.stopping) response.shouldKeepAlive = false;
     run.open(this.#headers(own));
   }
@@ -188,19 +210,20 @@ export class IncomingCall implements Head {
     return !this.#isOver;
   }
 
-  #end(how: keyof Parts["slots"], outcome: string, isAnonymous = false): void {
-    const { context, call } = this;
+  #end(how: keyof Parts["slots"], outcome: string): void {
+    const { context, call, requestId } = this;
     this.#isOver = true;
+    context.openCalls -= 1;
     context.parts.slots[how](call);
-    if (this.#job !== null) context.inference.release(this.#job);
-    if (this.#stream !== null) {
-      this.#stream.abandon();
-      context.openStreams.delete(this.#stream);
-    }
+    this.#stopWork?.();
     this.#unwatch?.();
-    const known = !isAnonymous && call.lookup !== undefined && call.lookup !== null && call.lookup !== UNAVAILABLE;
-    const org = known ? call.snapshot.org.id : "-";
-    recordCall(context, this.#givenId, this.requestId, this.route.name, org, outcome, this.#beganMs, call.caller);
+    const org = outcome === UNAUTHENTICATED ? "-" : (call.organization ?? "-");
+    countOutcome(context, this.#givenId, outcome, org);
+    if (!context.logsCalls) return;
+    const durationMs = performance.now() - this.#beganMs;
+    const { credential } = call.caller;
+    const entry = { requestId, route: this.route.name, org, outcome, durationMs, credential };
+    context.log.debug(context.parts.requestLog(entry), "call");
   }
 
   /** Ends the call because its client is gone. Has no effect on a call that has ended. */
@@ -213,17 +236,17 @@ export class IncomingCall implements Head {
 
   refuse(refuse: Refuse): void {
     const { status, headers, body } = this.context.parts.writeRefusal(refuse);
-    this.answer(status, headers, body, outcomeOf(refuse.refuse), BEFORE_AUTHENTICATION.has(refuse.refuse));
+    this.answer(status, headers, body, outcomeOf(refuse.refuse));
   }
 
-  answer(status: number, headers: readonly string[], body: string, outcome: string, isAnonymous = false): void {
+  answer(status: number, headers: readonly string[], body: string, outcome: string): void {
     if (this.#isOver) return;
     const { response, context } = this;
     if (this.request.socket.destroyed) {
       this.clientLeft();
       return;
     }
-    this.#end("answering", outcome, isAnonymous);
+    this.#end("answering", outcome);
     this.#charge = null;
     if (context.stopping) response.shouldKeepAlive = false;
     context.parts.writeAnswer(response, status, this.#headers(headers), body);
@@ -245,6 +268,7 @@ export class IncomingCall implements Head {
   #headers(own: readonly string[]): string[] {
     const headers = own.slice();
     headers.push("X-Request-Id", this.requestId, "Vary", "Origin");
+    if (this.route.surface === "management") headers.push("Cache-Control", "no-store");
     const allowed = this.context.parts.cors(this.call);
     if (allowed !== null) {
       headers.push("Access-Control-Allow-Origin", allowed, "Access-Control-Expose-Headers", EXPOSED);

@@ -183,6 +183,19 @@ describe("leaving a metered call", () => {
     expect(await on.ledger("leave.body")).toEqual([]);
   });
 
+  test("key management in the middle of the body: nothing is changed, and it is counted as unanswered", async () => {
+    const raw = await on.raw();
+    raw.send(
+      `POST /v1/shared-api/api-keys HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${await on.adminToken(org)}\r\nX-Request-Id: manage.body.1\r\nContent-Length: 100\r\n\r\n{"kind`,
+    );
+    // A later request on another connection is answered, so the first one has begun.
+    await on.call({ path: "/nothing" });
+    raw.socket.destroy();
+    const counts = async () => (await on.ask("GET", "/counts?run=manage")).json;
+    await until("the call to be counted", async () => Object.keys(await counts()).length > 0);
+    expect(await counts()).toEqual({ indeterminate: { [org]: 1 } });
+  });
+
   test("a reset ordered before the answer undoes the charge too", async () => {
     await on.ask("PATCH", "/deployment", { fail_next: { route: "maps.loads", mode: "reset", count: 1 } });
     const raw = await on.raw();

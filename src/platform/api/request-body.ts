@@ -80,39 +80,30 @@ export const readRequest = (name: RouteName, asked: Asked, done: (read: BodyRead
 };
 
 const collectBody = (request: IncomingMessage, done: (body: Buffer | null) => void): void => {
-  if (Number(request.headers["content-length"]) > BODY_MAX_BYTES) {
-    done(null);
-    return;
-  }
-  // A request without a body emits no events (`optimizeEmptyRequests` of the listener).
-  if (request.readableEnded) {
-    done(Buffer.alloc(0));
-    return;
-  }
-  const chunks: Buffer[] = [];
+  /** Emptied once read, because the stream that answers may live for minutes. */
+  let chunks: Buffer[] = [];
   let bytes = 0;
+  const finish = (body: Buffer | null): void => {
+    chunks = [];
+    done(body);
+  };
   const onData = (chunk: Buffer): void => {
+    const isFirstBeyond = bytes <= BODY_MAX_BYTES && bytes + chunk.length > BODY_MAX_BYTES;
     bytes += chunk.length;
-    if (bytes <= BODY_MAX_BYTES) {
-      chunks.push(chunk);
-      return;
-    }
-    letGo();
-    // Discards the rest of the body, within the server's time limit.
-    request.resume();
-    done(null);
+    // The rest of a body that is too large is read and discarded, within the server's time limit.
+    if (isFirstBeyond) finish(null);
+    else if (bytes <= BODY_MAX_BYTES) chunks.push(chunk);
   };
   const onEnd = (): void => {
-    letGo();
-    done(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
+    if (bytes <= BODY_MAX_BYTES) finish(Buffer.concat(chunks));
   };
-  // Frees the bytes of the request, because a stream may live for minutes.
-  const letGo = (): void => {
-    request.off("data", onData).off("end", onEnd);
-  };
-  request.on("data", onData).on("end", onEnd);
-  // Without a listener, a client that leaves in the middle would be an uncaught error.
-  request.on("error", ignore);
+  if (Number(request.headers["content-length"]) > BODY_MAX_BYTES) finish(null);
+  // A request without a body emits no events (`optimizeEmptyRequests` of the listener).
+  else if (request.readableEnded) finish(Buffer.alloc(0));
+  // Without a listener for errors, a client that leaves in the middle would be an uncaught one.
+  else
+    request
+      .on("data", onData)
+      .on("end", onEnd)
+      .on("error", () => {});
 };
-
-const ignore = (): void => {};

@@ -14,8 +14,7 @@ import { IncomingCall } from "./incoming-call.ts";
 import { guardRequests, type ListenerLimits, listenerOptions, type TlsOptions } from "./listener.ts";
 import { openApiDocument } from "./openapi.ts";
 import { BODY_MAX_BYTES } from "./request-body.ts";
-import { manageKeys } from "./routes/key-management.ts";
-import { isManagement, WORK } from "./routes/work.ts";
+import { WORK } from "./routes/work.ts";
 
 const BASE_PATH = "/v1";
 
@@ -87,8 +86,7 @@ export const createServer = (
     routeOf(name).method === "GET" ? ["GET", "HEAD"] : [routeOf(name).method];
   for (const [path, names] of Map.groupBy(ROUTE_NAMES, (name) => routeOf(name).path)) {
     for (const name of names) {
-      if (isManagement(name)) add(path, methodsOf(name), (...asked) => void manageKeys(context, name, ...asked));
-      else add(path, methodsOf(name), (...asked) => new IncomingCall(context, name, WORK[name], ...asked).go());
+      add(path, methodsOf(name), (...asked) => new IncomingCall(context, name, WORK[name], ...asked).go());
     }
     const methods = names.flatMap(methodsOf);
     const allowed = [...methods, "OPTIONS"].join(", ");

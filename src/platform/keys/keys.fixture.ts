@@ -1,10 +1,11 @@
 /** What every key store keeps, whatever it is made of. Run by `keys.test.ts`. */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { ChangedKey } from "../../core/call.ts";
 import type { KeyCreation, KeyUpdate, ManagementRefusal } from "../../core/management.ts";
 import type { KeyRecord, KeySnapshot, Organization } from "../../core/records.ts";
 import { type Clock, shiftableClock } from "../clock.ts";
-import type { ChangedKey, CreatedKey, Keys } from "../keys.ts";
+import type { Keys } from "../keys.ts";
 import { hashSecret } from "./secret.ts";
 import { type KeyInput, KeyInputError, type KeyStore, type OrganizationInput } from "./store.ts";
 
@@ -12,7 +13,7 @@ import { type KeyInput, KeyInputError, type KeyStore, type OrganizationInput } f
 export type OperableKeys = Keys & {
   putOrganization(input: OrganizationInput): Promise<Organization>;
   organization(id: string): Promise<Organization | null>;
-  putKey(input: KeyInput): Promise<CreatedKey>;
+  putKey(input: KeyInput): Promise<Required<ChangedKey>>;
   patchKey(id: string, patch: Partial<KeyRecord>): Promise<KeyRecord | null>;
 };
 
@@ -32,8 +33,12 @@ export const asking = <K extends Keys>(keys: K) => ({
   ...keys,
   bySecretHash: (hash: string, budgetMs: number): Promise<KeySnapshot | null> => keys.find({ hash }, budgetMs),
   byId: (id: string, budgetMs: number): Promise<KeySnapshot | null> => keys.find({ id }, budgetMs),
-  create: async (org: string, request: KeyCreation, budgetMs: number): Promise<CreatedKey | ManagementRefusal> =>
-    (await keys.change({ does: "create", org, request }, budgetMs)) as CreatedKey | ManagementRefusal,
+  create: async (
+    org: string,
+    request: KeyCreation,
+    budgetMs: number,
+  ): Promise<Required<ChangedKey> | ManagementRefusal> =>
+    (await keys.change({ does: "create", org, request }, budgetMs)) as Required<ChangedKey> | ManagementRefusal,
   update: (org: string, id: string, request: KeyUpdate, budgetMs: number): Promise<ChangedKey | ManagementRefusal> =>
     keys.change({ does: "update", org, id, request }, budgetMs),
   revoke: (org: string, id: string, budgetMs: number): Promise<ChangedKey | ManagementRefusal> =>

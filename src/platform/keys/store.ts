@@ -1,5 +1,6 @@
 /** Keys and organizations in SQLite, as JSON. The core decides inside the transaction, so a key limit holds. */
 import type { SQLOutputValue } from "node:sqlite";
+import type { ChangedKey } from "../../core/call.ts";
 import {
   decideCreation,
   decideRevocation,
@@ -8,7 +9,7 @@ import {
   NEW_KEY,
 } from "../../core/management.ts";
 import { type KeyRecord, type KeySnapshot, type Organization, TIER_DEFAULTS, type Tier } from "../../core/records.ts";
-import type { ChangedKey, CreatedKey, KeyChange, Lookup } from "../keys.ts";
+import type { KeyChange, Lookup } from "../keys.ts";
 import { openSqlite } from "../sqlite.ts";
 import { base62, hashSecret, makeKeyId, makeSecret } from "./secret.ts";
 
@@ -32,7 +33,7 @@ export type KeyStore = {
   putOrganization(input: OrganizationInput): Organization;
   organization(id: string): Organization | null;
   /** Makes a key, or replaces the one with that id and its secret. The secret is generated unless given. */
-  putKey(input: KeyInput, nowMs: number): CreatedKey;
+  putKey(input: KeyInput, nowMs: number): Required<ChangedKey>;
   /** Changes the given fields except id and owner. `null`: there is no such key. */
   patchKey(id: string, patch: Partial<KeyRecord>): KeyRecord | null;
   close(): void;
@@ -105,7 +106,7 @@ export const openKeyStore = (
   const keyOf = (id: string): KeyRecord | undefined => recordOf(keyById.get(id));
   const organization = (id: string): Organization | undefined => recordOf(organizationById.get(id));
   const ownerOf = (id: string): Organization => organization(id) ?? unknownOrganization(id);
-  const addKey = (key: KeyRecord, secret: string): CreatedKey => {
+  const addKey = (key: KeyRecord, secret: string): Required<ChangedKey> => {
     insertKey.run(key.id, hashSecret(secret), key.org_id, key.status, key.expires_at, JSON.stringify(key));
     return { key, secret };
   };

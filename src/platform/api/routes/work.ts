@@ -1,6 +1,7 @@
-/** What each route does for an admitted call (items 90-123, 128). Chat and design analysis hold a slot of the inference. */
+/** What each route does for an admitted call (items 90-128). Chat and design analysis hold a slot of the inference. */
 import { isObject } from "../../../contract/envelopes.ts";
-import { type Product, type RouteName, routeOf } from "../../../contract/routes.ts";
+import type { Product, RouteName } from "../../../contract/routes.ts";
+import type { ChangedKey } from "../../../core/call.ts";
 import { jsonHeaders } from "../answer.ts";
 import type { IncomingCall, Work } from "../incoming-call.ts";
 import { streamRun } from "./stream-run.ts";
@@ -167,7 +168,16 @@ const catalog = (name: string, items: Readonly<Record<string, string>>): Work =>
   return (call) => succeeds(call, body, headers);
 };
 
-export const WORK: Readonly<Record<Exclude<RouteName, `keys.${string}`>, Work>> = {
+/** The key service has made the change (items 124-142). */
+const showKey =
+  (status: 200 | 201): Work =>
+  (call) => {
+    const { key, secret } = call.call.changed as ChangedKey;
+    const body = JSON.stringify({ ...key, key: secret });
+    call.answer(status, jsonHeaders(body), body, `${status}`);
+  };
+
+export const WORK: Readonly<Record<RouteName, Work>> = {
   "sdk.sessions": exchange,
   "chat.control": stream,
   "chat.summary": stream,
@@ -187,7 +197,7 @@ export const WORK: Readonly<Record<Exclude<RouteName, `keys.${string}`>, Work>> 
   "design.themes": catalog("themes", { transit: "Transit", "real-estate": "Real estate", outdoors: "Outdoors" }),
   "maps.loads": recordLoad,
   "maps.tiles": tile,
+  "keys.create": showKey(201),
+  "keys.update": showKey(200),
+  "keys.delete": (call) => call.answer(204, [], "", "204"),
 };
-
-export const isManagement = (name: RouteName): name is Extract<RouteName, `keys.${string}`> =>
-  routeOf(name).surface === "management";
