@@ -3,7 +3,7 @@
  * no file of the run folder has it, in none of the notations that a report writes text in.
  */
 
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -14,7 +14,7 @@ import type { RunDocument } from "../src/history/run-document.ts";
 import { madeCurve } from "../src/report/made-curve.fixture.ts";
 import { madeRun } from "../src/report/made-run.fixture.ts";
 import { madeSeries } from "../src/report/made-series.fixture.ts";
-import { openRunFolder } from "../src/run/run-folder.ts";
+import { openRunFolder } from "../src/run/recorder.ts";
 import { writeReports } from "../src/run/run-reports.ts";
 import { openJournal } from "../src/supervision/journal.ts";
 import { FORM_MIN_CHARS, Redactor } from "../src/supervision/redaction.ts";

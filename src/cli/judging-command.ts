@@ -5,7 +5,7 @@ import { withServed } from "../deployments/served.ts";
 import { terminalText, wrapped } from "../report/terminal.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import type { RunRequest, RunResult } from "../run/recorded-run.ts";
-import { type PlannedTarget, type PlanRequest, planStages } from "../stages/stages-for.ts";
+import { type PlannedTarget, type PlanRequest, planStages } from "../stages/prepare-target.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import { I_OWN, type OptionRow, once, whole, withOptions } from "./options/checks.ts";
 import { narrator } from "./printing/narrator.ts";

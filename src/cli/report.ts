@@ -8,7 +8,7 @@ import { terminalText } from "../report/terminal.ts";
 import { worstExit } from "../run/exit-codes.ts";
 import { judgeAgain } from "../run/judge-again.ts";
 import { mergeParts, readParts } from "../run/merge-parts.ts";
-import { openRunFolder } from "../run/run-folder.ts";
+import { openRunFolder } from "../run/recorder.ts";
 import { writeReports } from "../run/run-reports.ts";
 import { recorded } from "./judging-command.ts";
 import { isTerminal, printJson, printNote, printPainted } from "./printing/output.ts";

@@ -11,8 +11,7 @@ import { INVARIANTS } from "../invariants/catalogue.ts";
 import { judgeStage } from "../invariants/judge-stage.ts";
 import { UsageError } from "./exit-codes.ts";
 import { judgeAgain, judgeSecrets } from "./judge-again.ts";
-import { createRecorder } from "./recorder.ts";
-import { openRunFolder } from "./run-folder.ts";
+import { createRecorder, openRunFolder } from "./recorder.ts";
 import { composeDocument, writeReports } from "./run-reports.ts";
 
 const folders: string[] = [];

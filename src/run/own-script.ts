@@ -22,8 +22,7 @@ import { claimOf } from "../history/claim.ts";
 import type { StageSummary } from "../history/run-document.ts";
 import { bareFacts } from "../history/stage-facts.ts";
 import { stageOutcome } from "../history/stage-outcome.ts";
-import { prepareTarget } from "../stages/prepare-target.ts";
-import type { DeploymentWish } from "../stages/stages-for.ts";
+import { type DeploymentWish, prepareTarget } from "../stages/prepare-target.ts";
 import { NOTHING_SPENT } from "../workload/budget.ts";
 import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
 

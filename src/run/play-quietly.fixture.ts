@@ -3,7 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { RunEvents } from "../deployments/run-context.ts";
 import type { RunDocument } from "../history/run-document.ts";
-import type { StagesWish } from "../stages/stages-for.ts";
+import type { StagesWish } from "../stages/stage-plan.ts";
 import type { Target } from "../target/target.ts";
 import { runStages } from "./run-stages.ts";
 

@@ -29,8 +29,7 @@ import { judgeSecrets } from "./judge-again.ts";
 import { lookFirst, prepareFixtures } from "./look-first.ts";
 import { watchMemory } from "./memory-watch.ts";
 import { startOtlpExport } from "./otlp-export.ts";
-import { createRecorder, type Recorder } from "./recorder.ts";
-import { makeRunFolder } from "./run-folder.ts";
+import { createRecorder, makeRunFolder, type Recorder } from "./recorder.ts";
 import { commitOf, composeDocument, type RunFacts, wordsOf, writeReports, writeWhatCanBe } from "./run-reports.ts";
 
 export type RunRequest = {

@@ -7,8 +7,7 @@ import { type Line, lineTimeUs } from "../history/line.ts";
 import { measureStage } from "../history/measure-stage.fixture.ts";
 import type { StageOutcome } from "../history/stage-outcome.ts";
 import { madeRun } from "../report/made-run.fixture.ts";
-import { createRecorder } from "./recorder.ts";
-import { makeRunFolder } from "./run-folder.ts";
+import { createRecorder, makeRunFolder } from "./recorder.ts";
 
 let reports: string;
 beforeEach(() => {

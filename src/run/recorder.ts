@@ -1,26 +1,153 @@
 /**
- * Writes a run to disk as it happens, so that a killed run leaves its lines and a `run.json` that says so. Beyond a
- * size, or if a stage asks for it, admitted calls are folded into seconds (history/call-fold.ts).
+ * What is on disk of a run: its folder, in which every text is masked, and what is written as the run happens, so that a
+ * killed run leaves its lines and a `run.json` that says so. Beyond a size, or if a stage asks for it, admitted calls are
+ * folded into seconds (history/call-fold.ts).
  */
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  createWriteStream,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { stat } from "node:fs/promises";
+import { basename, dirname, isAbsolute, join, normalize, relative, resolve } from "node:path";
+import { finished } from "node:stream/promises";
 import type { Recording, RecordingOptions, RunFolder } from "../deployments/run-context.ts";
 import { callFold } from "../history/call-fold.ts";
 import { seriesFold } from "../history/fold-series.ts";
-import type { CallLine, FoldLine, Line } from "../history/line.ts";
+import type { Line } from "../history/line.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import type { Sample } from "../history/sample.ts";
 import type { RecordedStage, StageOutcome } from "../history/stage-outcome.ts";
 import { inTimeOrder, Lateness } from "../history/time-order.ts";
 import { looksWrong } from "../invariants/evidence/legal-answers.ts";
+import { writePrivateFile } from "../supervision/private-file.ts";
+import { redactor as ofThisProcess, type Redactor } from "../supervision/redaction.ts";
+import { makeFolders } from "../supervision/user-file.ts";
+import { atPlace, UsageError } from "./exit-codes.ts";
 import type { OtlpExport } from "./otlp-export.ts";
 import { jsonLines, outcomeName } from "./read-lines.ts";
 import { type StageRecord, wordsOf } from "./run-reports.ts";
 
+/** `20261121T083800Z-…`: sorts by time and is legal in a file name everywhere. */
+const newId = (profile: string, now: Date): string => {
+  const stamp = now.toISOString().slice(0, 19).replace(/[-:]/g, "");
+  const plain = profile.replace(/[^A-Za-z0-9_-]+/g, "-").slice(0, 60);
+  return `${stamp}Z-${plain}-${randomBytes(2).toString("hex")}`;
+};
+
+const statOf = (path: string) => lstatSync(path, { throwIfNoEntry: false });
+
+const makeUnder = (runs: string, profile: string, now: Date): { id: string; path: string } => {
+  makeFolders(runs);
+  for (;;) {
+    const id = newId(profile, now);
+    const path = join(runs, id);
+    if (statOf(path) !== undefined) continue;
+    mkdirSync(path, { mode: 0o700 });
+    return { id, path };
+  }
+};
+
+const makeAt = (out: string): string => {
+  const path = resolve(out);
+  const found = statOf(path);
+  if (found !== undefined && (!found.isDirectory() || readdirSync(path).length > 0))
+    throw new UsageError(
+      `--out ${out} is not an empty folder; name a new one, so that no earlier run is mixed with this one`,
+    );
+  makeFolders(path, 0o700);
+  // Others may not write here, because healing trusts no journal that others could have written.
+  try {
+    chmodSync(path, lstatSync(path).mode & 0o7755);
+  } catch {}
+  // An unusable folder fails now, not when the first file is written.
+  accessSync(path, constants.W_OK | constants.X_OK);
+  return path;
+};
+
+/** Makes `reports/latest` a link, or a file with the path if links cannot be made. Never replaces a folder. */
+const pointLatestAt = (reports: string, path: string): void => {
+  const latest = join(reports, "latest");
+  const target = relative(reports, path);
+  const draft = `${latest}.${randomBytes(4).toString("hex")}`;
+  if (statOf(latest)?.isDirectory() === true) return;
+  try {
+    symlinkSync(target, draft);
+    renameSync(draft, latest);
+  } catch {
+    rmSync(draft, { force: true });
+    try {
+      rmSync(latest, { force: true });
+      writeFileSync(latest, `${target}\n`);
+    } catch {}
+  }
+};
+
+type Where = { profile: string; now: Date; reports: string; out?: string; redactor?: Redactor };
+
+/** `out`: the run folder, new or empty. Throws if it cannot be made: `UsageError` if another place would do. */
+export const makeRunFolder = ({ profile, now, reports, out, redactor }: Where): RunFolder => {
+  const runs = join(resolve(reports), "runs");
+  const { id, path } =
+    out === undefined
+      ? atPlace(`no run folder can be made in ${runs}`, () => makeUnder(runs, profile, now))
+      : { id: newId(profile, now), path: atPlace(`--out ${out}`, () => makeAt(out)) };
+  // With `--out` an existing link is moved too, so that it never names an earlier run.
+  if (out === undefined || statOf(join(reports, "latest"))) pointLatestAt(resolve(reports), path);
+  return openRunFolder(path, redactor, id);
+};
+
+/** Files other than those of lines are written whole or not at all. */
+export const openRunFolder = (path: string, redactor: Redactor = ofThisProcess, id = basename(path)): RunFolder => {
+  const pathOf = (name: string): string => {
+    if (isAbsolute(name) || normalize(name).startsWith(".."))
+      throw new Error(`a file of the run folder is named inside it, not "${name}"`);
+    makeFolders(dirname(join(path, name)), 0o700);
+    return join(path, name);
+  };
+  const writeText = async (name: string, text: string): Promise<void> =>
+    writePrivateFile(pathOf(name), redactor.redact(text));
+  return {
+    ...{ id, path, pathOf, writeText },
+    masked: <T>(value: T) => redactor.redactValue(value) as T,
+    writeJson: (name, value) => writeText(name, `${JSON.stringify(redactor.redactValue(value), null, 2)}\n`),
+    openLines: (name) => {
+      const stream = createWriteStream(pathOf(name), { flags: "a", mode: 0o600 });
+      // A failure is thrown by the next write, or when the file is closed.
+      stream.on("error", () => undefined);
+      return {
+        write: async (line) => {
+          if (stream.errored !== null) throw stream.errored;
+          if (!stream.write(`${redactor.redact(line)}\n`)) await once(stream, "drain");
+        },
+        flushed: async () => {
+          await new Promise<void>((resolve, reject) =>
+            stream.write("", (error) => (error == null ? resolve() : reject(error))),
+          );
+          return (await stat(pathOf(name))).size;
+        },
+        close: async () => {
+          if (stream.errored !== null) throw stream.errored;
+          stream.end();
+          await finished(stream);
+        },
+      };
+    },
+  };
+};
+
 const HISTORY = "history.ndjson";
 const FOLDS_FROM_BYTES = 500_000_000;
-
-function* ofStage(stage: string, lines: Iterable<Line>): Generator<Line> {
-  for (const line of lines) if (line.stage === stage) yield line;
-}
 
 export type Recorder = ReturnType<typeof createRecorder>;
 
@@ -61,7 +188,7 @@ export const createRecorder = (
     void write(() => history.write(text));
   };
   const fold = callFold({
-    emit: (line: CallLine | FoldLine) => keep(line),
+    emit: keep,
     looksWrong: (call) => looksWrong(call, wishes.get(call.stage)?.reference === true),
   });
   let grownIn: string | null = null;
@@ -99,8 +226,9 @@ export const createRecorder = (
         lines: async () => {
           fold.end();
           await writing;
-          const to = await history.flushed();
-          return inTimeOrder(ofStage(stage, jsonLines(folder.pathOf(HISTORY), from, to)), lateness.us);
+          const lines = jsonLines<Line>(folder.pathOf(HISTORY), from, await history.flushed());
+          const own = lines.filter((line) => line.stage === stage);
+          return inTimeOrder(own, lateness.us);
         },
       };
     },

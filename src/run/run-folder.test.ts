@@ -14,7 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Redactor } from "../supervision/redaction.ts";
-import { makeRunFolder } from "./run-folder.ts";
+import { makeRunFolder } from "./recorder.ts";
 
 const NOW = new Date("2026-11-21T08:38:07.123Z");
 const KEY = "svc_sk_live_abcdefghijklmnop";

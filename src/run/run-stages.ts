@@ -4,9 +4,8 @@ import type { Deployment } from "../deployments/deployment.ts";
 import { type EmbeddedOptions, openDeployment } from "../deployments/embedded.ts";
 import type { RunContext } from "../deployments/run-context.ts";
 import { playStages } from "../stages/play-stages.ts";
-import { type PreparedTarget, prepareTarget } from "../stages/prepare-target.ts";
-import type { LoadStage, StagePlan } from "../stages/stage-plan.ts";
-import { type DeploymentWish, intentOf, type StagesWish, stagesFor } from "../stages/stages-for.ts";
+import { type DeploymentWish, intentOf, type PreparedTarget, prepareTarget } from "../stages/prepare-target.ts";
+import { type LoadStage, type StagePlan, type StagesWish, stagesFor } from "../stages/stage-plan.ts";
 import { calibrateRun, calibrationPlanOf } from "./calibration/calibrate.ts";
 import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
 

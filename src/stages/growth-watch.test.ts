@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { growthOf, WATCHED } from "./growth-watch.ts";
+import { growthOf, WATCHED } from "./stage-claims.ts";
 
 const MINUTES = 5;
 const every = (value: (hours: number) => number) =>

@@ -28,11 +28,9 @@ import { streamers } from "../workload/callers/overload.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
 import { CURVE_LEVELS, profileDurationS, profilePeakPerS } from "../workload/load-profiles.ts";
 import { stageHost, watchMachineUse } from "./machine-use.ts";
-import { openObjectives } from "./objectives.ts";
 import { play } from "./play.ts";
-import { onThisMachine, reachedClaims, skippedStage } from "./reached-claim.ts";
-import { isIncidental, type LoadStage } from "./stage-plan.ts";
-import { plannedFor, stageMissing, storyOfPlan, viewWith } from "./stages-for.ts";
+import { onThisMachine, openObjectives, reachedClaims, skippedStage } from "./stage-claims.ts";
+import { isIncidental, type LoadStage, plannedFor, stageMissing, storyOfPlan, viewWith } from "./stage-plan.ts";
 import { openWitness, readTenants, statedFacts } from "./witnesses.ts";
 
 /** Ends the measurements. The offered rate counts the seed's arrivals, not their expected number. */
@@ -164,11 +162,8 @@ export const playLoadStage = async (
     ...driven.problems,
     // Behind a proxy only the played calls show the protocol.
     ...protocols
-      .filter((protocol) => protocol !== stated)
-      .map(
-        (protocol) =>
-          `${HTTP_VERSIONS[protocol]} was agreed upon with the target, and transport.protocol is "${stated}"`,
-      )
+      .filter((one) => one !== stated)
+      .map((one) => `${HTTP_VERSIONS[one]} was agreed upon with the target, and transport.protocol is "${stated}"`)
       .map(inconclusive),
     ...disturbed.problems,
     ...interference.taints.map(inconclusive),

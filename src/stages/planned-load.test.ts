@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { scenarioStage } from "../run/suites/load-stages.ts";
 import type { Target } from "../target/target.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
-import { plannedFor } from "./stages-for.ts";
+import { plannedFor } from "./stage-plan.ts";
 
 const target: Target = {
   schema: "floodgate/target@1",

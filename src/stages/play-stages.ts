@@ -16,11 +16,17 @@ import { createIsolation } from "../shedding/isolation.ts";
 import { kneeOfRamp, rateFoundOf } from "../shedding/knee-of-ramp.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { RAMPS } from "../workload/story.ts";
-import { watchGrowth } from "./growth-watch.ts";
 import { playLoadStage } from "./load-stage.ts";
-import { stageOnBroken } from "./reached-claim.ts";
-import { driverOf, EVERYWHERE, type LoadStage, STREAMS, type StagePlan } from "./stage-plan.ts";
-import { plannedFor, stageMissing } from "./stages-for.ts";
+import { unplayedStage, watchGrowth } from "./stage-claims.ts";
+import {
+  driverOf,
+  EVERYWHERE,
+  type LoadStage,
+  plannedFor,
+  STREAMS,
+  type StagePlan,
+  stageMissing,
+} from "./stage-plan.ts";
 import { playVerifyStage } from "./verify-stage.ts";
 
 /** The deployment with a stage's tenants, replicas and edge proxy; changes only one that this run started. */
@@ -47,20 +53,14 @@ const findCapacity = async (context: RunContext, deployment: Deployment, plan: L
   if (stageMissing(plan, deployment).length > 0) return;
   const story = RAMPS[kind];
   const ramp: LoadStage = {
-    kind: "load",
-    driver: "open-loop",
-    name: story,
-    story,
-    arrivals: "uniform",
+    ...{ kind: "load", name: story, story, driver: "open-loop", arrivals: "uniform" },
     judges: [...EVERYWHERE, ...(kind === "chat" ? STREAMS : [])],
   };
   context.events.step(`a ramp for the stages to come, because \`limits\` state no rate: ${story}`);
   const planned = plannedFor(ramp, deployment);
   if (planned === null) return;
   const calls: CallLine[] = [];
-  const onLine = (line: Line): void => {
-    if (isOfRamp(line)) calls.push(line);
-  };
+  const onLine = (line: Line): void => void (isOfRamp(line) && calls.push(line));
   const outcome = await playLoadStage(context, deployment, ramp, { onLine });
   await context.addStage(outcome);
   calls.sort((one, other) => one.sent_us - other.sent_us);
@@ -138,7 +138,9 @@ export const playStages = async (
   const leaveAlone = async (brokenIn: string, left: readonly StagePlan[]): Promise<void> => {
     const names = left.map(({ name }) => name).join(", ");
     events.result(`  ${brokenIn} could not be healed: ${names === "" ? "no stage was left" : `not played: ${names}`}`);
-    for (const plan of left) await context.addStage(stageOnBroken(plan, deployment, brokenIn, replay));
+    const reason = `not played: what was done to the deployment in ${brokenIn} could not be healed, and nothing more is broken`;
+    const why = { verdict: "inconclusive", reason, expected: "a deployment that is whole", replay } as const;
+    for (const plan of left) await context.addStage(unplayedStage(plan, deployment, why));
   };
   /** Plays all stages. Returns whether they can be judged together, because play did not end early. */
   const playAll = async (): Promise<boolean> => {

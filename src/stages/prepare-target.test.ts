@@ -4,8 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { scenarioStage } from "../run/suites/load-stages.ts";
-import { prepareTarget } from "./prepare-target.ts";
-import { intentOf } from "./stages-for.ts";
+import { intentOf, prepareTarget } from "./prepare-target.ts";
 
 vi.mock("node:fs", { spy: true });
 

@@ -1,7 +1,11 @@
 /** Prepares a target file for a run: reads and checks it, masks its secrets, asks the safety guard. Sends nothing. */
+
 import { parseHttpUrl } from "../contract/address.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
 import { nearest } from "../contract/nearest.ts";
+import type { EmbeddedOptions } from "../deployments/embedded.ts";
+import { proxiesMissing } from "../deployments/from-target.ts";
+import { plannedEmbedded, plannedTenants } from "../deployments/tenants.ts";
 import { EXPERIMENTS } from "../faults/experiments.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { CLAIM_FAMILIES } from "../report/claim-families.ts";
@@ -9,10 +13,25 @@ import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import { readTargetFile, TargetFileError } from "../target/target-file.ts";
 import { guardTarget, type Intent } from "../target/target-guard.ts";
-import { RULES } from "../verify/catalogue.ts";
+import { chosenRules, RULES } from "../verify/catalogue.ts";
+import { planVerify } from "../verify/planning/plan.ts";
 import { guardBudget, statedBudget } from "../workload/budget.ts";
+import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
-import { checkObjectives } from "./objectives.ts";
+import { profileCalls, profileDurationS } from "../workload/load-profiles.ts";
+import { checkObjectives } from "./stage-claims.ts";
+import {
+  driverOf,
+  type LoadStage,
+  plannedFor,
+  type StagePlan,
+  type StagesWish,
+  type SuiteFor,
+  stageMissing,
+  stagesFor,
+  storyOfPlan,
+  type VerifyStage,
+} from "./stage-plan.ts";
 
 const groupOf = (name: string): string => name.split("/")[0] as string;
 
@@ -91,3 +110,109 @@ export const prepareTarget = async (
   if (prepared.refusals.length > 0) throw new GuardError(prepared.refusals);
   return prepared;
 };
+
+export type DeploymentWish = { targetFile?: string; owned: readonly string[] };
+
+export type PlanRequest = DeploymentWish &
+  Partial<EmbeddedOptions> & {
+    stages: StagesWish;
+    /** Why the command would refuse this target, beside the guard's own reasons. */
+    refusals?(target: Target): readonly string[];
+  };
+
+export type PlannedTarget = ReturnType<typeof plannedTarget>;
+
+export const plannedTarget = ({ name, base_url, budget }: Target) => ({
+  name: name ?? base_url,
+  base_url,
+  budget: { ...budget } as Record<string, number>,
+});
+
+export const planStages = async ({ targetFile, owned, limiter = "sqlite", stages: wish, refusals }: PlanRequest) => {
+  const embedded = targetFile === undefined;
+  const read = embedded ? null : await readTarget(targetFile, owned, intentOf(wish));
+  const target = read?.target ?? plannedEmbedded();
+  const missing = embedded ? null : proxiesMissing(target);
+  const links = embedded ? { limiter: "", keys: "", edge: "" } : (target.toxiproxy?.proxies ?? {});
+  const [faults, faultsMissing] = missing === null ? [{ links }, ""] : [null, missing];
+  const own = embedded ? { store: { kind: limiter } } : undefined;
+  const given: SuiteFor = { target, embedded, limiter };
+  const stages = stagesFor(given, wish).map((plan) => {
+    if (plan.kind === "verify") return planOfStage(plan, given);
+    const can = { target: embedded ? plannedTenants(plan.tenants, target) : target, faults, faultsMissing, own };
+    return planOfStage(plan, given, stageMissing(plan, can));
+  });
+  const sum = (field: "seconds" | "calls"): number => stages.reduce((all, stage) => all + stage[field], 0);
+  return {
+    schema: "floodgate/plan@1",
+    target: plannedTarget(target),
+    stages,
+    total: { seconds: sum("seconds"), calls: sum("calls") },
+    refused_by_guard: read === null ? [] : [...read.refusals, ...(refusals?.(read.target) ?? [])],
+    warnings: read?.warnings ?? [],
+  };
+};
+
+const VERIFY_CALLS = 1_200;
+/** Seconds that a plan adds for verify's bursts: they are not paced, so they last as long as their answers take. */
+const BURSTS_S = 30;
+const RATE_UNKNOWN_S = 20;
+const RATE_UNKNOWN_PER_S = 200;
+const RAMP_S = 24;
+/** The planned seconds of an experiment, which ends its load when it is over. */
+const EXPERIMENT_S = 15;
+
+const plannedRules = (plan: VerifyStage, target: Target) => {
+  if (plan.only === undefined) return { seconds: Math.ceil(VERIFY_CALLS / plan.ratePerS), calls: VERIFY_CALLS };
+  const { would_send, takes_s_at_least } = planVerify(target, chosenRules(plan.only, plan.skip), plan);
+  return { seconds: takes_s_at_least + BURSTS_S, calls: would_send.calls };
+};
+
+const plannedPlay = (plan: LoadStage, { target, embedded }: SuiteFor) => {
+  const { disturbance, replicas } = plan;
+  const peopled = embedded ? plannedTenants(plan.tenants, target) : target;
+  const sized = embedded && replicas !== undefined ? { ...peopled, limits: { ...target.limits, replicas } } : peopled;
+  const planned = plannedFor(plan, { target: sized, embedded, found: {} });
+  // A ramp finds the rate first; until then only the permitted one is known.
+  if (planned === null) {
+    const seconds = (plan.durationS ?? RATE_UNKNOWN_S) + RAMP_S;
+    return { seconds, calls: Math.ceil(seconds * (target.permits?.load_max_rps ?? RATE_UNKNOWN_PER_S)) };
+  }
+  const whole = profileDurationS(planned.profile);
+  const isExperiment = disturbance !== undefined && disturbance.kind !== "fault-schedule";
+  const calmS = disturbance?.kind === "faults" ? (disturbance.calmMs ?? 0) / 1000 : 0;
+  const seconds = isExperiment ? Math.min(whole, EXPERIMENT_S + calmS) : whole;
+  const due = (profileCalls(planned.profile) * seconds) / whole;
+  // The calls include retries, further steps and sessions fetched beforehand.
+  return { seconds: Math.ceil(seconds), calls: Math.ceil(storyOfPlan(plan).costs(viewOf(sized), due).requests) };
+};
+
+/** `lacks`: why it would be skipped; empty when it would be played. */
+const planOfStage = (plan: StagePlan, given: SuiteFor, lacks: readonly string[] = []) => {
+  const planned =
+    plan.kind === "verify"
+      ? plannedRules(plan, given.target)
+      : lacks.length > 0
+        ? { seconds: 0, calls: 0 }
+        : plannedPlay(plan, given);
+  return { name: plan.name, driver: driverOf(plan), ...planned, lacks };
+};
+
+/** The intent that the safety guard judges; only stages that could be played count. */
+export const intentOf =
+  (wish: StagesWish) =>
+  (target: Target): Intent => {
+    const given = { target, embedded: false };
+    const plans = stagesFor(given, wish);
+    const loads = plans.filter((plan) => plan.kind === "load");
+    const lacks = (plan: StagePlan) =>
+      plan.kind === "load" ? (STORIES.get(plan.story)?.missing(viewOf(target)) ?? []) : [];
+    return {
+      load: loads.length > 0,
+      // An operator's changes are no faults.
+      faults:
+        target.permits?.chaos === true &&
+        loads.some(({ disturbance: { kind } = {} }) => kind !== undefined && kind !== "operator-changes"),
+      requests: plans.reduce((sum, plan) => sum + planOfStage(plan, given, lacks(plan)).calls, 0),
+    };
+  };

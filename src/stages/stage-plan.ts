@@ -1,5 +1,7 @@
 /** A stage as data: story, driver, disturbance, judges, what it must reach. */
 
+import type { Deployment } from "../deployments/deployment.ts";
+import { type Disturbable, disturbanceMissing } from "../faults/capabilities.ts";
 import { consequencesOf, type Disturbance } from "../faults/disturbance.ts";
 import type { ReplayedLog } from "../history/run-document.ts";
 import type { FaultState } from "../history/states-reached.ts";
@@ -7,7 +9,19 @@ import type { IsolationPart } from "../shedding/isolation.ts";
 import type { Target } from "../target/target.ts";
 import type { VerifyOptions } from "../verify/run-verify.ts";
 import type { Arrivals } from "../workload/arrivals.ts";
-import type { Profile } from "../workload/load-profiles.ts";
+import type { TargetView } from "../workload/callers/target-view.ts";
+import { type TenantReadings, viewOf } from "../workload/callers/view-of-target.ts";
+import { STORIES } from "../workload/catalogue.ts";
+import {
+  constant,
+  PROFILES,
+  type Profile,
+  profileDurationS,
+  profilePeakPerS,
+  scaleProfile,
+  traceProfile,
+} from "../workload/load-profiles.ts";
+import { type Reach, SHARE_OF_PERMIT, type Story } from "../workload/story.ts";
 
 export type LoadStage = {
   kind: "load";
@@ -107,3 +121,93 @@ export const shortened = (plan: StagePlan): StagePlan => {
   const share = plan.curve === true ? SHORT_CURVE_SHARE : SHORT_SHARE;
   return { ...plan, durationS: Math.min(durationS, Math.max(SHORTEST_S, durationS * share)) };
 };
+
+export type StagesWish = {
+  stages(given: SuiteFor): StagePlan[];
+  short: boolean;
+};
+
+export const stagesFor = (given: SuiteFor, { stages, short }: StagesWish): StagePlan[] =>
+  stages(given).map((plan) => (short ? shortened(plan) : plan));
+
+/** Above this share of the permitted rate arrivals are uniform: the permit would hold back random bursts. */
+const SHARE_FOR_POISSON = 0.6;
+
+/** `slowedTo`: the share of its speed at which a log is replayed, if its peak exceeds the permitted rate. */
+type PlannedLoad = { profile: Profile; arrivals: Arrivals; reach: Reach; slowedTo?: number };
+
+const capMissing = ({ pastTheCap, ratePerS = 0 }: LoadStage, { limits, permits }: Target): string[] => {
+  if (pastTheCap !== true) return [];
+  if (limits?.global_in_flight === undefined) return ["`limits.global_in_flight` (to load past it)"];
+  const mostPerS = SHARE_OF_PERMIT * (permits?.load_max_rps ?? Number.POSITIVE_INFINITY);
+  return mostPerS >= ratePerS ? [] : [`\`permits.load_max_rps\` of ${Math.ceil(ratePerS / SHARE_OF_PERMIT)} or more`];
+};
+
+/** A replayed log fixes the load, so reaching the target outcomes is optional. */
+const reachOfReplay = ({ all, oneOf, beyond }: Reach): Reach => {
+  const reason = "the replayed log sets the load";
+  const free = [...all, ...oneOf].filter((outcome) => outcome !== "200");
+  const owed = all.filter((outcome) => outcome === "200");
+  return { all: owed, oneOf: [], beyond: [...beyond, ...free.map((outcome) => ({ outcome, reason }))] };
+};
+
+/** A log has its own rate and length unless the user states others. */
+const wantedProfile = ({ loadProfile, replayOfMs, ratePerS, durationS }: LoadStage, own: Profile): Profile => {
+  if (replayOfMs !== undefined) return traceProfile(replayOfMs, { ratePerS, durationS });
+  const shape = loadProfile === undefined ? undefined : PROFILES[loadProfile];
+  return shape === undefined ? own : shape(ratePerS ?? profilePeakPerS(own), profileDurationS(own));
+};
+
+const UNBOUNDED_PER_S = 5_000;
+const CLOSED_LOOP_S = 15;
+
+export const storyOfPlan = (plan: LoadStage): Story => {
+  const story = STORIES.get(plan.story);
+  if (story === undefined) throw new Error(`stage ${plan.name}: there is no story "${plan.story}"`);
+  return story;
+};
+
+type Known = Pick<Deployment, "target" | "embedded" | "found">;
+
+export const viewWith = ({ target, found }: Known, readings: TenantReadings = {}): TargetView => ({
+  ...viewOf(target, readings),
+  capacity: found,
+});
+
+/** `null`: no rate is known, so the ramp of `story.needsCapacity` has to be played first. */
+export const plannedFor = (plan: LoadStage, deployment: Known, view = viewWith(deployment)): PlannedLoad | null => {
+  const { driver, ratePerS, durationS, profile: given, replayOfMs, reaches, disturbance } = plan;
+  const { target, embedded } = deployment;
+  const maxPerS = target.permits?.load_max_rps;
+  const story = storyOfPlan(plan);
+  const mostPerS = maxPerS === undefined ? undefined : SHARE_OF_PERMIT * maxPerS;
+  const wish = { ratePerS, durationS, maxPerS: mostPerS };
+  const reach = (): Reach => story.reaches(view, wish);
+  if (driver === "autocannon") {
+    // A closed loop has no schedule: its profile is the highest rate for so long.
+    const perS = Math.min(ratePerS ?? UNBOUNDED_PER_S, maxPerS ?? UNBOUNDED_PER_S);
+    return { profile: constant(perS, durationS ?? CLOSED_LOOP_S), arrivals: "uniform", reach: reach() };
+  }
+  if (given !== undefined) return { profile: given, arrivals: plan.arrivals ?? "uniform", reach: reach() };
+  const own = story.profile(view, wish);
+  if (own === null) return null;
+  const wanted = wantedProfile(plan, own);
+  const share = (mostPerS ?? Number.POSITIVE_INFINITY) / profilePeakPerS(wanted);
+  const profile = share < 1 ? scaleProfile(wanted, share) : wanted;
+  const isNear = maxPerS !== undefined && profilePeakPerS(profile) > SHARE_FOR_POISSON * maxPerS;
+  // A suite knows what its stages reach on the embedded deployment and what its disturbances bring about.
+  const isKnown = reaches !== undefined && (embedded || disturbance !== undefined);
+  const owed = isKnown ? { all: reaches, oneOf: [], beyond: [] } : reach();
+  return {
+    profile,
+    arrivals: plan.arrivals ?? (isNear ? "uniform" : "poisson"),
+    reach: replayOfMs === undefined ? owed : reachOfReplay(owed),
+    slowedTo: replayOfMs !== undefined && share < 1 ? share : undefined,
+  };
+};
+
+export const stageMissing = (plan: LoadStage, can: Disturbable, view: TargetView = viewOf(can.target)): string[] => [
+  ...storyOfPlan(plan).missing(view),
+  ...disturbanceMissing(plan.disturbance, can),
+  ...capMissing(plan, can.target),
+];

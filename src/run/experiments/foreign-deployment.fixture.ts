@@ -11,7 +11,7 @@ import { Redactor } from "../../supervision/redaction.ts";
 import { Supervisor } from "../../supervision/supervisor.ts";
 import type { Target } from "../../target/target.ts";
 import type { ProxyState, Toxiproxy } from "../../tools/toxiproxy.ts";
-import { makeRunFolder } from "../run-folder.ts";
+import { makeRunFolder } from "../recorder.ts";
 
 export type ForeignDeployment = {
   target: Target;

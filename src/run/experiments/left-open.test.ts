@@ -1,5 +1,5 @@
 /** What an earlier run left broken, by its journal and by what a real toxiproxy has. */
-import { existsSync, mkdirSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,7 +11,9 @@ import type { Target } from "../../target/target.ts";
 import { targetName } from "../../target/target-urls.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "../../tools/toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "../../tools/toxiproxy-server.ts";
+import { QUIET } from "../play-quietly.fixture.ts";
 import { healBeforehand, healLeftOpen, leftBrokenIn } from "./left-open.ts";
+import { runChaos } from "./run-chaos.ts";
 
 /** A run that was killed with a fault open. */
 const killedRun = (reports: string, name: string, undo: Undo): void => {
@@ -133,5 +135,27 @@ describe.skipIf(path === null)("faults on a proxy", { timeout: 30_000 }, () => {
 
     await proxy.addToxic({ name: "a-colleague", type: "timeout", stream: "upstream", attributes: { timeout: 0 } });
     expect(await look(reports)).toEqual([]);
+  });
+
+  test("an experiment that heals first does so once, while it holds the target", async () => {
+    const gone = await startUpstream(0);
+    await server.toxiproxy.createProxy({ name: "mute", listen: "127.0.0.1:0", upstream: gone.address });
+    await gone.close();
+    const toxiproxy = { api_url: server.apiUrl, proxies: { limiter: "theirs", keys: "mute" } };
+    const file = join(reports, "target.json");
+    const tenants = [{ org: "org_a", server: { key: "svc_sk_live_a" } }] as NonNullable<Target["tenants"]>;
+    const permits = { chaos: true, load_max_rps: 50 };
+    writeFileSync(file, JSON.stringify(target({ toxiproxy, permits, tenants })), { mode: 0o600 });
+    await server.toxiproxy.proxy("theirs").removeToxic("a-colleague");
+    const said: string[] = [];
+    const { document } = await runChaos({
+      ...{ seed: 1, reports, out: join(reports, "run"), replay: "-", owned: [], targetFile: file, healFirst: true },
+      ...{ names: ["limiter-refused"], short: false, limiter: "sqlite" },
+      events: { ...QUIET, warning: (text) => void said.push(text) },
+    });
+    expect(document.exit_code).toBe(3);
+    expect(said.filter((text) => text.includes('the proxy "mute"'))).toEqual([
+      expect.stringContaining("nobody answers at its upstream"),
+    ]);
   });
 });

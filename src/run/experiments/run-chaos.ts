@@ -8,8 +8,14 @@ import { EXPERIMENTS, type Experiment } from "../../faults/experiments.ts";
 import { type Component, type Fault, faultKey } from "../../faults/fault.ts";
 import { doubt } from "../../history/claim.ts";
 import type { StageOutcome } from "../../history/stage-outcome.ts";
-import { GuardError, type PreparedTarget, readTarget } from "../../stages/prepare-target.ts";
-import { type DeploymentWish, intentOf, type StagesWish } from "../../stages/stages-for.ts";
+import {
+  type DeploymentWish,
+  GuardError,
+  intentOf,
+  type PreparedTarget,
+  readTarget,
+} from "../../stages/prepare-target.ts";
+import type { StagesWish } from "../../stages/stage-plan.ts";
 import type { Target } from "../../target/target.ts";
 import { UsageError } from "../exit-codes.ts";
 import type { Asked, RunResult } from "../recorded-run.ts";

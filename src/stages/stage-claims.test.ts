@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { lateBy } from "../history/machines.fixture.ts";
 import type { StageSummary } from "../history/run-document.ts";
 import { stageOf } from "../run/suites/load-stages.ts";
-import { onThisMachine, reachedClaims } from "./reached-claim.ts";
+import { onThisMachine, reachedClaims } from "./stage-claims.ts";
 
 const idsAfter = (by_outcome: Record<string, number>): string[] => {
   const summary: StageSummary = {

@@ -1,0 +1,254 @@
+/**
+ * The claims about a stage that are no invariant's: whether it reached what it is about, and if not, whether driver,
+ * fault or host prevented it; whether a deployment grows under long load; the `slo` of a target file.
+ */
+
+import { readHeld } from "../client/control-planes.ts";
+import { nearest } from "../contract/nearest.ts";
+import { ROUTE_NAMES } from "../contract/routes.ts";
+import type { Deployment } from "../deployments/deployment.ts";
+import type { Problem } from "../drivers/driver.ts";
+import { claimOf } from "../history/claim.ts";
+import type { Line } from "../history/line.ts";
+import { objectivesTally, sloClaim } from "../history/objective-verdicts.ts";
+import { ObjectiveError, parseObjectives } from "../history/objectives.ts";
+import type { Claim, Measurement, StageSummary } from "../history/run-document.ts";
+import type { StageHost } from "../history/stage-host.ts";
+import { type StageOutcome, stageOutcome } from "../history/stage-outcome.ts";
+import { FAULT_STATE_WORDS } from "../history/states-reached.ts";
+import { judgeGrowth, type Reading } from "../history/statistics/growth.ts";
+import { standstillDoubts } from "../history/time-doubts.ts";
+import type { Target } from "../target/target.ts";
+import type { Reach } from "../workload/story.ts";
+import { driverOf, type LoadStage, type StagePlan } from "./stage-plan.ts";
+import { type Observed, observe, statedFacts } from "./witnesses.ts";
+
+/** Makes a missed recovery deadline inconclusive if this machine stood still. */
+export const onThisMachine = (problem: Problem, host: StageHost, budgetMs?: number): Problem => {
+  const doubts = problem.about === "recovery" ? standstillDoubts(host, budgetMs) : [];
+  return doubts.length === 0
+    ? problem
+    : { verdict: "inconclusive", reason: `${problem.reason}, and ${doubts.join("; ")}` };
+};
+
+export const reachedClaims = (
+  plan: LoadStage,
+  parts: { summary: StageSummary; problems: readonly Problem[]; notes: readonly string[]; reach: Reach },
+  replay: string,
+): Claim[] => {
+  const { summary, reach, problems } = parts;
+  const isSeen = (outcome: string): boolean => (summary.by_outcome[outcome] ?? 0) > 0;
+  const anyOf = reach.oneOf.length > 0 ? [`one of ${reach.oneOf.join(", ")}`] : [];
+  const missing = [...reach.all.filter((outcome) => !isSeen(outcome)), ...(reach.oneOf.some(isSeen) ? [] : anyOf)];
+  const unmet = (summary.states ?? []).flatMap(({ state, must, times }) =>
+    must && times === 0 ? [FAULT_STATE_WORDS[state]] : [],
+  );
+  const doubts = [
+    ...problems.map(({ reason }) => reason),
+    ...(missing.length > 0 ? [`never reached: ${missing.join(", ")}`] : []),
+    ...(unmet.length > 0 ? [`never met by the fault: ${unmet.join(", ")}`] : []),
+  ];
+  const isFailed = problems.some(({ verdict }) => verdict === "fail");
+  const verdict = isFailed ? "fail" : doubts.length > 0 ? "inconclusive" : "pass";
+  const counts = Object.entries(summary.by_outcome).map(([outcome, n]) => `${n} x ${outcome}`);
+  const about = { id: `reached/${plan.name}`, stage: plan.name, got: counts.join(", "), replay };
+  return [
+    claimOf({
+      ...about,
+      verdict,
+      reason: verdict === "pass" ? "the stage reached what it is about" : [...doubts, ...parts.notes].join("; "),
+      expected: `the driver plays the whole schedule and sees ${[...reach.all, ...anyOf].join(", ") || "answers"}`,
+    }),
+    // An outcome beyond reach may still be seen, by chance or by other callers; then it needs no claim.
+    ...reach.beyond
+      .filter(({ outcome }) => !isSeen(outcome))
+      .map(({ outcome, reason }) =>
+        claimOf({
+          ...{ ...about, id: `beyond/${plan.name}`, level: "info", verdict: "skipped", expected: outcome },
+          reason: `skipped: ${outcome} is not reached on this target: ${reason}`,
+        }),
+      ),
+  ];
+};
+
+/** The outcome of a stage that was not played, with the claim that says why. */
+export const unplayedStage = (
+  plan: StagePlan,
+  { target }: Pick<Deployment, "target">,
+  why: Pick<Claim, "verdict" | "reason" | "expected" | "replay">,
+): StageOutcome =>
+  stageOutcome({
+    summary: {
+      ...{ name: plan.name, driver: driverOf(plan), duration_ms: 0, by_outcome: {} },
+      calls: { sent: 0, answered: 0, refused: 0, indeterminate: 0 },
+    },
+    facts: statedFacts(plan.name, { target, exclusive: false }),
+    claims: [claimOf({ id: `reached/${plan.name}`, stage: plan.name, ...why, got: "not played" })],
+  });
+
+/** A stage that lacks something is skipped; on the embedded deployment, which lacks nothing, it is inconclusive. */
+export const skippedStage = (
+  plan: StagePlan,
+  deployment: Pick<Deployment, "target" | "embedded">,
+  lacking: readonly string[],
+  replay: string,
+): StageOutcome => {
+  const [lacks, verdict] = deployment.embedded
+    ? (["the embedded deployment", "inconclusive"] as const)
+    : (["the target file", "skipped"] as const);
+  const reason = `skipped: ${lacks} lacks ${lacking.join("; ")}`;
+  return unplayedStage(plan, deployment, { verdict, reason, expected: "everything that the stage needs", replay });
+};
+
+const MB = 1_000_000;
+
+/**
+ * `size`: base units in one reported unit. `perHour`: permitted growth over all replicas, well below a leak in one of a
+ * hundred calls and well above the fluctuation of a busy quarter of an hour.
+ */
+// biome-ignore format: a row is a line
+export const WATCHED = [
+  { name: "heap", unit: "MB", size: MB, perHour: 60, gauge: "heap_bytes" },
+  { name: "resident_memory", unit: "MB", size: MB, perHour: 300, gauge: "rss_bytes" },
+  { name: "sockets", unit: "sockets", size: 1, perHour: 200, gauge: "sockets" },
+  { name: "timers", unit: "timers", size: 1, perHour: 200, gauge: "timers" },
+  { name: "open_files", unit: "files", size: 1, perHour: 200, gauge: "open_files" },
+] as const;
+
+const GROWTH_EVERY_MS = 5_000;
+/** The warm-up, in which caches fill and code is compiled: the longer of this time and a share of all time. */
+const WARM_UP_MS = 60_000;
+const WARM_UP_SHARE = 0.2;
+const STAGE = "growth";
+
+const warm = (readings: readonly Reading[]): readonly Reading[] => {
+  const first = readings[0]?.atMs ?? 0;
+  const last = readings.at(-1)?.atMs ?? 0;
+  const fromMs = first + Math.max(WARM_UP_MS, WARM_UP_SHARE * (last - first));
+  return readings.filter(({ atMs }) => atMs >= fromMs);
+};
+
+export const growthOf = (readings: ReadonlyMap<string, readonly Reading[]>, replay: string) => {
+  const claims: Claim[] = [];
+  const measurements: Measurement[] = [];
+  for (const { name, unit, size, perHour } of WATCHED) {
+    const all = readings.get(name) ?? [];
+    const expected = `${name} grows by at most ${perHour} ${unit} an hour`;
+    const claim = (verdict: Claim["verdict"], reason: string, got = reason): void =>
+      void claims.push(claimOf({ id: `growth/${name}`, stage: STAGE, verdict, reason, expected, got, replay }));
+    if (all.length === 0) {
+      const lacking = `\`${name}\` among the gauges of control.api, or among observers.prometheus.queries`;
+      claim("skipped", `skipped: ${lacking}`, "not judged");
+      continue;
+    }
+    const scaled = warm(all).map(({ atMs, value }) => ({ atMs, value: value / size }));
+    const { verdict, reason, slope } = judgeGrowth(scaled, perHour, unit);
+    claim(verdict, reason);
+    if (slope === null) continue;
+    const { slope: value, low, high, n } = slope;
+    measurements.push({ name: `growth_${name}_per_hour`, stage: STAGE, value, unit, low, high, n });
+  }
+  return { claims, measurements };
+};
+
+const looked = async (deployment: Pick<Deployment, "target">): Promise<Observed> => {
+  const apis = deployment.target.control?.api ?? [];
+  const gauges = apis.length === 0 ? [] : await readHeld(apis).catch(() => []);
+  const { values } = gauges.length === 0 ? await observe(deployment) : { values: {} as Observed };
+  return Object.fromEntries(
+    WATCHED.flatMap(({ name, gauge }) => {
+      const shown = gauges.map((one) => one[gauge]).filter((value) => typeof value === "number");
+      const isWhole = shown.length === gauges.length && shown.length > 0;
+      const value = isWhole ? shown.reduce((sum, one) => sum + one, 0) : values[name];
+      return value === undefined ? [] : [[name, value]];
+    }),
+  );
+};
+
+export const watchGrowth = (deployment: Pick<Deployment, "target">) => {
+  const readings = new Map<string, Reading[]>();
+  let timer: NodeJS.Timeout | undefined;
+  let looking: Promise<void> = Promise.resolve();
+  const once = async (): Promise<void> => {
+    const atMs = performance.now();
+    for (const [name, value] of Object.entries(await looked(deployment))) {
+      readings.set(name, [...(readings.get(name) ?? []), { atMs, value }]);
+    }
+  };
+  return {
+    look: (): void => {
+      clearInterval(timer);
+      timer = setInterval(() => {
+        looking = looking.then(once);
+      }, GROWTH_EVERY_MS);
+    },
+    rest: async (): Promise<void> => {
+      clearInterval(timer);
+      await looking;
+    },
+    judged: (replay: string) => growthOf(readings, replay),
+  };
+};
+
+const KINDS: Readonly<Record<string, (route: string) => boolean>> = {
+  all: () => true,
+  catalog: (route) => /^design\.(styles|samples|themes)$/.test(route),
+  chat: (route) => route.startsWith("chat."),
+  design: (route) => route.startsWith("design."),
+  exchange: (route) => route === "sdk.sessions",
+  maps: (route) => route.startsWith("maps."),
+  poi: (route) => route.startsWith("poi."),
+};
+
+const isMeant = (name: string): ((route: string) => boolean) => {
+  const kind = KINDS[name];
+  if (kind !== undefined) return kind;
+  if (ROUTE_NAMES.some((route) => route === name)) return (route) => route === name;
+  const names = [...Object.keys(KINDS), ...ROUTE_NAMES];
+  const meant = nearest(name, names);
+  const others = meant === null ? "" : `; did you mean ${meant}?`;
+  throw new ObjectiveError(`slo.${name}: expected the name of one of ${names.join(", ")}${others}`);
+};
+
+/** Throws `ObjectiveError` for a name or an objective that cannot be read. */
+export const checkObjectives = ({ slo = {} }: Pick<Target, "slo">): void => {
+  for (const [name, text] of Object.entries(slo)) {
+    isMeant(name);
+    parseObjectives(text);
+  }
+};
+
+export const openObjectives = ({ slo = {} }: Pick<Target, "slo">, stage: string) => {
+  const kinds = Object.entries(slo).map(([name, text]) => ({
+    name,
+    meant: isMeant(name),
+    tally: objectivesTally(parseObjectives(text)),
+    text,
+    /** Calls of this kind that were folded together with other kinds, so that their times are not known. */
+    mixed: 0,
+  }));
+  return {
+    see: (line: Line): void => {
+      for (const kind of kinds) {
+        if (line.type === "call" && kind.meant(line.route)) kind.tally.see(line);
+        if (line.type !== "fold") continue;
+        const meant = line.kinds.filter(({ call }) => kind.meant(call.route)).reduce((sum, { n }) => sum + n, 0);
+        if (meant === line.offered) kind.tally.fold(line);
+        else kind.mixed += meant;
+      }
+    },
+    /** Claims `slo/<name>/<stage>` for the kinds that were called. `lacking`: why none of them can be judged. */
+    claims: (replay: string, host?: StageHost, lacking?: string): Claim[] =>
+      kinds
+        .filter(({ tally, mixed }) => tally.calls() + mixed > 0)
+        .map(({ name, text, tally, mixed }) => {
+          const folded = `every call whole; ${mixed} calls of this kind were folded together with others`;
+          const missing = lacking ?? (mixed === 0 ? null : folded);
+          if (missing === null) return sloClaim({ name, stage, replay }, tally.verdicts(host));
+          return claimOf({
+            ...{ id: `slo/${name}/${stage}`, stage, level: "should", verdict: "skipped", replay },
+            ...{ reason: `skipped: ${missing}`, expected: text, got: "not judged" },
+          });
+        }),
+  };
+};
