@@ -47,13 +47,15 @@ export type RunRequest = {
   required?: () => readonly string[];
   /** First heals what earlier runs left broken; otherwise a target with such a fault is refused. */
   healFirst?: boolean;
+  /** Checks the targets once they are locked and healed; throws what refuses the run. */
+  checkTargets?: () => Promise<void>;
   /** How long the body may take to end after a stop signal, in milliseconds. */
   stopMs?: number;
   events: RunEvents;
 };
 
 /** The fields that commands pass on as they get them. */
-export type Asked = Omit<RunRequest, "profile" | "targets" | "canJudge" | "required" | "stopMs">;
+export type Asked = Omit<RunRequest, "profile" | "targets" | "canJudge" | "required" | "stopMs" | "checkTargets">;
 
 export type RunResult = { document: RunDocument; folder: RunFolder };
 
@@ -227,6 +229,7 @@ export const recordRun = async <T>(
   const locks = targets.map(({ target }) => atEnd.adopt(lockTarget(target.base_url), (lock) => lock.release()));
   if (request.healFirst === true) await healBeforehand(reports, targets, events.warning);
   await requireNothingLeft(targets, reports);
+  await request.checkTargets?.();
   const folder = makeRunFolder({ profile, now: started, reports, out });
   events.folder(folder.path);
   keepRoom(folder);

@@ -118,9 +118,8 @@ export const requireNothingLeft = async (targets: readonly Suspect[], reports: s
 const FOREIGN = "somebody else did that, so it is not touched: mend it, or name another proxy";
 
 /** Throws `GuardError` unless each proxy to be broken is whole: two faults at once would be judged as one. */
-export const requireWholeProxies = async (suspect: Suspect, broken: ReadonlySet<string>, reports: string) => {
-  await requireNothingLeft([suspect], reports);
-  const reasons = await eachProxy(suspect.target, async (toxiproxy, name, links) => {
+export const requireWholeProxies = async (target: Target, broken: ReadonlySet<string>): Promise<void> => {
+  const reasons = await eachProxy(target, async (toxiproxy, name, links) => {
     const link = links.find((one) => broken.has(one));
     if (link === undefined) return [];
     const { enabled, toxics } = await toxiproxy.proxy(name).read();

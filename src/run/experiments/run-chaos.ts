@@ -22,7 +22,7 @@ import type { Asked, RunResult } from "../recorded-run.ts";
 import { runStages } from "../run-stages.ts";
 import { experimentStage } from "../suites/load-stages.ts";
 import { SHORT_EXPERIMENTS } from "../suites/suites.ts";
-import { healBeforehand, requireWholeProxies } from "./left-open.ts";
+import { requireWholeProxies } from "./left-open.ts";
 
 const KEY = /^(limiter|keys|api|service|edge)\.([a-z0-9][a-z0-9-]*)$/;
 
@@ -105,7 +105,6 @@ type ChaosRun = Asked & DeploymentWish & EmbeddedOptions & ChaosWish;
 const prepare = async (request: ChaosRun, targetFile: string): Promise<PreparedTarget> => {
   const prepared = await readTarget(targetFile, request.owned, intentOf(chaosStages(request)));
   const { target, refusals } = prepared;
-  const chosen = chosenExperiments(target, request);
   const all = [...chaosRefusals(target), ...refusals];
   if (all.length > 0) throw new GuardError(all);
   const { watchdog } = target;
@@ -114,9 +113,6 @@ const prepare = async (request: ChaosRun, targetFile: string): Promise<PreparedT
     const missing = await whyNoWatchdog({ url: watchdog.url, token });
     if (missing !== null) throw new GuardError([missing]);
   }
-  if (request.healFirst === true) await healBeforehand(request.reports, [prepared], request.events.warning);
-  const broken = new Set(chosen.flatMap(({ faults }) => faults.map(({ component }) => component)));
-  await requireWholeProxies(prepared, broken, request.reports);
   return prepared;
 };
 
@@ -126,10 +122,12 @@ const isStillHit = ({ claims, summary, didNotRecover }: StageOutcome): boolean =
 /** Throws for a user's mistake before anything begins: names, target file, guard, lock, a proxy that is not whole. */
 export const runChaos = async (request: ChaosRun): Promise<RunResult> => {
   const { targetFile, replay } = request;
-  if (targetFile === undefined) chosenExperiments(null, request);
+  const prepared = targetFile === undefined ? undefined : await prepare(request, targetFile);
+  const chosen = chosenExperiments(prepared?.target ?? null, request);
+  const broken = new Set(chosen.flatMap(({ faults }) => faults.map(({ component }) => component)));
   return runStages({
-    ...{ ...request, profile: "chaos", stages: chaosStages(request), uncalibrated: true },
-    prepared: targetFile === undefined ? undefined : await prepare(request, targetFile),
+    ...{ ...request, profile: "chaos", stages: chaosStages(request), uncalibrated: true, prepared },
+    checkTargets: async () => prepared && requireWholeProxies(prepared.target, broken),
     required: () => request.names.map((name) => `reached/${name}`),
     // A user's deployment that has not recovered is not broken further.
     isEnough: (context, deployment) => (outcome, left) => {
