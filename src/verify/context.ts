@@ -1,6 +1,6 @@
 /** What a rule works with: roles, one way to send, sessions, permits, budget. */
-import { credentialKind } from "../contract/credentials.ts";
 import type { Product, RouteName } from "../contract/routes.ts";
+import type { SideEffects } from "../supervision/journal.ts";
 import type { Secrets } from "../target/secrets.ts";
 import { credentialFinder, readStated } from "../target/stated-credentials.ts";
 import { ADMIN_ROLES, type KeyRole } from "../target/target.ts";
@@ -8,7 +8,6 @@ import { nobodysCredential } from "../workload/request.ts";
 import type { CredentialRef } from "../workload/step.ts";
 import { renewAtMs } from "../workload/timeouts.ts";
 import { callInWords, inconclusive, isSessionsOff, skipped } from "./checks.ts";
-import type { Effects } from "./effects.ts";
 import type { Budget, Denied, Permission, Role } from "./planning/needs.ts";
 import { type Answer, isAdmitted } from "./sending/answer.ts";
 import { createSender, type SenderParts } from "./sending/sender.ts";
@@ -16,6 +15,7 @@ import { asServer, FORMS, type Form, inSession, mint, stepOfTestCall, type TestC
 
 const LIFE_UNSTATED_MS = 900_000;
 
+/** Sessions by role and product, each minted when it is first needed and again when it is due for renewal. */
 const createSessions = (budget: Budget, send: (call: TestCall) => Promise<Answer>) => {
   const sessions = new Map<string, { answer: Promise<Answer>; renewAtMs: number }>();
 
@@ -26,15 +26,11 @@ const createSessions = (budget: Budget, send: (call: TestCall) => Promise<Answer
     if (product === "tile") budget.require("map_loads", 1);
     const entry = { answer: send(mint(of, product)), renewAtMs: Number.POSITIVE_INFINITY };
     sessions.set(name, entry);
-    try {
-      const { transient, fields } = await entry.answer;
-      const lifeS = fields.expires_in;
-      const lifeMs = typeof lifeS === "number" && lifeS > 0 ? lifeS * 1000 : LIFE_UNSTATED_MS;
-      entry.renewAtMs = renewAtMs(Date.now(), lifeMs);
-      if (transient) sessions.delete(name);
-    } catch {
-      sessions.delete(name);
-    }
+    const answer = await entry.answer.catch(() => null);
+    const lifeS = answer?.fields.expires_in;
+    const lifeMs = typeof lifeS === "number" && lifeS > 0 ? lifeS * 1000 : LIFE_UNSTATED_MS;
+    entry.renewAtMs = renewAtMs(Date.now(), lifeMs);
+    if (answer === null || answer.transient) sessions.delete(name);
     return entry.answer;
   };
 
@@ -49,6 +45,52 @@ const createSessions = (budget: Budget, send: (call: TestCall) => Promise<Answer
   };
 
   return { minted, tokenOf, forget: () => sessions.clear() };
+};
+
+export type Effects = ReturnType<typeof createEffects>;
+export type Effect = ReturnType<Effects["about"]>;
+
+/** Keys that this run creates: journalled before each is made, then deleted, or left open in the journal. */
+export const createEffects = (journal?: SideEffects) => {
+  const open = new Map<string, { name: string; undo(): Promise<boolean> }>();
+  const staying: string[] = [];
+  let made = 0;
+  const over = (id: string, detail: string): void => {
+    open.delete(id);
+    journal?.undone(id, detail);
+  };
+  return {
+    about: (name: string) => {
+      const id = journal?.about({ kind: "key", name }) ?? `effect-${made++}`;
+      open.set(id, { name, undo: async () => false });
+      return {
+        /** Records that the effect was made; `undo` resolves to whether it was removed. */
+        happened: (detail: string, undo: () => Promise<boolean>): void => {
+          open.set(id, { name, undo });
+          journal?.done(id, { detail });
+        },
+        /** Records that the effect was not made, or is gone. */
+        over: (detail: string): void => over(id, detail),
+        /** Records that the effect was made and cannot be removed by the run. */
+        stays: (what: string, detail: string): void => {
+          open.delete(id);
+          staying.push(what);
+          journal?.done(id, { detail });
+        },
+      };
+    },
+    /** Effects that only an operator can remove, in words. */
+    staying: staying as readonly string[],
+    /** Undoes every open effect, newest first. Returns the names of those that could not be removed. */
+    takeBackAll: async (): Promise<string[]> => {
+      const left: string[] = [];
+      for (const [id, { name, undo }] of [...open].reverse()) {
+        if (await undo().catch(() => false)) over(id, "taken back");
+        else left.push(name);
+      }
+      return left;
+    },
+  };
 };
 
 /** The most concurrent calls outside of bursts; so few are no load. */
@@ -79,8 +121,8 @@ export const createContext = (parts: ContextParts) => {
 
   const { find } = credentialFinder(target);
   const secretOf = async (name: Role): Promise<string> => {
-    const as = (ADMIN_ROLES as readonly string[]).includes(name) ? "admin" : "publishable";
-    return await readStated(find(`role:${name}`, as), secrets);
+    const as = ADMIN_ROLES.some((admin) => admin === name) ? "admin" : "publishable";
+    return readStated(find(`role:${name}`, as), secrets);
   };
 
   const sessions = createSessions(budget, (call) => send(call));
@@ -110,19 +152,14 @@ export const createContext = (parts: ContextParts) => {
   });
 
   /** Memoizes `work` by name, for answers that several rules judge. */
-  const once = <T>(name: string, work: () => Promise<T>): Promise<T> => {
-    const found = (kept.get(name) as Promise<T> | undefined) ?? work();
-    kept.set(name, found);
-    return found;
-  };
+  const once = <T>(name: string, work: () => Promise<T>) => kept.getOrInsertComputed(name, work) as Promise<T>;
 
   /** Headers in which the exchange takes a publishable key. Item 143 leaves them open, so each is tried once. */
   const exchangeForms = (): Promise<readonly Form[]> =>
     once("exchange forms", async () => {
       if (!has("publishable")) return FORMS;
-      const taken: Form[] = [];
-      for (const form of FORMS)
-        if ((await sender.send(mint("publishable", "editor", { form }))).status !== 401) taken.push(form);
+      const minted = await Array.fromAsync(FORMS, (form) => sender.send(mint("publishable", "editor", { form })));
+      const taken = FORMS.filter((_, i) => minted[i]?.status !== 401);
       return taken.length === 0 ? FORMS : taken;
     });
 
@@ -135,11 +172,9 @@ export const createContext = (parts: ContextParts) => {
   return {
     ...{ target, budget, denied, effects, signal, seed, leewayMs, patienceMs, wallMs },
     ...{ has, keyRole, secretOf, send, exchangeForms, once },
-    short: budget.shortage,
     answers: sender.answers,
     /** The exchange's answer for a role and product, cached for the session's life. */
     mint: sessions.minted,
-    kindOf: async (name: KeyRole) => (credentialKind(await secretOf(name)) === "server" ? "server" : "publishable"),
     permits: (what: Permission): boolean => !denied.has(what),
     /** Runs `work` for each item, `AT_A_TIME` at once, started in order. */
     each: async <T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> => {

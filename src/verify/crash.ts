@@ -1,12 +1,13 @@
 /** A failing case as a replayable file: variables stand for secrets, and each call is also a curl command. */
 import { maskSecrets } from "../contract/credentials.ts";
+import { RECORDED_BOUNDS, readUserJson } from "../supervision/user-file.ts";
 import type { Failure } from "./checks.ts";
 import type { Permission } from "./planning/needs.ts";
 import type { Rule } from "./rule.ts";
 import type { Answer } from "./sending/answer.ts";
 import type { SentRequest } from "./sending/test-call.ts";
 
-export const CRASH_SCHEMA = "floodgate/crash@1";
+const CRASH_SCHEMA = "floodgate/crash@1";
 
 /** `saves` maps variables of later steps to the fields of this answer that hold their values. */
 type CrashStep = SentRequest & { got: string; saves?: Record<string, string> };
@@ -85,4 +86,20 @@ export const crashOf = (
     variables: Object.fromEntries(used.map((variable) => [variable, meaningOf(variable)])),
     curl,
   };
+};
+
+export class CrashFileError extends Error {
+  override name = "CrashFileError";
+}
+
+export const readCrash = async (file: string): Promise<Crash> => {
+  let crash: Partial<Crash>;
+  try {
+    crash = readUserJson(file, RECORDED_BOUNDS) as Partial<Crash>;
+  } catch (error) {
+    throw new CrashFileError(`${file}: expected a crash file in JSON, but ${(error as Error).message}`);
+  }
+  if (crash.schema !== CRASH_SCHEMA || typeof crash.rule !== "string")
+    throw new CrashFileError(`${file}: expected "schema": "${CRASH_SCHEMA}", got ${JSON.stringify(crash.schema)}`);
+  return crash as Crash;
 };

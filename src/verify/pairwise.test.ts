@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { pairwise } from "./pairwise.ts";
+import { pairwise } from "./rule.ts";
 
 describe("pairwise", () => {
   const factors = { a: [1, 2, 3, 4], b: ["x", "y", "z"], c: [true, false], d: ["p", "q", "r"] };

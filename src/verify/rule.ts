@@ -55,6 +55,28 @@ type Stepwise = About & {
   step(context: Context, checks: Checks): Promise<string | Verdict | undefined | void>;
 };
 
+/** All-pairs testing: few rows in which every pair of values of any two factors occurs; greedy, deterministic. */
+export const pairwise = <F extends Readonly<Record<string, readonly unknown[]>>>(factors: F) => {
+  const product = Object.entries(factors).reduce<object[]>(
+    (rows, [name, values]) => rows.flatMap((row) => values.map((value) => ({ ...row, [name]: value }))),
+    [{}],
+  );
+  const rows = product.map((row) => {
+    const parts = Object.entries(row).map((part) => JSON.stringify(part));
+    const pairs = parts.flatMap((a, i) => parts.slice(i + 1).map((b) => a + b));
+    return { row: row as { [K in keyof F]: F[K][number] }, pairs: parts.length === 1 ? parts : pairs };
+  });
+  const open = new Set(rows.flatMap(({ pairs }) => pairs));
+  const chosen: (typeof rows)[number]["row"][] = [];
+  while (open.size > 0) {
+    const gains = rows.map(({ pairs }) => pairs.filter((pair) => open.has(pair)).length);
+    const { row, pairs } = rows[gains.indexOf(Math.max(...gains))] as (typeof rows)[number];
+    for (const pair of pairs) open.delete(pair);
+    chosen.push(row);
+  }
+  return chosen;
+};
+
 const outcomes = (fits: Fits = []): string[] =>
   [fits].flat().map((fit) => (fit in REFUSALS ? outcomeOf(fit as RefusalName) : (fit as string)));
 

@@ -12,9 +12,9 @@ import { mergeClaims } from "../report/verdict.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { guardBudget } from "../workload/budget.ts";
 import { RULES, selectRules, UnknownRuleError } from "./catalogue.ts";
+import { CrashFileError, readCrash } from "./crash.ts";
 import { TargetUnreachableError } from "./reach.ts";
-import { CrashFileError, readCrash, replayCrash } from "./replay.ts";
-import { runVerify, type VerifyOptions, type VerifyResult } from "./run-verify.ts";
+import { replayCrash, runVerify, type VerifyOptions, type VerifyResult } from "./run-verify.ts";
 
 let api: SecondApi;
 beforeAll(async () => {

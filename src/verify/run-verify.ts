@@ -4,13 +4,13 @@ import { openTransport } from "../client/transport.ts";
 import { claimOf } from "../history/claim.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { SideEffects } from "../supervision/journal.ts";
-import { SecretError } from "../target/secrets.ts";
+import { SecretError, type Secrets } from "../target/secrets.ts";
+import type { Target } from "../target/target.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
-import { chosenRules, withAnswers } from "./catalogue.ts";
+import { chosenRules, ruleOf, withAnswers } from "./catalogue.ts";
 import { CannotJudge, type Open, type Verdict } from "./checks.ts";
-import { type Context, type ContextParts, callersOf, createContext } from "./context.ts";
+import { type Context, type ContextParts, callersOf, createContext, createEffects } from "./context.ts";
 import { type Crash, crashOf } from "./crash.ts";
-import { createEffects } from "./effects.ts";
 import { type Asked, createBudget, deniedBy, lackOf, OPTION_OF, type Spending } from "./planning/needs.ts";
 import { reach } from "./reach.ts";
 import type { Rule } from "./rule.ts";
@@ -118,8 +118,8 @@ const leftOpen = async (judged: readonly Judged[], context: Context): Promise<Ju
   const open = judged.filter(
     ({ rule, claim, spent }) => claim.verdict === "inconclusive" && rule.phase !== "quota-burn" && spent === undefined,
   );
-  if (context.short("requests", 1) !== null || open.length === 0 || open.length > OPEN_MAX) return [];
-  if (!(await isServedSoon(context))) return [];
+  const isWorthIt = open.length > 0 && open.length <= OPEN_MAX && context.budget.shortage("requests", 1) === null;
+  if (!isWorthIt || !(await isServedSoon(context))) return [];
   context.forget();
   return open;
 };
@@ -147,7 +147,7 @@ export const runVerify = async (options: VerifyOptions) => {
     await effects.takeBackAll();
     return one;
   };
-  const tryAndReport = async (rule: Rule, reported: boolean): Promise<void> => {
+  const tryAndReport = async ({ rule, reported }: ReturnType<typeof withAnswers>[number]): Promise<void> => {
     if (reported) onProgress?.({ at: "rule", rule, number: judged.length + 1, of: rules.length });
     const before = { ...budget.spent };
     const one = await judge(rule);
@@ -157,14 +157,6 @@ export const runVerify = async (options: VerifyOptions) => {
     const spent = { requests: used("requests"), map_loads: used("map_loads"), analyses: used("analyses") };
     onProgress?.({ at: "claim", rule, claim: one.claim, spent });
   };
-  const lookAgain = async (): Promise<void> => {
-    for (const one of await leftOpen(judged, context)) {
-      const again = await judge(one.rule);
-      if (again.claim.verdict === "inconclusive" || isStopped(context)) continue;
-      judged[judged.indexOf(one)] = again;
-      onProgress?.({ at: "again", rule: one.rule, claim: again.claim });
-    }
-  };
   let leftOver: string[] = [];
   try {
     await readRoles(rules, context);
@@ -172,12 +164,18 @@ export const runVerify = async (options: VerifyOptions) => {
     await reach(context).catch((error: unknown) => {
       if (!isStopped(context)) throw error;
     });
+    const [last = [], first = []] = [true, false].map((isLast) =>
+      withAnswers(rules).filter(({ rule }) => (rule.phase === "every-answer") === isLast),
+    );
+    for (const one of first) await tryAndReport(one);
+    for (const one of await leftOpen(judged, context)) {
+      const again = await judge(one.rule);
+      if (again.claim.verdict === "inconclusive" || isStopped(context)) continue;
+      judged[judged.indexOf(one)] = again;
+      onProgress?.({ at: "again", rule: one.rule, claim: again.claim });
+    }
     // Rules over every answer come last, so that they also see the answers of the second look.
-    const chosen = withAnswers(rules);
-    const isAbout = ({ rule }: { rule: Rule }): boolean => rule.phase === "every-answer";
-    for (const { rule, reported } of chosen.filter((one) => !isAbout(one))) await tryAndReport(rule, reported);
-    await lookAgain();
-    for (const { rule, reported } of chosen.filter(isAbout)) await tryAndReport(rule, reported);
+    for (const one of last) await tryAndReport(one);
   } finally {
     leftOver = await effects.takeBackAll();
     await transport.close();
@@ -196,4 +194,22 @@ export const runVerify = async (options: VerifyOptions) => {
     idle: judged.filter(({ idle }) => idle).map(({ claim }) => claim.id),
     ...{ leftOver, spent: budget.spent, stopped: isStopped(context) },
   };
+};
+
+const REPLAYED = { pass: "fixed", fail: "failing", inconclusive: "unclear", skipped: "unclear" } as const;
+
+/** Runs the crash's whole rule with its seed and permissions, because its calls need fresh sessions and keys. */
+export const replayCrash = async ({ rule, seed, allowed, expected }: Crash, target: Target, secrets: Secrets) => {
+  const unclear = { verdict: "unclear", expected, got: "not tried" } as const;
+  if (ruleOf(rule) === undefined) return { ...unclear, reason: `there is no rule ${rule} any more` };
+  const [claim] = (
+    await runVerify({
+      ...{ target, secrets, seed, only: [rule], stage: "replay" },
+      allowWrites: allowed.includes("writes"),
+      allowQuotaBurn: allowed.includes("quota-burn"),
+      allowLoad: allowed.includes("load"),
+    })
+  ).claims;
+  if (claim === undefined) return { ...unclear, reason: "nothing was judged" };
+  return { verdict: REPLAYED[claim.verdict], reason: claim.reason, expected: claim.expected, got: claim.got };
 };

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { judgeMachine, type MachineReadings, readMachine } from "./machine.ts";
+import { judgeMachine, type MachineReadings, readMachine } from "./this-machine.ts";
 
 const good: MachineReadings = {
   cores: 8,

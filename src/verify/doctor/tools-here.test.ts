@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Finding } from "./finding.ts";
-import { toolsHere } from "./tools-here.ts";
+import { toolsHere } from "./this-machine.ts";
 
 let folder: string;
 beforeEach(() => {

@@ -5,8 +5,7 @@ import { foreignName } from "../../contract/foreign-text.ts";
 import { outcomeOf, REFUSALS } from "../../contract/refusals.ts";
 import type { AdminRole } from "../../target/target.ts";
 import { skipped } from "../checks.ts";
-import type { Context } from "../context.ts";
-import type { Effect } from "../effects.ts";
+import type { Context, Effect } from "../context.ts";
 import { type Answer, isAdmitted } from "../sending/answer.ts";
 import { asAdmin, json, role, type TestCall } from "../sending/test-call.ts";
 
@@ -181,7 +180,7 @@ export const createKey = async (context: Context, admin: AdminRole, body: KeyBod
   let effect: Effect | null = null;
   // The journal notes a key only when its call leaves, because a call that the budget holds back creates none.
   const beforeSent = (): void => {
-    effect ??= context.effects.about("key", `key ${KEY_NAME} of ${admin}`);
+    effect ??= context.effects.about(`key ${KEY_NAME} of ${admin}`);
   };
   const before = context.answers.length;
   const isRefusedEveryTime = (): boolean => {

@@ -59,7 +59,7 @@ const ROUNDS = 2;
 
 const mintTogether = async (context: Context, checks: Checks): Promise<void> => {
   for (let round = 0; round < ROUNDS; round++) {
-    const short = context.short("map_loads", PAIRS);
+    const short = context.budget.shortage("map_loads", PAIRS);
     if (short !== null) return checks.note(`both at once: not tried, ${short.reason}`);
     const calls = Array.from({ length: 2 * PAIRS }, (_, i) =>
       mint(i % 2 === 0 ? "publishable" : "publishable_exhausted", "tile", { atOnce: true }),

@@ -1,11 +1,11 @@
 /** Missing, unknown, forged, revoked, expired credentials are 401 (items 2, 20-21, 58-61, 107-111, 142, 153, 190). */
+import { credentialKind } from "../../contract/credentials.ts";
 import { isObject, parseJson } from "../../contract/envelopes.ts";
 import { outcomeOf } from "../../contract/refusals.ts";
 import { PRODUCTS, type RouteName } from "../../contract/routes.ts";
 import { GARBAGE_KEY, UNKNOWN_KEYS } from "../../workload/request.ts";
 import { type Context, RUNTIME_ROUTES } from "../context.ts";
-import { pairwise } from "../pairwise.ts";
-import { all, type Row, type Rule, rulesOf } from "../rule.ts";
+import { all, pairwise, type Row, type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { answerTo, deadlineMs, expectOver } from "../sending/settling.ts";
 import { asNobody, exchangeCall, FORMS, type Form, mint, role, type TestCall } from "../sending/test-call.ts";
@@ -147,7 +147,7 @@ const nearMisses = async (context: Context) => {
 
 /** Calls with a revoked or expired key that would otherwise be right. The order of this check is not specified (A1). */
 const overRows = async (context: Context, name: "revoked" | "expired"): Promise<Row[]> => {
-  const kind = await context.kindOf(name);
+  const kind = credentialKind(await context.secretOf(name)) === "server" ? "server" : "publishable";
   const facts = { state: name };
   const runtime = PLAIN_ROUTES.filter((route) => route !== "sdk.sessions").flatMap((route) =>
     FORMS.map((form): Row => {

@@ -8,7 +8,7 @@ import type { Judgement } from "../checks.ts";
 import type { Context } from "../context.ts";
 import { type Rule, roleOf, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
-import { codingOf } from "../sending/content-coding.ts";
+import { codingOf } from "../sending/answer-bytes.ts";
 
 const every = rulesOf("every-answer");
 

@@ -2,8 +2,7 @@
 import type { Product } from "../../contract/routes.ts";
 import type { KeyRole } from "../../target/target.ts";
 import type { Context } from "../context.ts";
-import { pairwise } from "../pairwise.ts";
-import { all, inEachForm, type Row, type Rule, rulesOf } from "../rule.ts";
+import { all, inEachForm, pairwise, type Row, type Rule, rulesOf } from "../rule.ts";
 import { asServer, exchangeCall, FORMS, inSession, mint, type TestCall } from "../sending/test-call.ts";
 
 const PUBLISHABLE = { needs: { roles: ["publishable"] } } as const;

@@ -4,9 +4,8 @@ import { foreignHeader } from "../../contract/foreign-text.ts";
 import type { RouteName } from "../../contract/routes.ts";
 import type { KeyRole } from "../../target/target.ts";
 import { callerOf, callersOf, RUNTIME_ROUTES, scopeOf } from "../context.ts";
-import { pairwise } from "../pairwise.ts";
 import { hintOf } from "../reach.ts";
-import { all, type Row, type Rule, rulesOf } from "../rule.ts";
+import { all, pairwise, type Row, type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { asNobody, asPublishable, asServer, FORMS, inSession, mint, type TestCall } from "../sending/test-call.ts";
 import { analyses, summariesOfEitherType } from "./optional-members.ts";
@@ -213,7 +212,7 @@ export const RUNTIME_ANSWER_RULES: readonly Rule[] = [
       // One analysis is enough, with or without a prompt; an admitted one is preferred.
       const [analysed] = (await analyses(context)).toSorted((a, b) => Number(isAdmitted(b)) - Number(isAdmitted(a)));
       if (analysed !== undefined) judge("design.analyze", analysed);
-      else checks.short(context.short("analyses", 1), "design.analyze");
+      else checks.short(context.budget.shortage("analyses", 1), "design.analyze");
     },
   }),
   answered.must("answers-are-json", [114, 115, 116, 99, 112, 113], {
@@ -232,7 +231,7 @@ export const RUNTIME_ANSWER_RULES: readonly Rule[] = [
       });
       const analysed = await analyses(context);
       for (const answer of analysed) look(answer);
-      if (analysed.length === 0) checks.short(context.short("analyses", 1), "design.analyze");
+      if (analysed.length === 0) checks.short(context.budget.shortage("analyses", 1), "design.analyze");
       return "no JSON route was served";
     },
   }),

@@ -19,7 +19,7 @@ const { must } = rulesOf("lattice", { needs: { roles: ["publishable"] } });
 /** One session of each product; tile only if the budget allows a map load. */
 const mintedSpecimens = async (context: Context): Promise<Answer[]> => {
   const products: Product[] = ["chat", "editor"];
-  if (context.short("map_loads", 1)?.verdict !== "skipped") products.push("tile");
+  if (context.budget.shortage("map_loads", 1)?.verdict !== "skipped") products.push("tile");
   return Promise.all(products.map((product) => context.mint("publishable", product)));
 };
 

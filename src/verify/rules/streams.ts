@@ -9,8 +9,7 @@ import { type Judgement, recorded } from "../checks.ts";
 import { type Context, callerOf } from "../context.ts";
 import { type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords } from "../sending/answer.ts";
-import { codingOf } from "../sending/content-coding.ts";
-import { readSseText, type SseText } from "../sending/sse-text.ts";
+import { codingOf, readSseText, type SseText } from "../sending/answer-bytes.ts";
 
 const STREAM_ROUTES = { control: "chat.control", summary: "chat.summary", button: "chat.button" } as const;
 /** Events of section 6 that any stream may send, so they do not tell contracts apart. */

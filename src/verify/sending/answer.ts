@@ -8,8 +8,7 @@ import { statedWaitMs } from "../../contract/retry-after.ts";
 import type { CallLine } from "../../history/line.ts";
 import { mayHaveAnyBody } from "../../workload/request.ts";
 import type { Step } from "../../workload/step.ts";
-import { isDecoded } from "./content-coding.ts";
-import type { Chunk } from "./sse-text.ts";
+import { type Chunk, isDecoded } from "./answer-bytes.ts";
 import type { SentRequest, TestCall } from "./test-call.ts";
 
 type EnvelopeFound = ReturnType<typeof envelopeSeen> | "wrapped";

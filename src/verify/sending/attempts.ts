@@ -13,8 +13,7 @@ import type { Timeouts } from "../../workload/timeouts.ts";
 import { CannotJudge, inconclusive } from "../checks.ts";
 import type { Budget } from "../planning/needs.ts";
 import { type Answer, answerOfCall, isAdmitted } from "./answer.ts";
-import { decoding } from "./content-coding.ts";
-import { type Chunk, keepPieces } from "./sse-text.ts";
+import { type Chunk, decoding, keepPieces } from "./answer-bytes.ts";
 import { asNobody, buildRequest, stepOfTestCall, type TestCall } from "./test-call.ts";
 import { lookEverySecond, type Throttle, wait } from "./throttle.ts";
 

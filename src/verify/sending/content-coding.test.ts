@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { brotliCompressSync, createGzip, deflateSync, type Gzip, gzipSync, zstdCompressSync } from "node:zlib";
 import { Agent } from "undici";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { decoding } from "./content-coding.ts";
+import { decoding } from "./answer-bytes.ts";
 
 const TEXT = JSON.stringify({ detail: "insufficient_scope" });
 const CODED: Record<string, () => Uint8Array> = {

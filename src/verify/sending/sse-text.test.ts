@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { readSseText } from "./sse-text.ts";
+import { readSseText } from "./answer-bytes.ts";
 
 const read = (...texts: string[]) => readSseText(texts.map((text, i) => ({ text, atUs: i })));
 
