@@ -1,12 +1,16 @@
-/** The interface of every driver: plays a story under a load profile, yields call lines, problems and host facts. */
+/**
+ * The interface of every driver: plays a story under a load profile, yields call lines, problems and host facts. What
+ * drivers share that play a schedule in several processes follows it.
+ */
 import type { ChildProcess } from "node:child_process";
 import type { CallLine, FoldLine } from "../history/line.ts";
 import type { Protocol } from "../history/run-document.ts";
 import type { HostFacts } from "../history/stage-host.ts";
+import type { BoundedChild } from "../supervision/bounded-child.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import type { Arrivals } from "../workload/arrivals.ts";
-import type { BudgetGuard } from "../workload/budget.ts";
+import { type BudgetGuard, endsAll, type Spent, type Stopped } from "../workload/budget.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
 import type { Profile } from "../workload/load-profiles.ts";
 import type { Timeouts } from "../workload/timeouts.ts";
@@ -78,3 +82,64 @@ export type Driven = {
 
 /** `beside` runs concurrently with the load and ends it when it resolves. Without it the whole schedule is played. */
 export type Driver = (drive: Drive, beside?: () => Promise<void>) => Promise<Driven>;
+
+/** A part of a schedule that one process played. `hasFailed`: not all of it is known, so the stage cannot be judged. */
+type Part = { spent: Spent; stopped: Stopped | null; hasFailed: boolean };
+
+/** The abort reason when another process of the same schedule has failed. */
+const FAILED = "another process failed";
+const FAILED_GRACE_MS = 5_000;
+/** How much longer than its calls a process may take for what it has to do. */
+export const LATE_MS = 30_000;
+
+/**
+ * Plays all parts at once. `beside` ends them when it resolves, as do a failure or too many errors in one of them; a
+ * spent share of the budget ends only its own part.
+ */
+export const playParts = async <P extends Part>(
+  { budget, segments = 1, signal }: Drive,
+  play: (index: number, signal: AbortSignal) => Promise<P>,
+  beside?: () => Promise<void>,
+): Promise<P[]> => {
+  const over = new AbortController();
+  const stop = AbortSignal.any([over.signal, signal]);
+  const playing = Array.from({ length: segments }, async (_, index) => {
+    const part = await play(index, stop);
+    if (endsAll(part.stopped)) over.abort();
+    else if (part.hasFailed) over.abort(FAILED);
+    return part;
+  });
+  const whole = Promise.all(playing);
+  try {
+    // The load may end first, by its budget or a failure.
+    if (beside !== undefined) await Promise.race([beside(), whole]).then(() => over.abort());
+    const parts = await whole;
+    for (const { spent, stopped } of parts) budget.absorb(spent, stopped);
+    return parts;
+  } finally {
+    over.abort(FAILED);
+    await Promise.allSettled(playing);
+  }
+};
+
+/** Registers a process. One that cannot be registered must not run. */
+export const register = async (child: ChildProcess, { kill, ended }: BoundedChild, onSpawn: Drive["onSpawn"]) => {
+  try {
+    onSpawn?.(child);
+  } catch (error) {
+    kill();
+    await ended;
+    throw error;
+  }
+};
+
+/** Asks a process to end its load when the signal fires, and has it killed if its calls (`callsMs`) end too late. */
+export const stopWhen = (signal: AbortSignal, { due, ended }: BoundedChild, callsMs: number, ask: () => void): void => {
+  const stop = (): void => {
+    due(signal.reason === FAILED ? FAILED_GRACE_MS : callsMs + LATE_MS, "stop");
+    ask();
+  };
+  signal.addEventListener("abort", stop, { once: true });
+  void ended.then(() => signal.removeEventListener("abort", stop));
+  if (signal.aborted) stop();
+};

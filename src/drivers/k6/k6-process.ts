@@ -1,8 +1,8 @@
 /** Runs the k6 binary in a clean environment, collects its log, and explains its exit codes. */
 
-import { type ChildProcess, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import type { Readable } from "node:stream";
-import { type BoundedChild, boundChild } from "../../supervision/bounded-child.ts";
+import { boundChild } from "../../supervision/bounded-child.ts";
 import { readLines } from "../../supervision/lines.ts";
 import { runMark } from "../../supervision/processes.ts";
 import { redact, redactor } from "../../supervision/redaction.ts";
@@ -76,7 +76,7 @@ export const startK6 = (
   args: readonly string[],
   environment: Record<string, string>,
   folder: string,
-): Omit<BoundedChild, "ended"> & { child: ChildProcess; exited: Promise<K6Exit> } => {
+) => {
   const child = spawn(binary, args, {
     cwd: folder,
     env: {

@@ -11,11 +11,11 @@ import type { Protocol } from "../../history/run-document.ts";
 import { cutLines } from "../../supervision/lines.ts";
 import { writePrivateFile } from "../../supervision/private-file.ts";
 import { redact } from "../../supervision/redaction.ts";
-import { budgetShare, endsAll, NOTHING_SPENT, type Stopped } from "../../workload/budget.ts";
+import { budgetShare, NOTHING_SPENT, type Stopped } from "../../workload/budget.ts";
 import type { HandOver } from "../../workload/handover.ts";
 import { startTogetherMs } from "../../workload/k6-executor.ts";
 import { profileDurationS } from "../../workload/load-profiles.ts";
-import type { Drive, Driver } from "../driver.ts";
+import { type Drive, type Driver, LATE_MS, playParts, register, stopWhen } from "../driver.ts";
 import { watchHost } from "../host-notes.ts";
 import { busyWarnings, inputFor, type K6Input, type K6Run, type K6Setup, planRun } from "./handover.ts";
 import { exitProblem, startK6 } from "./k6-process.ts";
@@ -60,12 +60,6 @@ const segmentArguments = (index: number, of: number): string[] => {
   return [`--execution-segment=${index}/${of}:${index + 1}/${of}`, `--execution-segment-sequence=${sequence}`];
 };
 
-const LATE_MS = 30_000;
-
-/** The abort reason if another process of the schedule failed, so that this one's calls cannot be judged. */
-const FAILED = "another segment failed";
-const FAILED_GRACE_MS = 5_000;
-
 const playSegment = async (run: K6Run & K6Input, index: number, signal: AbortSignal) => {
   const { job, story, timeouts, folder, segments, vus, keepIn } = run;
   const path = (name: string): string => join(folder, `${index}-${name}`);
@@ -86,27 +80,15 @@ const playSegment = async (run: K6Run & K6Input, index: number, signal: AbortSig
   ];
   const variables = { FLOODGATE_HANDOVER: path("handover.json"), FLOODGATE_BUNDLE: path("scenario.js") };
   const k6 = startK6(run.k6Path, args, { ...run.environment, ...variables }, folder);
-  try {
-    run.onSpawn?.(k6.child);
-  } catch (error) {
-    // A process that cannot be registered must not run.
-    k6.kill();
-    await k6.exited;
-    throw error;
-  }
+  await register(k6.child, k6, run.onSpawn);
   const { callMs } = timeouts;
   const endsMs = performance.now() + startTogetherMs(vus) + profileDurationS(job.profile) * 1000;
   /** Extends the deadline at each line: a line comes whenever a call ends, and no call outlasts its time-out. */
   const stillComing = (): void => {
     if (!signal.aborted) k6.due(Math.max(0, endsMs - performance.now()) + callMs + LATE_MS, "end");
   };
-  const stop = (): void => {
-    k6.due(signal.reason === FAILED ? FAILED_GRACE_MS : callMs + LATE_MS, "stop");
-    k6.child.kill("SIGUSR1");
-  };
   stillComing();
-  signal.addEventListener("abort", stop, { once: true });
-  if (signal.aborted) stop();
+  stopWhen(signal, k6, callMs, () => k6.child.kill("SIGUSR1"));
   const { seen, take } = createReader({ ...job, story }, run.onLine);
   const following = followLines(path("printed.ndjson"), (text) => {
     // At the first line k6 has read this file. It is removed now, so that a killed runner leaves no secrets behind.
@@ -115,7 +97,6 @@ const playSegment = async (run: K6Run & K6Input, index: number, signal: AbortSig
     take(text);
   });
   const exit = await k6.exited;
-  signal.removeEventListener("abort", stop);
   await following.finish();
   const summary = await readSummary(path("summary.json"));
   if (keepIn !== undefined && summary !== null) {
@@ -147,25 +128,17 @@ const unplayed = (why: string, stopped: Stopped | null, error?: unknown): Played
   return { problems: [{ verdict: "inconclusive", reason }], stopped, protocols: [], warnings: [] };
 };
 
-const playSegments = async (run: K6Run & K6Input): Promise<Played> => {
-  const { budget, arrivals, segments, callsAtOnce } = run;
-  const allOver = new AbortController();
-  const signal = AbortSignal.any([allOver.signal, run.signal]);
-  const play = async (index: number): Promise<PlayedSegment> => {
-    const played = await playSegment(run, index, signal).catch(
+const playSegments = async (run: K6Run & K6Input, beside?: () => Promise<void>): Promise<Played> => {
+  const { arrivals, callsAtOnce } = run;
+  const play = (index: number, signal: AbortSignal): Promise<PlayedSegment> =>
+    playSegment(run, index, signal).catch(
       // If its files could not be written or read, it is unknown what the process played.
       (error: unknown): PlayedSegment => ({
         ...unplayed("a process of k6 could not be followed", null, error),
         ...{ hasFailed: true, most: 0, spent: NOTHING_SPENT },
       }),
     );
-    // A spent budget share ends only its own process; too many errors end all processes.
-    if (endsAll(played.stopped)) allOver.abort();
-    else if (played.hasFailed) allOver.abort(FAILED);
-    return played;
-  };
-  const all = await Promise.all(Array.from({ length: segments }, (_, index) => play(index)));
-  for (const { spent, stopped } of all) budget.absorb(spent, stopped);
+  const all = await playParts(run, play, beside);
   const problems = all.flatMap((one) => one.problems);
   const busy =
     callsAtOnce < arrivals
@@ -182,7 +155,7 @@ const playSegments = async (run: K6Run & K6Input): Promise<Played> => {
   };
 };
 
-export const runK6 = async (setup: K6Setup, drive: Drive): Promise<Played> => {
+export const runK6 = async (setup: K6Setup, drive: Drive, beside?: () => Promise<void>): Promise<Played> => {
   const { budget } = drive;
   const plan = planRun(setup, drive);
   if (plan === null) return unplayed("the schedule had no arrivals", budget.stopped);
@@ -192,7 +165,7 @@ export const runK6 = async (setup: K6Setup, drive: Drive): Promise<Played> => {
   const input = await inputFor(run).catch((error: unknown) =>
     unplayed("nothing could be handed to k6", budget.stopped, error),
   );
-  return "problems" in input ? { ...input, warnings: run.warnings } : await playSegments({ ...run, ...input });
+  return "problems" in input ? { ...input, warnings: run.warnings } : await playSegments({ ...run, ...input }, beside);
 };
 
 export const driveK6 =
@@ -200,19 +173,11 @@ export const driveK6 =
   async (drive, beside) => {
     const pids: number[] = [];
     const host = watchHost({ own: false, pids });
-    const ending = new AbortController();
     const onSpawn: Drive["onSpawn"] = (child) => {
       if (child.pid !== undefined) pids.push(child.pid);
       drive.onSpawn?.(child);
     };
-    const running = runK6(setup, { ...drive, onSpawn, signal: AbortSignal.any([drive.signal, ending.signal]) });
-    try {
-      if (beside !== undefined) await Promise.race([beside(), running]).then(() => ending.abort());
-      const { problems, warnings, protocols } = await running;
-      const notes = warnings.map((warning) => `${drive.job.stage}: k6: ${warning}`);
-      return { problems, notes, host: host(), protocols, scheduledMs: profileDurationS(drive.job.profile) * 1000 };
-    } finally {
-      ending.abort();
-      await running.catch(() => undefined);
-    }
+    const { problems, warnings, protocols } = await runK6(setup, { ...drive, onSpawn }, beside);
+    const notes = warnings.map((warning) => `${drive.job.stage}: k6: ${warning}`);
+    return { problems, notes, host: host(), protocols, scheduledMs: profileDurationS(drive.job.profile) * 1000 };
   };

@@ -10,10 +10,19 @@ import { boundChild } from "../../supervision/bounded-child.ts";
 import { messageIn, readLines, unreadSentence } from "../../supervision/lines.ts";
 import { runMark } from "../../supervision/processes.ts";
 import { redact } from "../../supervision/redaction.ts";
-import { type Budget, budgetShare, endsAll, NOTHING_SPENT, type Spent, type Stopped } from "../../workload/budget.ts";
+import { type Budget, budgetShare, NOTHING_SPENT, type Spent, type Stopped } from "../../workload/budget.ts";
 import { profileDurationS } from "../../workload/load-profiles.ts";
 import { TIMEOUTS } from "../../workload/timeouts.ts";
-import type { Drive, DriveJob, Driver, Problem } from "../driver.ts";
+import {
+  type Drive,
+  type DriveJob,
+  type Driver,
+  LATE_MS,
+  type Problem,
+  playParts,
+  register,
+  stopWhen,
+} from "../driver.ts";
 
 export type OpenLoopJob = DriveJob & {
   /** This generator's part of the schedule: every `of`-th arrival, beginning with `index`. */
@@ -35,7 +44,7 @@ export type ToProcess =
   /** `message`: why the value could not be read. */
   | { type: "secret"; n: number; value?: string; message?: string }
   /** Begin; `startUs` is the run time of arrival 0. */
-  | { type: "go"; startUs?: number }
+  | { type: "go"; startUs: number }
   | { type: "stop" };
 
 export type OpenLoopEnd = {
@@ -81,13 +90,13 @@ export type OpenLoopResult = OpenLoopSpent & {
 
 type OpenLoopProgram = { path: string; silentMs: number };
 
-type OpenLoopOptions = Pick<Drive, "secrets" | "onLine" | "onFold" | "onSpawn"> & {
+type OpenLoopOptions = Pick<Drive, "secrets" | "signal" | "onLine" | "onFold" | "onSpawn"> & {
   job: OpenLoopJob;
+  /** Called when the process has its sessions; resolves to the run time of arrival 0. */
+  begin(): Promise<number>;
   onProgress?(progress: { offered: number; done: number }): void;
   program?: OpenLoopProgram;
 };
-
-export type OpenLoop = ReturnType<typeof startOpenLoop>;
 
 const STDERR_KEPT = 4_000;
 /** `silentMs`: the longest silence before the process is ready; an `exec:` command may take 30 s. */
@@ -95,9 +104,9 @@ const PROGRAM: OpenLoopProgram = {
   path: fileURLToPath(new URL("./open-loop-process.ts", import.meta.url)),
   silentMs: 45_000,
 };
-const LATE_MS = 30_000;
 
-export const startOpenLoop = ({ job, secrets, program = PROGRAM, ...options }: OpenLoopOptions) => {
+/** Plays one generator's part of a schedule, in a process. Rejects only if the process cannot be registered. */
+export const playOpenLoop = async ({ job, secrets, signal, program = PROGRAM, ...options }: OpenLoopOptions) => {
   // The environment is only the run's mark, so that no secret leaks and the user's shell cannot change the load.
   const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", program.path], {
     env: runMark(),
@@ -105,17 +114,15 @@ export const startOpenLoop = ({ job, secrets, program = PROGRAM, ...options }: O
     // Ctrl-C then reaches the runner only, which asks the driver to stop, so that calls can end.
     detached: true,
   });
-  options.onSpawn?.(child);
   const bound = boundChild(child);
   const drainMs = job.drainMs ?? job.timeouts?.callMs ?? TIMEOUTS.callMs;
   const say = (message: ToProcess): void => {
     if (child.stdin.writable) child.stdin.write(`${JSON.stringify(message)}\n`);
   };
   child.stdin.on("error", () => undefined);
+  await register(child, bound, options.onSpawn);
   const unspent: OpenLoopSpent = { spent: NOTHING_SPENT, stopped: null };
   const result: OpenLoopResult = { end: null, host: null, clockErrorUs: 0, problems: [], ...unspent };
-  const ready = Promise.withResolvers<void>();
-  ready.promise.catch(() => undefined);
   let isReady = false;
   let unread = 0;
   let failure = "";
@@ -123,6 +130,12 @@ export const startOpenLoop = ({ job, secrets, program = PROGRAM, ...options }: O
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
     complaints = (complaints + text).slice(-STDERR_KEPT);
   });
+  const go = (startUs: number): void => {
+    if (signal.aborted) return;
+    const leadMs = Math.max(0, (startUs + job.epochUs - wallUs()) / 1000);
+    bound.due(leadMs + profileDurationS(job.profile) * 1000 + drainMs + LATE_MS, "end its schedule");
+    say({ type: "go", startUs });
+  };
 
   const hear: { [T in FromProcess["type"]]: (message: Extract<FromProcess, { type: T }>) => void } = {
     call: (line) => options.onLine(Object.assign(line, { outcome: countedOutcome(line.outcome) })),
@@ -136,9 +149,9 @@ export const startOpenLoop = ({ job, secrets, program = PROGRAM, ...options }: O
     forget: ({ ref }) => secrets.forget(ref),
     ready: ({ clockErrorUs }) => {
       isReady = true;
-      bound.due(Number.POSITIVE_INFINITY, "begin");
+      if (!signal.aborted) bound.due(Number.POSITIVE_INFINITY, "begin");
       result.clockErrorUs = clockErrorUs;
-      ready.resolve();
+      void options.begin().then(go);
     },
     progress: ({ spent, stopped, ...progress }) => {
       Object.assign(result, { spent, stopped });
@@ -156,40 +169,21 @@ export const startOpenLoop = ({ job, secrets, program = PROGRAM, ...options }: O
     } catch {
       unread += 1;
     }
-    if (!isReady) bound.due(program.silentMs, "get ready");
-  });
-
-  const ended = bound.ended.then(({ code, signal, error, late }) => {
-    const exit = signal === null ? `code ${code}` : `signal ${signal}`;
-    const how = error ?? (late === null ? exit : `it did not ${late} in time`);
-    const said = failure || redact(complaints.trim().split("\n").slice(-3).join(" "));
-    const early = `the open-loop driver ended before its schedule (${how})${said === "" ? "" : `: ${said}`}`;
-    for (const reason of [unreadSentence(unread, "the open-loop driver"), result.end === null ? early : null]) {
-      if (reason !== null) result.problems.push({ verdict: "inconclusive", reason });
-    }
-    // Has no effect if the process was ready.
-    ready.reject(new Error(`the open-loop driver ended before it was ready (${how})`));
-    return result;
+    if (!isReady && !signal.aborted) bound.due(program.silentMs, "get ready");
   });
   bound.due(program.silentMs, "get ready");
+  stopWhen(signal, bound, drainMs, () => say({ type: "stop" }));
   say({ type: "job", job });
 
-  return {
-    /** Resolves when the process has its sessions and waits for `go`; rejects if it cannot get ready. */
-    ready: ready.promise,
-    go: (startUs?: number): void => {
-      const leadMs = startUs === undefined ? 0 : Math.max(0, (startUs + job.epochUs - wallUs()) / 1000);
-      bound.due(leadMs + profileDurationS(job.profile) * 1000 + drainMs + LATE_MS, "end its schedule");
-      say({ type: "go", startUs });
-    },
-    /** Ends the arrivals and lets calls in flight end; after the grace the process is killed. */
-    stop: (graceMs = drainMs + LATE_MS): void => {
-      bound.due(graceMs, "stop");
-      say({ type: "stop" });
-    },
-    kill: bound.kill,
-    result: ended,
-  };
+  const { code, signal: endedBy, error, late } = await bound.ended;
+  const exit = endedBy === null ? `code ${code}` : `signal ${endedBy}`;
+  const how = error ?? (late === null ? exit : `it did not ${late} in time`);
+  const said = failure || redact(complaints.trim().split("\n").slice(-3).join(" "));
+  const early = `the open-loop driver ended before its schedule (${how})${said === "" ? "" : `: ${said}`}`;
+  for (const reason of [unreadSentence(unread, "the open-loop driver"), result.end === null ? early : null]) {
+    if (reason !== null) result.problems.push({ verdict: "inconclusive", reason });
+  }
+  return { ...result, hasFailed: result.end === null };
 };
 
 /** Combines several generators: the worst of the figures of each process. The host's figures are the same for all. */
@@ -205,20 +199,32 @@ const worstOf = (hosts: readonly HostFacts[]): HostFacts | null => {
 
 /** Time from when all processes are ready to the first arrival. */
 const LEAD_US = 150_000;
-/** How long the others may take to end their calls once one process of several has failed. */
-const FAILED_GRACE_MS = 5_000;
+
+/** Lets processes begin at one moment, `startUs` of the run, once all of them are ready. */
+export const startTogether = (count: number, epochUs: number) => {
+  const { promise: startUs, resolve } = Promise.withResolvers<number>();
+  let waiting = count;
+  const begin = (): Promise<number> => {
+    waiting -= 1;
+    if (waiting === 0) resolve(Math.round(wallUs() - epochUs + LEAD_US));
+    return startUs;
+  };
+  return { startUs, begin };
+};
 
 export const openLoopBy =
   (program?: OpenLoopProgram): Driver =>
   async (drive, beside) => {
-    const { job, budget, segments = 1, signal } = drive;
+    const { job, budget, segments = 1 } = drive;
     const all = budget.left();
     const progress = Array.from({ length: segments }, () => ({ done: 0, offered: 0 }));
     const sum = <K extends string>(of: readonly Record<K, number>[], key: K): number =>
       of.reduce((total, one) => total + one[key], 0);
-    const start = (counts: (typeof progress)[number], index: number): OpenLoop =>
-      startOpenLoop({
-        ...drive,
+    const { begin, startUs: ready } = startTogether(segments, job.epochUs);
+    void ready.then((us) => drive.onStart?.(us));
+    const play = (index: number, signal: AbortSignal) =>
+      playOpenLoop({
+        ...{ ...drive, begin, program, signal },
         job: {
           ...job,
           budget: budgetShare(all, index, segments),
@@ -227,60 +233,26 @@ export const openLoopBy =
           segment: segments === 1 ? undefined : { index, of: segments },
         },
         onProgress: (now) => {
-          Object.assign(counts, now);
+          progress[index] = now;
           const done = sum(progress, "done");
           drive.onProgress?.(`${done} calls done, ${sum(progress, "offered") - done} under way`);
         },
-        program,
       });
-    const loops: OpenLoop[] = [];
-    const stop = (graceMs?: number): void => {
-      for (const loop of loops) loop.stop(graceMs);
+    const results = await playParts(drive, play, beside && (() => ready.then(beside)));
+    const ends = results.flatMap(({ end }) => (end === null ? [] : [end]));
+    const startUs = Math.min(...ends.map((end) => end.startUs));
+    const endUs = Math.max(...ends.map((end) => end.endUs));
+    const left = { dropped: sum(ends, "dropped"), queued: sum(ends, "queued"), unmade: sum(ends, "unmade") };
+    const lagMsP99 = Math.max(...ends.map(({ lagMs }) => lagMs.p99));
+    return {
+      problems: results.flatMap(({ problems }) => problems),
+      notes: [],
+      protocols: [...new Set(ends.flatMap(({ protocols = [] }) => protocols))].sort(),
+      host: worstOf(results.flatMap(({ host }) => (host === null ? [] : [host]))),
+      scheduledMs: ends.length === 0 ? 0 : (endUs - startUs) / 1000,
+      startUs: ends.length === 0 ? undefined : startUs,
+      counts: ends.length < segments ? undefined : { ...left, lagMsP99 },
     };
-    const asked = (): void => stop();
-    signal.addEventListener("abort", asked, { once: true });
-    try {
-      // If a process cannot be registered, `finally` ends those that were started before.
-      for (const [index, counts] of progress.entries()) loops.push(start(counts, index));
-      if (signal.aborted) asked();
-      for (const { result } of loops) {
-        void result.then(({ stopped, end }) => {
-          if (endsAll(stopped)) stop();
-          // A part of the schedule cannot be judged, so the others are stopped too.
-          else if (end === null) stop(FAILED_GRACE_MS);
-        });
-      }
-      const whole = Promise.all(loops.map((loop) => loop.result));
-      const ready = await Promise.all(loops.map((loop) => loop.ready)).catch(() => null);
-      if (ready === null) stop(FAILED_GRACE_MS);
-      else {
-        const startUs = Math.round(wallUs() - job.epochUs + LEAD_US);
-        for (const loop of loops) loop.go(startUs);
-        drive.onStart?.(startUs);
-        // The load may end first, by its budget or a failure.
-        if (beside !== undefined) await Promise.race([beside(), whole]).then(() => stop());
-      }
-      const results = await whole;
-      for (const { spent, stopped } of results) budget.absorb(spent, stopped);
-      const ends = results.flatMap(({ end }) => (end === null ? [] : [end]));
-      const startUs = Math.min(...ends.map((end) => end.startUs));
-      const endUs = Math.max(...ends.map((end) => end.endUs));
-      const left = { dropped: sum(ends, "dropped"), queued: sum(ends, "queued"), unmade: sum(ends, "unmade") };
-      const lagMsP99 = Math.max(...ends.map(({ lagMs }) => lagMs.p99));
-      return {
-        problems: results.flatMap(({ problems }) => problems),
-        notes: [],
-        protocols: [...new Set(ends.flatMap(({ protocols = [] }) => protocols))].sort(),
-        host: worstOf(results.flatMap(({ host }) => (host === null ? [] : [host]))),
-        scheduledMs: ends.length === 0 ? 0 : (endUs - startUs) / 1000,
-        startUs: ends.length === 0 ? undefined : startUs,
-        counts: ends.length < loops.length ? undefined : { ...left, lagMsP99 },
-      };
-    } finally {
-      signal.removeEventListener("abort", asked);
-      for (const loop of loops) loop.kill();
-      await Promise.all(loops.map((loop) => loop.result));
-    }
   };
 
 export const driveOpenLoop: Driver = openLoopBy();

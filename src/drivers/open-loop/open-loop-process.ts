@@ -156,8 +156,6 @@ const warmUp = async (
 
 const DRIVER = "open-loop";
 const PROGRESS_EVERY_MS = 1000;
-/** Time from `go` to the first arrival, if the runner states none. */
-const LEAD_US = 100_000;
 
 const problemsOf = (end: OpenLoopEnd, firstUnmade: string, connections: number, stopped: boolean): Problem[] => {
   const { dropped, offered, queued, unmade, lagMs } = end;
@@ -202,7 +200,7 @@ const main = async ({ tell, once, secrets, measureClock }: ReturnType<typeof ope
   tell({ type: "ready", clockErrorUs: errorUs }, true);
   const begun = await Promise.race([going, stopping]);
   if (begun === undefined) throw new Error("it was stopped before it was told to begin");
-  const { startUs = clock.nowUs() + LEAD_US } = begun;
+  const { startUs } = begun;
 
   const told = watchHost();
   const pressing = startPressing(job, story, client, clock, startUs, how);

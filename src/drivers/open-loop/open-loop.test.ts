@@ -7,7 +7,7 @@ import type { Target } from "../../target/target.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { constant, type Profile } from "../../workload/load-profiles.ts";
 import type { Problem } from "../driver.ts";
-import { type OpenLoopJob, startOpenLoop } from "./driver.ts";
+import type { OpenLoopJob } from "./driver.ts";
 import { runOpenLoop } from "./run-open-loop.fixture.ts";
 
 let stub: StubApi;
@@ -184,16 +184,16 @@ describe("the open-loop driver", () => {
   test("stop ends the arrivals, and what is under way ends by itself", async () => {
     stub.streamMs = 300;
     const lines: CallLine[] = [];
-    const loop = startOpenLoop({
+    const stop = new AbortController();
+    const running = runOpenLoop({
       job: jobOf("chat-past-capacity", constant(50, 60)),
       secrets: createSecrets("."),
       onLine: (line) => lines.push(line),
+      signal: stop.signal,
     });
-    await loop.ready;
-    loop.go();
     while (stub.asked.length < 5) await new Promise((resolve) => setTimeout(resolve, 10));
-    loop.stop();
-    const { end, problems } = await loop.result;
+    stop.abort();
+    const { end, problems } = await running;
     expect(problems.filter(isNotAboutTime)).toEqual([]);
     expect(end!.started).toBe(lines.length);
     expect(lines.every(({ ended }) => ended === "done")).toBe(true);
@@ -201,7 +201,7 @@ describe("the open-loop driver", () => {
 
   test("the process ends when the runner's end of its pipe closes", async () => {
     let pid = 0;
-    const loop = startOpenLoop({
+    const { end, problems } = await runOpenLoop({
       job: jobOf("catalog-reads", constant(10, 600)),
       secrets: createSecrets("."),
       onLine: () => undefined,
@@ -210,8 +210,6 @@ describe("the open-loop driver", () => {
         setTimeout(() => child.stdin!.destroy(), 500);
       },
     });
-    loop.ready.then(() => loop.go()).catch(() => undefined);
-    const { end, problems } = await loop.result;
     expect(end).toBeNull();
     expect(problems).toMatchObject([{ verdict: "inconclusive", reason: /ended before its schedule/ }]);
     expect(() => process.kill(pid, 0)).toThrow();
@@ -223,7 +221,7 @@ describe("the open-loop driver", () => {
     const target: Target = stub.target({ tenants });
     let spawned: { args: string[]; environment: string } = { args: [], environment: "unread" };
     const lines: CallLine[] = [];
-    const loop = startOpenLoop({
+    await runOpenLoop({
       job: jobOf("catalog-reads", constant(50, 0.5), {}, target),
       secrets: createSecrets("."),
       onLine: (line) => lines.push(line),
@@ -231,9 +229,6 @@ describe("the open-loop driver", () => {
         spawned = { args: child.spawnargs, environment: "" };
       },
     });
-    await loop.ready;
-    loop.go();
-    await loop.result;
     delete process.env.STUB_SERVER_KEY;
     expect(spawned.args.join(" ")).not.toMatch(/svc_/);
     expect(lines).toHaveLength(25);

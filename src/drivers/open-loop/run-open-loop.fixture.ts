@@ -1,11 +1,11 @@
-import { type OpenLoopResult, startOpenLoop } from "./driver.ts";
+import { type OpenLoopResult, playOpenLoop, startTogether } from "./driver.ts";
 
-/** Starts, waits until it is ready, runs the whole schedule; where it never is ready, its result says why. */
-export const runOpenLoop = async (options: Parameters<typeof startOpenLoop>[0]): Promise<OpenLoopResult> => {
-  const loop = startOpenLoop(options);
-  await loop.ready.then(
-    () => loop.go(),
-    () => undefined,
-  );
-  return loop.result;
+type Options = Parameters<typeof playOpenLoop>[0];
+
+/** Runs the whole schedule; where the process never is ready, its result says why. */
+export const runOpenLoop = (
+  options: Omit<Options, "begin" | "signal"> & Partial<Pick<Options, "signal">>,
+): Promise<OpenLoopResult> => {
+  const { begin } = startTogether(1, options.job.epochUs);
+  return playOpenLoop({ begin, signal: new AbortController().signal, ...options });
 };

@@ -4,7 +4,7 @@
  */
 import { wallUs } from "../../client/clock.ts";
 import type { InProcess } from "../../deployments/in-process.ts";
-import { type OpenLoop, startOpenLoop } from "../../drivers/open-loop/driver.ts";
+import { type OpenLoopJob, playOpenLoop, startTogether } from "../../drivers/open-loop/driver.ts";
 import { SIDES, type Side } from "../../gate/block-plan.ts";
 import { gateClaims } from "../../gate/gate-claims.ts";
 import { comparePairs, type Pair } from "../../gate/paired-comparison.ts";
@@ -90,8 +90,6 @@ const OPTIONS: DeploymentOptions = {
   serviceMs: SERVICE_MS,
   tokens: 1,
 };
-/** Both drivers begin at one moment, which must lie in the future. */
-const LEAD_US = 150_000;
 
 /** Rejects if a deployment or driver fails. */
 const measurePairs = async (base: Parts, head: Parts): Promise<Pair[]> => {
@@ -99,8 +97,16 @@ const measurePairs = async (base: Parts, head: Parts): Promise<Pair[]> => {
   const parts = { base, head };
   const lines: Record<Side, CallLine[]> = { base: [], head: [] };
   const deployments: InProcess[] = [];
-  const loops: OpenLoop[] = [];
+  const jobs: OpenLoopJob[] = [];
+  const loops: Promise<void>[] = [];
   const epochUs = wallUs();
+  const stop = new AbortController();
+  const { begin, startUs } = startTogether(SIDES.length, epochUs);
+  const measure = async (job: OpenLoopJob, onLine: (line: CallLine) => void): Promise<void> => {
+    const how = { secrets: createSecrets("."), onLine, begin, signal: stop.signal };
+    const { problems } = await playOpenLoop({ job, ...how });
+    if (problems[0] !== undefined) throw new Error(problems[0].reason);
+  };
   try {
     for (const side of SIDES) {
       const stage = `gate.${side}`;
@@ -109,20 +115,16 @@ const measurePairs = async (base: Parts, head: Parts): Promise<Pair[]> => {
       const target = deployment.targets[0] as Target;
       const idPrefix = `mutants.${stage}`;
       const load = { story: "chat-past-capacity", seed: SEED, profile: profileOf(blocks, side) } as const;
-      const job = { ...load, stage, idPrefix, epochUs, target, view: viewOf(target), arrivals: "uniform" } as const;
-      const onLine = (line: CallLine): void => void lines[side].push(line);
-      loops.push(startOpenLoop({ job, secrets: createSecrets("."), onLine }));
+      jobs.push({ ...load, stage, idPrefix, epochUs, target, view: viewOf(target), arrivals: "uniform" });
     }
-    for (const { ready } of loops) await ready;
-    const startUs = Math.round(wallUs() - epochUs + LEAD_US);
-    for (const loop of loops) loop.go(startUs);
-    for (const loop of loops) {
-      const { problems } = await loop.result;
-      if (problems[0] !== undefined) throw new Error(problems[0].reason);
+    for (const [at, side] of SIDES.entries()) {
+      loops.push(measure(jobs[at] as OpenLoopJob, (line) => void lines[side].push(line)));
     }
-    return pairsOf(blocks, lines, startUs);
+    await Promise.all(loops);
+    return pairsOf(blocks, lines, await startUs);
   } finally {
-    for (const loop of loops) loop.kill();
+    stop.abort();
+    await Promise.allSettled(loops);
     for (const deployment of deployments) await deployment.close();
   }
 };
