@@ -6,8 +6,7 @@ import { MUTANTS } from "../src/mutants/catalogue.ts";
 import { type MutantStage, nobody } from "../src/mutants/mutant.ts";
 import { HEALTHY, type Parts } from "../src/platform/parts.ts";
 import { healthyShedding } from "../src/trials/stages/curve.ts";
-import { MINI_STAGE_NAMES, MINI_STAGES } from "../src/trials/stages.ts";
-import { tryOn } from "../src/trials/trials.ts";
+import { MINI_STAGE_NAMES, MINI_STAGES, tryOn } from "../src/trials/trials.ts";
 import { virtualPairs } from "../src/trials/virtual-pairs.fixture.ts";
 
 const isVirtual = (stage: MutantStage): boolean => "inVirtualTime" in MINI_STAGES[stage];

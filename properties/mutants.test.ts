@@ -10,8 +10,16 @@ import { type Mutant, type MutantStage, nobody } from "../src/mutants/mutant.ts"
 import { HEALTHY } from "../src/platform/parts.ts";
 import { CURVE_CLAIMS } from "../src/shedding/curve-claims.ts";
 import { SETTLING_CLAIMS } from "../src/shedding/settling-claims.ts";
-import { MINI_STAGE_NAMES, MINI_STAGES } from "../src/trials/stages.ts";
-import { CHEAPEST, COLUMNS, columnOf, planTrials, type Trial, tryOn } from "../src/trials/trials.ts";
+import {
+  CHEAPEST,
+  COLUMNS,
+  columnOf,
+  MINI_STAGE_NAMES,
+  MINI_STAGES,
+  planTrials,
+  type Trial,
+  tryOn,
+} from "../src/trials/trials.ts";
 import { RULES } from "../src/verify/catalogue.ts";
 
 const IDS = INVARIANTS.map(({ id }) => id);

@@ -20,9 +20,17 @@ import { RECORDED_BOUNDS, readUserJson } from "../supervision/user-file.ts";
 import { buildTools } from "../tools/find-tool.ts";
 import * as experiments from "../trials/experiment-trials.ts";
 import { tryLaws } from "../trials/laws.ts";
-import { MINI_STAGE_NAMES } from "../trials/stages.ts";
 import { matrixOf, mutantsTable } from "../trials/table.ts";
-import { COLUMNS, type Column, isRight, isWrong, planTrials, type Trial, tryAll } from "../trials/trials.ts";
+import {
+  COLUMNS,
+  type Column,
+  isRight,
+  isWrong,
+  MINI_STAGE_NAMES,
+  planTrials,
+  type Trial,
+  tryAll,
+} from "../trials/trials.ts";
 import { readCrash } from "../verify/crash.ts";
 import { replayCrash } from "../verify/run-verify.ts";
 import { type ExploreOptions, exploreWish } from "./chaos.ts";
@@ -149,7 +157,7 @@ const tryOnExperiments = async (names: readonly string[], options: MutantsOption
   printShown(options.json, {
     document: { exit_code: process.exitCode, healthy: faults, trials: judged },
     lines: [
-      experiments.trialsTable(judged).trimEnd(),
+      ...experiments.trialsTable(judged),
       ...judged.flatMap(({ mutant, told }) => told.map((line) => `${mutant}: ${line}`)),
       `the healthy platform ${healthy}`,
       ...faults.map((line) => `  ${line}`),

@@ -6,17 +6,16 @@
 import type { AnyRefusalName } from "../contract/refusals.ts";
 import type { Parts } from "../platform/parts.ts";
 
-type DecisionStage = "answers" | "edge-of-quota" | "month-edge" | "record-changes";
-type LoadStage = "overload" | "past-capacity" | "noisy" | "rate-edge" | "patient-client" | "two-replicas";
-type StreamStage = "streams" | "many-streams" | "deploy";
-/** Stages in which a dependency is broken and healed. */
-type FaultStage = "limiter-refused" | "limiter-reply-lost" | "restart-unsettled" | "pool-after-fault" | "keys-refused";
-/** Black-box checks, and a comparison of two deployments. */
-type OtherJudge = "verify" | "verify-load" | "gate";
-type VirtualStage = "curve" | "retry-storm" | "noisy-and-quiet";
-
-/** The small stages (`trials/stages.ts`); a mutant's own is the cheapest on which it has to be caught. */
-export type MutantStage = DecisionStage | LoadStage | StreamStage | FaultStage | OtherJudge | VirtualStage;
+/** The small stages (`trials/trials.ts`); a mutant's own is the cheapest on which it has to be caught. */
+export type MutantStage =
+  | ("answers" | "edge-of-quota" | "month-edge" | "record-changes")
+  | ("overload" | "past-capacity" | "noisy" | "rate-edge" | "patient-client" | "two-replicas")
+  | ("streams" | "many-streams" | "deploy")
+  /** Stages in which a dependency is broken and healed. */
+  | ("limiter-refused" | "limiter-reply-lost" | "restart-unsettled" | "pool-after-fault" | "keys-refused")
+  | ("verify" | "verify-load" | "gate")
+  /** Stages in virtual time. */
+  | ("curve" | "retry-storm" | "noisy-and-quiet");
 
 export type Mutant = {
   /** What the mutant does, as a verb. */

@@ -9,8 +9,7 @@ import type { Series } from "../history/series.ts";
 import type { RecordedStage } from "../history/stage-outcome.ts";
 import { MUTANTS } from "../mutants/catalogue.ts";
 import type { Mutant } from "../mutants/mutant.ts";
-import { MINI_STAGES, type Played, playMiniStage } from "./stages.ts";
-import { healthyParts } from "./trials.ts";
+import { healthyParts, MINI_STAGES, type Played, playMiniStage } from "./trials.ts";
 
 /** The default: a regression of shedding, a quota that admits one too many, a limiter that fails open. */
 export const PLANTED = ["sheds-too-early", "admits-one-too-many", "fails-open"];

@@ -4,6 +4,7 @@
  */
 import { eitherOf } from "../history/played-again.ts";
 import type { Claim, RunDocument } from "../history/run-document.ts";
+import { aligned } from "./table.ts";
 
 export type ExperimentTrial = {
   mutant: string;
@@ -59,8 +60,7 @@ export const judgeTrial = (
     (claim) => claim.stage === trial.passes || claim.stage === "run" || missedClaims.includes(claim),
   );
   const open = deciding.filter(({ verdict, level }) => verdict === "inconclusive" && level === "must");
-  const lost = by.length > 0 ? "wrong-judge" : "survived";
-  const decided = missed.length > 0 ? lost : "killed";
+  const decided = missed.length === 0 ? "killed" : by.length > 0 ? "wrong-judge" : "survived";
   const verdict = wrongly.length > 0 ? "false-positive" : open.length > 0 ? "undecided" : decided;
   const told = verdict === "killed" ? [] : [...wrongly, ...missedClaims, ...open].map(said);
   return { ...trial, must, by, verdict, told: [...new Set(told)] };
@@ -76,12 +76,11 @@ export const experimentsOf = (trials: readonly ExperimentTrial[]): string[] => [
   ...new Set(trials.flatMap(({ on, passes }) => [passes, on])),
 ];
 
-export const trialsTable = (judged: readonly ExperimentJudged[]): string => {
-  const rows = [
-    ["mutant", "passes", "experiment", "failed there", "verdict"],
-    ...judged.map(({ mutant, passes, on, by, verdict }) => [mutant, passes, on, by.join(", ") || "-", verdict]),
-  ];
-  const widths = [0, 1, 2, 3, 4].map((at) => Math.max(...rows.map((row) => (row[at] ?? "").length)));
-  const line = (row: readonly string[]): string => row.map((text, at) => text.padEnd(widths[at] ?? 0)).join("  ");
-  return rows.map((row) => `${line(row).trimEnd()}\n`).join("");
-};
+export const trialsTable = (judged: readonly ExperimentJudged[]): string[] =>
+  aligned(
+    [
+      ["mutant", "passes", "experiment", "failed there", "verdict"],
+      ...judged.map(({ mutant, passes, on, by, verdict }) => [mutant, passes, on, by.join(", ") || "-", verdict]),
+    ],
+    "  ",
+  );

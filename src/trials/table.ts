@@ -71,17 +71,17 @@ const LEGEND = [
   "must: who has to catch it, and where    did: who has (* was meant to)",
 ];
 
+/** Each column is as wide as its widest cell, and at least `least` characters. */
+export const aligned = (rows: readonly (readonly string[])[], gap: string, least = 0): string[] => {
+  const widths = rows[0]?.map((_, at) => Math.max(least, ...rows.map((row) => row[at]?.length ?? 0))) ?? [];
+  const line = (row: readonly string[]): string => row.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join(gap);
+  return rows.map((row) => line(row).trimEnd());
+};
+
 const table = (rows: readonly Row[], columns: readonly Column[]): string[] => {
-  const first = Math.max(...rows.map(({ mutant }) => mutant.length));
-  const widths = [first, ...columns.map((column) => Math.max(6, column.length))];
   const wordOf = ({ verdict, must }: Cell): string => WORDS[verdict][must ? 0 : 1];
   const lines = rows.map(({ mutant, cells }) => [mutant, ...columns.map((column) => wordOf(cells[column]))]);
-  return [["MUTANT", ...columns], ...lines].map((cells) =>
-    cells
-      .map((cell, at) => cell.padEnd(widths[at] ?? 0))
-      .join(" ")
-      .trimEnd(),
-  );
+  return aligned([["MUTANT", ...columns], ...lines], " ", 6);
 };
 
 const behind = (head: string, text: string): string[] => wrapped(text, head, head.length);

@@ -1,9 +1,85 @@
 /** Plans which mutants are tried on which small stages, and tries them. An undecided trial is repeated; a verdict stands. */
+import { SMALL_CLAIM_IDS } from "../gate/small-stage-plan.ts";
+import type { Line } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
+import type { StageFacts } from "../history/stage-facts.ts";
+import { INVARIANTS } from "../invariants/catalogue.ts";
+import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
 import { type Mutant, type MutantStage, nobody } from "../mutants/mutant.ts";
 import { HEALTHY, type Parts } from "../platform/parts.ts";
-import { REVOCATION_BUDGET_MS } from "./stage-bench.ts";
-import { MINI_STAGE_NAMES, MINI_STAGES, runMiniStage } from "./stages.ts";
+import {
+  type ComparedStage,
+  type MiniStage,
+  openBench,
+  REVOCATION_BUDGET_MS,
+  type VirtualStage,
+} from "./stage-bench.ts";
+import * as virtual from "./stages/curve.ts";
+import * as decisions from "./stages/decisions.ts";
+import * as faults from "./stages/faults.ts";
+import * as load from "./stages/load.ts";
+import * as others from "./stages/verify-and-gate.ts";
+
+const AFTER_A_FAULT = [
+  "fails-closed",
+  "refuses-in-time",
+  "recovers",
+  "envelope-fits-subcode",
+  "refused-is-not-charged",
+  "charged-once",
+];
+
+/**
+ * The small stages: tens to hundreds of calls, judged by all invariants. `proves`: judges that have to pass the healthy platform
+ * there (ids of invariants, `verify/<rule>`, `gate/<measurement>` or `curve/<measure>`); no judge may fail it.
+ */
+// biome-ignore format: a stage is a row
+export const MINI_STAGES: Readonly<Record<MutantStage, (MiniStage | ComparedStage | VirtualStage) & { proves: readonly string[] }>> = {
+  answers: { ...decisions.answers, proves: ["answered", "first-failing-check-decides", "envelope-fits-subcode",
+    "tells-when-to-retry", "admission-is-stored-and-tier", "refused-is-not-charged", "charged-once",
+    "revoked-stays-out", "session-lifetime-is-bounded", "counts-agree", "stream-vocabularies-differ",
+    "streams-end-once", "slots-are-given-back", "secrets-stay-secret", "admits-at-most-the-allowance",
+    "admits-what-is-allowed", "organizations-do-not-share", "sheds-only-over-the-cap"] },
+  "edge-of-quota": { ...decisions.quotaEdge, proves: ["admits-at-most-the-allowance", "admits-what-is-allowed",
+    "refused-is-not-charged", "charged-once", "organizations-do-not-share", "counts-agree"] },
+  "month-edge": { ...decisions.monthEdge, proves: ["admits-what-is-allowed", "admits-at-most-the-allowance",
+    "refused-is-not-charged"] },
+  overload: { ...load.overload, proves: ["sheds-only-over-the-cap", "sheds-above-the-cap", "refusals-are-cheap",
+    "slots-are-given-back", "tells-when-to-retry", "envelope-fits-subcode", "counts-agree"] },
+  "past-capacity": { ...load.pastCapacity, proves: ["sheds-above-the-cap", "sheds-only-over-the-cap", "slots-are-given-back",
+    "counts-agree"] },
+  noisy: { ...load.noisy, proves: ["organizations-do-not-share", "sheds-only-over-the-cap", "refused-is-not-charged",
+    "slots-are-given-back", "counts-agree"] },
+  "rate-edge": { ...load.rateEdge, proves: ["rate-within-any-window", "tells-when-to-retry", "envelope-fits-subcode",
+    "counts-agree"] },
+  "patient-client": { ...load.patientClient, proves: ["tells-when-to-retry", "rate-within-any-window"] },
+  "two-replicas": { ...load.twoReplicas, proves: ["rate-within-any-window", "counts-agree"] },
+  "limiter-refused": { ...faults.limiterRefused, proves: [...AFTER_A_FAULT, "first-failing-check-decides", "tells-when-to-retry",
+    "slots-are-given-back", "counts-agree"] },
+  "limiter-reply-lost": { ...faults.limiterReplyLost, proves: [...AFTER_A_FAULT, "counts-agree"] },
+  "restart-unsettled": { ...faults.restartUnsettled, proves: ["refused-is-not-charged", "charged-once"] },
+  "pool-after-fault": { ...faults.poolAfterFault, proves: ["nothing-is-left-open", "recovers"] },
+  "keys-refused": { ...faults.keysRefused, proves: ["fails-closed", "recovers", "envelope-fits-subcode", "tells-when-to-retry",
+    "counts-agree"] },
+  "record-changes": { ...load.recordChanges, proves: ["revoked-stays-out", "admission-is-stored-and-tier",
+    "first-failing-check-decides", "counts-agree"] },
+  streams: { ...load.streams, proves: ["streams-end-once", "streams-cut", "stream-vocabularies-differ",
+    "events-are-not-buffered", "slots-are-given-back", "counts-agree"] },
+  "many-streams": { ...load.manyStreams, proves: ["streams-cut", "streams-end-once", "counts-agree"] },
+  deploy: { ...load.deploy, proves: ["streams-end-once"] },
+  verify: { ...others.verify, proves: ["verify/server-key-is-blocked-by-cors", "verify/stream-error-event",
+    "verify/keys-limit-reached"] },
+  "verify-load": { ...others.verifyLoad, proves: ["verify/rate-limit-is-reported", "verify/overload-is-reported",
+    "verify/overload-names-the-cap"] },
+  gate: { ...others.gate, proves: SMALL_CLAIM_IDS },
+  curve: { ...virtual.curve, proves: ["curve/shed_subcodes", "curve/goodput_retention", "curve/collapse", "curve/metastability",
+    "curve/false_sheds", "curve/slots_leaked", "curve/closed_form", "curve/oscillation", "curve/refusal_price",
+    "curve/wasted_work", "curve/jain_index"] },
+  "retry-storm": { ...virtual.retryStorm, proves: ["curve/recovery", "curve/reaction", "curve/amplification"] },
+  "noisy-and-quiet": { ...virtual.noisyAndQuiet, proves: ["curve/isolation"] },
+};
+
+export const MINI_STAGE_NAMES = Object.keys(MINI_STAGES) as MutantStage[];
 
 /** The kinds of judge, which are the columns of `dev mutants` (see `mutants/README.md`). */
 export const COLUMNS = ["properties", "verify", "load", "chaos", "gate"] as const;
@@ -81,6 +157,23 @@ const judge = (claims: readonly Claim[], healthy: boolean, own: boolean, intende
   return judged(by.length > 0 ? "wrong-judge" : "survived", reasons);
 };
 
+export type Played = { claims: Claim[]; facts: StageFacts; lines: Line[] };
+
+/** Rejects if the stage could not be played. */
+export const playMiniStage = async (name: MutantStage, stage: MiniStage, parts: Parts): Promise<Played> => {
+  const bench = await openBench(name, parts, stage.options);
+  try {
+    await stage.play(bench);
+    const { facts, lines: unordered } = await bench.finish();
+    const lines = inOrder(unordered);
+    const replay = `npx floodgate dev mutants --stage ${name}`;
+    const judged = judgeStage(stage.rulesAlone === true ? [] : INVARIANTS, facts, lines, replay);
+    return { claims: [...bench.claims, ...judged], facts, lines };
+  } finally {
+    await bench.close();
+  }
+};
+
 /** Tries a mutant on a stage: up to `ATTEMPTS` times on its own stage, once on another. */
 export const tryOn = async (mutant: Mutant, stage: MutantStage): Promise<Trial> => {
   const beganMs = performance.now();
@@ -88,9 +181,16 @@ export const tryOn = async (mutant: Mutant, stage: MutantStage): Promise<Trial> 
   const own = healthy || stage === mutant.stage;
   const intended = healthy ? MINI_STAGES[stage].proves : own ? mutant.kills : [];
   const most = own && "play" in MINI_STAGES[stage] ? ATTEMPTS : 1;
-  const [name, parts] = [healthy ? null : mutant.name, () => mutant.spoil(healthyParts())];
+  const play = async (): Promise<Claim[]> => {
+    const small = MINI_STAGES[stage];
+    if ("inVirtualTime" in small) return small.inVirtualTime(healthy ? null : mutant.name);
+    const parts = mutant.spoil(healthyParts());
+    // The gate measures longer until the claims that the mutant must be failed by are decided.
+    if ("compare" in small) return small.compare(healthyParts(), parts, intended);
+    return (await playMiniStage(stage, small, parts)).claims;
+  };
   for (let attempts = 1; ; attempts += 1) {
-    const judged = await runMiniStage(stage, name, parts(), healthyParts(), intended).then(
+    const judged = await play().then(
       (claims) => judge(claims, healthy, own, intended),
       (error): Judged => {
         return { verdict: "undecided", by: [], reasons: [error instanceof Error ? error.message : String(error)] };
