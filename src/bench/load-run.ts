@@ -3,8 +3,8 @@
 import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { RunDocument } from "../history/run-document.ts";
-import { sumOf } from "../history/series.ts";
 import { known } from "../history/statistics/counts.ts";
+import { sumOf } from "../history/statistics/statistics.ts";
 import { treeOf } from "../stages/machine-use.ts";
 import { readProc, statsHere, TICKS_PER_S } from "../supervision/processes.ts";
 import { REPOSITORY } from "../supervision/repository.ts";

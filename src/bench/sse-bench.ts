@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 import type { CallLine, Line } from "../history/line.ts";
-import type { Sample } from "../history/sample.ts";
+import type { Sample } from "../history/series.ts";
 import { Histogram } from "../history/statistics/histogram.ts";
 import { mostAtOnce } from "../history/statistics/statistics.ts";
 import { BUSY } from "../history/time-doubts.ts";

@@ -2,8 +2,7 @@
  * What follows from a search: whether the capacity carries a stated demand, advice, the claims `capacity/<objective>`
  * and the measurement of a report.
  */
-import { claimOf } from "../history/claim.ts";
-import type { Claim, Measurement } from "../history/run-document.ts";
+import { type Claim, claimOf, type Measurement } from "../history/run-document.ts";
 import type { Answer, FirstLimit } from "./answer.ts";
 import { perS } from "./probe.ts";
 

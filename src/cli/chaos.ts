@@ -6,7 +6,7 @@ import { plannedEmbedded } from "../deployments/tenants.ts";
 import { HOLDS_ALWAYS } from "../faults/experiments.ts";
 import { aboutFault, type Component, type Fault, faultKey } from "../faults/fault.ts";
 import { startWatchdogServer } from "../faults/watchdog-server.ts";
-import { FAULT_STATE_WORDS } from "../history/states-reached.ts";
+import { FAULT_STATE_WORDS } from "../history/run-document.ts";
 import { wrapped } from "../report/terminal.ts";
 import { EXIT, UsageError } from "../run/exit-codes.ts";
 import { type Healed, type HealedRun, healLeftOpen } from "../run/experiments/left-open.ts";

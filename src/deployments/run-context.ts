@@ -1,8 +1,8 @@
 /** What the body of a recorded run works with; made by run/recorded-run.ts. */
 import type { Line } from "../history/line.ts";
 import type { Calibration, Claim, Measurement } from "../history/run-document.ts";
-import type { Sample } from "../history/sample.ts";
-import type { StageOutcome } from "../history/stage-outcome.ts";
+import type { Sample } from "../history/series.ts";
+import type { StageOutcome } from "../history/stage-facts.ts";
 import type { Journal } from "../supervision/journal.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
 import type { ToolName } from "../tools/tool-recipe.ts";

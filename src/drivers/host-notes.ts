@@ -5,7 +5,7 @@
 import { readdirSync, statSync } from "node:fs";
 import { availableParallelism, cpus } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import type { HostFacts } from "../history/stage-host.ts";
+import type { HostFacts } from "../history/stage-facts.ts";
 import type { Histogram } from "../history/statistics/histogram.ts";
 import { hostNotesOf } from "../history/time-doubts.ts";
 import { cpuTimeMs, fileLimitsOf, givenWayTicks, givingWay, machineTime, readProc } from "../supervision/processes.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { FAULT_STATES } from "../history/states-reached.ts";
+import { FAULT_STATES } from "../history/run-document.ts";
 import { LETS_NOTHING_THROUGH } from "../invariants/evidence/fault-windows.ts";
 import { EXPERIMENTS, PAST_THE_CAP } from "./experiments.ts";
 import { LINK_FAULTS } from "./link-faults.ts";

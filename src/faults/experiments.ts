@@ -2,7 +2,7 @@
  * The table of experiments: what is broken, whether calls that need it are refused, what must hold, and which states
  * the fault must meet to prove anything.
  */
-import type { FaultState } from "../history/states-reached.ts";
+import type { FaultState } from "../history/run-document.ts";
 import type { Fault } from "./fault.ts";
 
 export type Experiment = {

@@ -2,8 +2,7 @@
  * Judges invariants before any comparison, because they are exact on any machine. An invariant that fails in a block of
  * the head and in no block of the base is a regression, whatever the figures show.
  */
-import { claimOf } from "../history/claim.ts";
-import type { Claim } from "../history/run-document.ts";
+import { type Claim, claimOf } from "../history/run-document.ts";
 import { SIDES, type Side } from "./block-plan.ts";
 
 /** The claim of one invariant about one block. */

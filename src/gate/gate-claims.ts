@@ -1,6 +1,5 @@
 /** The gate's comparisons as claims `gate/<measurement>`, as measurements of a report, and as a table of 80 columns. */
-import { claimOf } from "../history/claim.ts";
-import type { Claim, Measurement } from "../history/run-document.ts";
+import { type Claim, claimOf, type Measurement } from "../history/run-document.ts";
 import { MEASUREMENT_FACTS } from "./measurements.ts";
 import { type Comparison, type GateVerdict, smallestSeen } from "./paired-comparison.ts";
 

@@ -4,8 +4,7 @@
  *
  * Source: Kendall & Gibbons, "Rank Correlation Methods", 5th ed. (1990), chapters 1 and 4.
  */
-import { claimOf } from "../history/claim.ts";
-import type { Claim } from "../history/run-document.ts";
+import { type Claim, claimOf } from "../history/run-document.ts";
 import { logWorse } from "./measurements.ts";
 import type { Pair } from "./paired-comparison.ts";
 import { typicalDifference } from "./signed-rank.ts";

@@ -1,9 +1,7 @@
 /** Compares a driver's measurements with the stub's stamps. A failed check leaves only claims about time open. */
 import type { CallLine } from "./line.ts";
 import type { Calibration } from "./run-document.ts";
-import { sumOf } from "./series.ts";
-import { kolmogorovDistance, kolmogorovLimit } from "./statistics/distributions.ts";
-import { quantile } from "./statistics/statistics.ts";
+import { kolmogorovDistance, kolmogorovLimit, quantile, sumOf } from "./statistics/statistics.ts";
 
 /** How the stub answered: at once, after a known delay, or with events one after the other. */
 export type StampKind = "at once" | "delayed" | "stream";

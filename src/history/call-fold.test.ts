@@ -4,7 +4,7 @@ import { seriesFold } from "./fold-series.ts";
 import type { CallLine, FoldLine, Line } from "./line.ts";
 import { measureStage } from "./measure-stage.fixture.ts";
 import { outcomesOf } from "./outcomes-of.fixture.ts";
-import { sumOf } from "./series.ts";
+import { sumOf } from "./statistics/statistics.ts";
 
 const OUTCOMES = ["200", "200", "201", "200", "429 rate_limited", "200", "indeterminate"] as const;
 

@@ -1,9 +1,8 @@
 import { expect, test } from "vitest";
-import { faultStates } from "./fault-states.ts";
+import { faultStates, statesReached } from "./fault-states.ts";
 import type { CallLine, FaultLine, LedgerLine, Line } from "./line.ts";
 import { lineTimeUs } from "./line.ts";
 import type { StageFacts } from "./stage-facts.ts";
-import { statesReached } from "./states-reached.ts";
 
 const STARTED_MS = Date.UTC(2026, 10, 22);
 const facts = (more: Partial<StageFacts> = {}): StageFacts => ({

@@ -1,8 +1,8 @@
 /** Counts the states in which faults met a deployment, from a stage's lines in time order and its ledger. */
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import type { CallLine, FaultLine, LedgerLine, Line } from "./line.ts";
+import { FAULT_STATES, type FaultState, type StateReached } from "./run-document.ts";
 import type { Limits, StageFacts } from "./stage-facts.ts";
-import type { StateTimes } from "./states-reached.ts";
 
 const HARD_STOP_FACTOR = 5;
 /** Outcomes that may have been decided without a key record. */
@@ -27,6 +27,12 @@ const lastUnits = (ledger: readonly LedgerLine[], facts: StageFacts, isIn: (atMs
   }
   return taken;
 };
+
+type StateTimes = Record<FaultState, number | null>;
+
+/** The states as a stage reports them. */
+export const statesReached = (times: StateTimes, must: readonly FaultState[]): StateReached[] =>
+  FAULT_STATES.map((state) => ({ state, must: must.includes(state), times: times[state] }));
 
 /** A fold: `see` takes the lines of a stage, `times` the facts that were read after it. */
 export const faultStates = ({ revocation_budget_ms: budgetMs }: Limits) => {

@@ -3,8 +3,8 @@ import { seriesFold } from "./fold-series.ts";
 import type { CallLine } from "./line.ts";
 import { measureStage } from "./measure-stage.fixture.ts";
 import { outcomesOf } from "./outcomes-of.fixture.ts";
-import { coarserSeries, type StageSeries, sumOf } from "./series.ts";
-import { countOf, mergeSparse, quantileMs } from "./statistics/log-buckets.ts";
+import { coarserSeries, countOf, mergeSparse, quantileMs, type StageSeries } from "./series.ts";
+import { sumOf } from "./statistics/statistics.ts";
 
 const call = (i: number, atMs: number, over: Partial<CallLine> = {}): CallLine => ({
   type: "call",

@@ -4,11 +4,10 @@
  */
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import { type CallLine, classOf, type FoldLine, type Line } from "./line.ts";
-import type { Sample } from "./sample.ts";
-import { COUNTED, listsOf, type Series, type SeriesEvent, type StageSeries, TIMED } from "./series.ts";
+import type { Sample, Series, SeriesEvent, StageSeries } from "./series.ts";
+import { bucketOf, COUNTED, listsOf, sparseOf, TIMED } from "./series.ts";
 import type { Limits } from "./stage-facts.ts";
 import { add, known } from "./statistics/counts.ts";
-import { bucketOf, sparseOf } from "./statistics/log-buckets.ts";
 import { type DurationName, eachDuration } from "./tally.ts";
 
 const FINEST_US = 125_000;

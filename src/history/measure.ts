@@ -2,19 +2,11 @@
 import { STREAM_ENDS, type StreamEnd } from "../contract/streams.ts";
 import { type CallLine, classOf, FOLDED_DURATIONS, type FoldedMoments, type FoldLine, type Line } from "./line.ts";
 import type { Measurement, StageSummary } from "./run-document.ts";
-import { sumOf } from "./series.ts";
 import { BatchedHistogram } from "./statistics/batched-histogram.ts";
 import { add, known } from "./statistics/counts.ts";
-import { fairnessIndex, type Interval } from "./statistics/statistics.ts";
-import {
-  countedIn,
-  DURATIONS,
-  type DurationName,
-  durationOf,
-  durationsOfCall,
-  FOLD_SPAN_US,
-  joinedMoments,
-} from "./tally.ts";
+import { fairnessIndex, type Interval, sumOf } from "./statistics/statistics.ts";
+import type { DurationName } from "./tally.ts";
+import { countedIn, DURATIONS, durationOf, durationsOfCall, FOLD_SPAN_US, joinedMoments } from "./tally.ts";
 
 /**
  * `offeredRatePerS`: the mean rate of the schedule, for `rate_error`. `scheduledMs`: how long the schedule sends;

@@ -2,11 +2,10 @@
 import { isError } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
 import { isWholeAnswer } from "../contract/streams.ts";
-import { claimOf } from "./claim.ts";
 import { type CallLine, classOf, type FoldLine } from "./line.ts";
 import type { Objective } from "./objectives.ts";
-import type { Claim } from "./run-document.ts";
-import type { StageHost } from "./stage-host.ts";
+import { type Claim, claimOf } from "./run-document.ts";
+import type { StageHost } from "./stage-facts.ts";
 import { Histogram } from "./statistics/histogram.ts";
 import { callsToShow, type Interval, quantileRanks, wilsonInterval } from "./statistics/statistics.ts";
 import { durationOf } from "./tally.ts";

@@ -1,4 +1,5 @@
-import { type StageSeries, sumOf } from "./series.ts";
+import type { StageSeries } from "./series.ts";
+import { sumOf } from "./statistics/statistics.ts";
 
 /** `by_outcome` of a stage, added up from its bins. */
 export const outcomesOf = ({ by_outcome }: StageSeries): Record<string, number> =>

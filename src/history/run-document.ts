@@ -1,6 +1,5 @@
 /** The shape of `run.json`: all that was judged and measured, and the one value that every report is rendered from. */
 import type { Objective } from "./objectives.ts";
-import type { StateReached } from "./states-reached.ts";
 
 export type Verdict = "pass" | "fail" | "inconclusive";
 export type ClaimVerdict = Verdict | "skipped";
@@ -20,6 +19,15 @@ export type Claim = Record<"id" | "stage" | "reason" | "expected" | "got" | "rep
   judged_in?: string;
 };
 
+/** Makes a claim; by default a *must* without requirement numbers and evidence. */
+export const claimOf = (
+  parts: Pick<Claim, "id" | "stage" | "verdict" | "reason" | "expected" | "replay"> & Partial<Claim>,
+): Claim => ({ level: "must", got: parts.reason, spec: [], evidence: [], ...parts });
+
+/** An inconclusive claim about the run itself. */
+export const doubt = (id: string, reason: string, expected: string, replay: string): Claim =>
+  claimOf({ id, stage: "run", verdict: "inconclusive", reason, expected, replay });
+
 /** How the access log that a stage replayed was read; nothing else of its lines is kept. */
 export type ReplayedLog = {
   /** A name of `--log-format`, and the field that holds the moment. */
@@ -37,6 +45,21 @@ export type ReplayedLog = {
   /** From `line` on, `lines` lines are up to `by_s` earlier than one above them; both parts overlap by `overlap_s`. */
   clock_back?: { line: number; by_s: number; lines: number; overlap_s: number };
 };
+
+/** The states in which a fault may meet a deployment, with what each counts. */
+export const FAULT_STATE_WORDS = {
+  "streams-open": "streams open when the fault came",
+  "cold-keys": "calls by a key whose record was too old",
+  "last-unit": "last unit of an allowance taken",
+  "refund-under-way": "charges given back",
+  "month-edge": "charges given back after the month's edge",
+  shedding: "calls shed",
+} as const;
+export type FaultState = keyof typeof FAULT_STATE_WORDS;
+export const FAULT_STATES = Object.keys(FAULT_STATE_WORDS) as FaultState[];
+
+/** `times`: how often a fault met the state; `null` if the deployment shows too little to say. */
+export type StateReached = { state: FaultState; must: boolean; times: number | null };
 
 /** The negotiated version of HTTP, as in `transport.protocol`. */
 export type Protocol = "h1" | "h2";

@@ -4,7 +4,7 @@
  */
 import type { StatedStreamEnds } from "../contract/streams.ts";
 import type { LedgerLine } from "./line.ts";
-import type { StageHost } from "./stage-host.ts";
+import type { Calibration, Claim, FaultRecord, Measurement, StageSummary } from "./run-document.ts";
 
 type Caps = "replicas" | "slots" | "service_ms" | "global_in_flight" | "org_in_flight" | "rate_per_s" | "burst";
 type Budgets = "limiter_budget_ms" | "key_service_budget_ms" | "revocation_budget_ms";
@@ -60,6 +60,41 @@ export type Gauges = Partial<
   open_files?: number | null;
 };
 
+/** Lag of the generator's event loop (k6 has none), and the number of cores that the generator used. */
+type OfGenerator = "event_loop_lag_ms_p99" | "event_loop_lag_ms_max" | "cpu_share";
+/** Shares of all cores' time taken by the hypervisor, and not idle; share of the time that our group was throttled. */
+type SharesOfTime = "steal_share" | "busy_share" | "throttled_share";
+/** On this host: connections that a full accept queue turned away, and SYNs sent again. */
+type OfKernel = "listen_overflows" | "listen_drops" | "syn_retransmits";
+/** The highest shares seen: of the ephemeral ports, and of the files that the generator may open. */
+type SharesUsed = "ports_share" | "descriptors_share";
+
+/**
+ * Read by the process that generates the load, or beside it, from the stage's beginning to its end. `cpu_share_max`: the cores
+ * that the generator can use at most, one for a loop of Node.
+ */
+export type HostFacts = { cpu_share_max: number } & Record<
+  OfGenerator | SharesOfTime | OfKernel | SharesUsed,
+  number | null
+>;
+
+export type StageHost = {
+  host: HostFacts | null;
+  cores: number;
+  /** Cores that the deployment used, where it was started here, and those that other programs used. */
+  target_cores: number | null;
+  other_cores: number | null;
+  /** Calls of the stage, and how late they left against the schedule: `[share of calls, ms]`, the shares ascending. */
+  calls: number;
+  lag_ms: [number, number][];
+  /** Calls sent per second over those offered, less 1: below 0 some were late or missing; `null` without a schedule. */
+  rate_error: number | null;
+  /** The generator's own complaints about its load, as sentences. */
+  generator: string[];
+  /** The checks that the stage's driver did not pass in the calibration before the run. */
+  calibration: Calibration[];
+};
+
 export type StageFacts = {
   stage: string;
   /** The deployment is the reference platform, which also has to keep our readings of gaps in the requirements. */
@@ -107,3 +142,26 @@ export type StageFacts = {
 export const bareFacts = (stage: string): StageFacts => ({
   ...{ stage, limits: {}, tenants: {}, shedding: "unknown", exclusive: false, faults: false, drained: false },
 });
+
+/** The outcome of one stage, the same for every driver. */
+export type StageOutcome = {
+  summary: StageSummary;
+  facts: StageFacts;
+  claims: Claim[];
+  measurements: Measurement[];
+  faults: FaultRecord[];
+  notes: string[];
+  /** A fault may still be in effect, so no further fault is injected. */
+  isLeftBroken?: boolean;
+  /** The deployment had not recovered by the deadline after a fault. */
+  didNotRecover?: boolean;
+};
+
+/** Makes an outcome; absent parts are empty. */
+export const stageOutcome = (parts: Pick<StageOutcome, "summary" | "facts"> & Partial<StageOutcome>): StageOutcome => ({
+  ...{ claims: [], measurements: [], faults: [], notes: [] },
+  ...parts,
+});
+
+/** What a run keeps of a stage in memory; the facts are on disk. */
+export type RecordedStage = Omit<StageOutcome, "facts" | "isLeftBroken" | "didNotRecover">;

@@ -4,7 +4,7 @@
  * explain a failure. Other claims are unaffected. Each rule states its threshold and its source.
  */
 import type { Calibration } from "./run-document.ts";
-import type { HostFacts, StageHost } from "./stage-host.ts";
+import type { HostFacts, StageHost } from "./stage-facts.ts";
 
 /** `tail`: the share of the slowest calls that decides a claim, 0.01 for a p99; `limitMs`: the time that it compares with. */
 export type AboutTime = { tail: number; limitMs: number };

@@ -1,9 +1,8 @@
 /** Judges which share of calls the API itself answered. */
 import { CODES_OF_THE_GENERATOR } from "../contract/transport-codes.ts";
 import type { CallLine } from "../history/line.ts";
-import { sumOf } from "../history/series.ts";
 import { add } from "../history/statistics/counts.ts";
-import { exactInterval } from "../history/statistics/statistics.ts";
+import { exactInterval, sumOf } from "../history/statistics/statistics.ts";
 import { standstillDoubts } from "../history/time-doubts.ts";
 import { ownFaults, recoveryUs } from "./evidence/fault-windows.ts";
 import { isDefinite } from "./evidence/moments.ts";

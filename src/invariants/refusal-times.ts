@@ -1,11 +1,9 @@
 /** Judges how long calls take while a dependency is broken: each call of a stage, and the p99 over a run's experiments. */
-import { claimOf } from "../history/claim.ts";
+
 import type { CallLine, Line } from "../history/line.ts";
-import type { Claim } from "../history/run-document.ts";
-import { sumOf } from "../history/series.ts";
-import { dependencyBudgetMs, type Limits } from "../history/stage-facts.ts";
-import type { StageHost } from "../history/stage-host.ts";
-import { quantile, quantileInterval } from "../history/statistics/statistics.ts";
+import { type Claim, claimOf } from "../history/run-document.ts";
+import { dependencyBudgetMs, type Limits, type StageHost } from "../history/stage-facts.ts";
+import { quantile, quantileInterval, sumOf } from "../history/statistics/statistics.ts";
 import { timeDoubts } from "../history/time-doubts.ts";
 import { type FaultWindow, FaultWindows, REFUSAL_OF } from "./evidence/fault-windows.ts";
 import { decidedByUs, earliestUs, isShed, MARK_MARGIN_US } from "./evidence/moments.ts";

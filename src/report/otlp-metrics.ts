@@ -5,7 +5,7 @@
  * `metrics/v1/metrics.proto`; whole 64-bit numbers are strings there.
  */
 import type { Line } from "../history/line.ts";
-import type { Sample } from "../history/sample.ts";
+import type { Sample } from "../history/series.ts";
 import { known } from "../history/statistics/counts.ts";
 import { DURATIONS, eachDuration } from "../history/tally.ts";
 

@@ -1,7 +1,7 @@
 /** Facts that several formats share: what is not judged and why, what faults met, what was spent, the calibration. */
 import { countedAs, OUTCOMES } from "../contract/refusals.ts";
-import type { Calibration, RunDocument } from "../history/run-document.ts";
-import { FAULT_STATE_WORDS, FAULT_STATES, type StateReached } from "../history/states-reached.ts";
+import type { Calibration, RunDocument, StateReached } from "../history/run-document.ts";
+import { FAULT_STATE_WORDS, FAULT_STATES } from "../history/run-document.ts";
 import { count, counted, figure, withUnit } from "./figures.ts";
 import { bareReason } from "./verdict.ts";
 

@@ -1,5 +1,5 @@
 /** A curve of `curve.json`, checked because a file may be edited, and its rows for page, summary and terminal. */
-import { sumOf } from "../history/series.ts";
+import { sumOf } from "../history/statistics/statistics.ts";
 import type { Curve, CurveLevel, Estimate, Pass, Quantiles } from "../shedding/curve.ts";
 import { overlap } from "../shedding/knee.ts";
 import { clip, oneLine } from "./escape.ts";

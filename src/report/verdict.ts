@@ -2,8 +2,8 @@
  * Merges many claims to one verdict. The rule stands in one place, because an exit code that is too kind is the worst
  * mistake of such a tool: a skipped claim is not passed, and a run that judged nothing is not a pass.
  */
-import { claimOf } from "../history/claim.ts";
 import type { Claim, ClaimVerdict, Level, RunDocument, Verdict } from "../history/run-document.ts";
+import { claimOf } from "../history/run-document.ts";
 import { clip, oneLine } from "./escape.ts";
 import { counted } from "./figures.ts";
 

@@ -7,7 +7,7 @@ import type { CallLine, FoldLine } from "../history/line.ts";
 import { measureStage } from "../history/measure-stage.fixture.ts";
 import { objectivesTally } from "../history/objective-verdicts.ts";
 import { parseObjectives } from "../history/objectives.ts";
-import { countOf } from "../history/statistics/log-buckets.ts";
+import { countOf } from "../history/series.ts";
 import { otlpMetrics } from "./otlp-metrics.ts";
 
 const stream = (more: Partial<CallLine>): CallLine => ({

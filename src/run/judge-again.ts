@@ -5,7 +5,7 @@ import { seriesFold } from "../history/fold-series.ts";
 import type { LedgerLine, Line } from "../history/line.ts";
 import { decidedByBoth } from "../history/played-again.ts";
 import type { Claim, RunDocument } from "../history/run-document.ts";
-import type { Sample } from "../history/sample.ts";
+import type { Sample } from "../history/series.ts";
 import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { inTimeOrder, Lateness } from "../history/time-order.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";

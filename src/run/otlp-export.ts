@@ -3,7 +3,7 @@ import { callControl } from "../client/control-call.ts";
 import { parseJson } from "../contract/envelopes.ts";
 import { clean } from "../contract/foreign-text.ts";
 import type { Line } from "../history/line.ts";
-import type { Sample } from "../history/sample.ts";
+import type { Sample } from "../history/series.ts";
 import { otlpMetrics } from "../report/otlp-metrics.ts";
 import { decoded, redact, redactor } from "../supervision/redaction.ts";
 

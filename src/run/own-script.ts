@@ -18,10 +18,8 @@ import {
   runK6Script,
   type ScriptAccount,
 } from "../drivers/k6/user-script.ts";
-import { claimOf } from "../history/claim.ts";
-import type { StageSummary } from "../history/run-document.ts";
-import { bareFacts } from "../history/stage-facts.ts";
-import { stageOutcome } from "../history/stage-outcome.ts";
+import { claimOf, type StageSummary } from "../history/run-document.ts";
+import { bareFacts, stageOutcome } from "../history/stage-facts.ts";
 import { type DeploymentWish, prepareTarget } from "../stages/prepare-target.ts";
 import { NOTHING_SPENT } from "../workload/budget.ts";
 import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { seriesFold } from "../history/fold-series.ts";
 import { type Line, lineTimeUs } from "../history/line.ts";
 import { measureStage } from "../history/measure-stage.fixture.ts";
-import type { StageOutcome } from "../history/stage-outcome.ts";
+import type { StageOutcome } from "../history/stage-facts.ts";
 import { madeRun } from "../report/made-run.fixture.ts";
 import { createRecorder, makeRunFolder } from "./recorder.ts";
 

@@ -3,8 +3,7 @@
  * Otherwise it is inconclusive, also if something else may explain the figure: other callers, an edge that answers,
  * capacity that moved, a key's rate below the deployment's capacity, a late generator.
  */
-import { claimOf } from "../history/claim.ts";
-import type { Claim, Level, Measurement } from "../history/run-document.ts";
+import { type Claim, claimOf, type Level, type Measurement } from "../history/run-document.ts";
 import type { Gauges, StageFacts } from "../history/stage-facts.ts";
 import type { Curve, CurveLevel, Estimate, Pass } from "./curve.ts";
 import { type Finding, found, machineDoubts, skipped } from "./finding.ts";

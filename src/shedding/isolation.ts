@@ -4,12 +4,10 @@
  * Between Correlated Proportions or Percentages", Psychometrika 12, 1947). Losses with another cause occur in both.
  */
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
-import { claimOf } from "../history/claim.ts";
 import { classOf, type Line } from "../history/line.ts";
-import type { Claim, Measurement } from "../history/run-document.ts";
+import { type Claim, claimOf, type Measurement } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
-import { shareBelow } from "../history/statistics/distributions.ts";
-import { exactInterval } from "../history/statistics/statistics.ts";
+import { exactInterval, shareBelow } from "../history/statistics/statistics.ts";
 import { type Finding, found, open, skipped } from "./finding.ts";
 
 /** What a stage plays: the quiet calls beside the noisy organization, or alone. */

@@ -3,8 +3,7 @@
  * eight slots at twice the knee are idle 9 % of the time (Erlang's loss formula). So a loss system is fitted: its
  * places are the most calls ever in flight, its slots those that the carried rate fills at the calm service time.
  */
-import { bisect, studentT, Z_95 } from "../history/statistics/distributions.ts";
-import { mean } from "../history/statistics/statistics.ts";
+import { bisect, mean, studentT, Z_95 } from "../history/statistics/statistics.ts";
 import type { Estimate, LossSystem } from "./curve.ts";
 
 /**

@@ -3,8 +3,7 @@
  * two levels around it; it is absent if no level reaches that rate.
  */
 import type { Measurement } from "../history/run-document.ts";
-import { studentT } from "../history/statistics/distributions.ts";
-import { exactInterval, fairnessIndex, median, quantileInterval } from "../history/statistics/statistics.ts";
+import { exactInterval, fairnessIndex, median, quantileInterval, studentT } from "../history/statistics/statistics.ts";
 import type { Curve, CurveLevel, Estimate, LossSystem, Pass } from "./curve.ts";
 import { carriedPerS, overlap, worstOf } from "./knee.ts";
 

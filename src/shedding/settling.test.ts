@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { claimOf } from "../history/claim.ts";
 import type { CallLine, FaultLine, Line } from "../history/line.ts";
-import type { ClaimVerdict } from "../history/run-document.ts";
+import { type ClaimVerdict, claimOf } from "../history/run-document.ts";
 import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { constant, type Profile, storm } from "../workload/load-profiles.ts";
 import { openSettling, type Settling, spansOf } from "./settling.ts";

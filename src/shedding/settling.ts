@@ -10,9 +10,8 @@
 import { isWholeAnswer, streamResult } from "../contract/streams.ts";
 import { type CallLine, classOf, type Line } from "../history/line.ts";
 import type { Objective } from "../history/objectives.ts";
-import { shareBelow } from "../history/statistics/distributions.ts";
 import { Histogram } from "../history/statistics/histogram.ts";
-import { mean, wilsonInterval } from "../history/statistics/statistics.ts";
+import { mean, shareBelow, wilsonInterval } from "../history/statistics/statistics.ts";
 import type { Profile } from "../workload/load-profiles.ts";
 import { CALM_ADDED_MS, CALM_TIMES, statedLimitMs } from "./curve-fold.ts";
 import { batchMean } from "./knee.ts";

@@ -2,10 +2,10 @@
  * Builds the curve or the step of a recorded stage from its facts and lines alone, so that judging a run again gives
  * the same.
  */
-import { doubt } from "../history/claim.ts";
+
 import type { Line } from "../history/line.ts";
 import { type Objective, parseObjectives } from "../history/objectives.ts";
-import type { Claim, Measurement } from "../history/run-document.ts";
+import { type Claim, doubt, type Measurement } from "../history/run-document.ts";
 import type { StageFacts, StepFacts } from "../history/stage-facts.ts";
 import { type Curve, levelsOf } from "./curve.ts";
 import { judgeCurve } from "./curve-claims.ts";

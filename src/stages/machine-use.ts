@@ -9,9 +9,8 @@ import { isLoopbackHost } from "../contract/loopback.ts";
 import type { RunContext } from "../deployments/run-context.ts";
 import type { Driven } from "../drivers/driver.ts";
 import type { Calibration, Measurement } from "../history/run-document.ts";
-import type { Sample } from "../history/sample.ts";
-import type { Gauges } from "../history/stage-facts.ts";
-import type { StageHost } from "../history/stage-host.ts";
+import type { Sample } from "../history/series.ts";
+import type { Gauges, StageHost } from "../history/stage-facts.ts";
 import type { Histogram } from "../history/statistics/histogram.ts";
 import {
   cpuTimeMs,

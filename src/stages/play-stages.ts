@@ -6,10 +6,10 @@ import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
 import { stageTenants } from "../deployments/tenants.ts";
 import { consequencesOf } from "../faults/disturbance.ts";
 import { moveClock } from "../faults/injectors/operator.ts";
-import { claimOf } from "../history/claim.ts";
 import type { CallLine, Line } from "../history/line.ts";
 import { isUndecided, secondOf } from "../history/played-again.ts";
-import type { StageOutcome } from "../history/stage-outcome.ts";
+import { claimOf } from "../history/run-document.ts";
+import type { StageOutcome } from "../history/stage-facts.ts";
 import { hostNotesOf } from "../history/time-doubts.ts";
 import { createPooledRefusals } from "../invariants/refusal-times.ts";
 import { createIsolation } from "../shedding/isolation.ts";
@@ -18,15 +18,8 @@ import { STORIES } from "../workload/catalogue.ts";
 import { RAMPS } from "../workload/story.ts";
 import { playLoadStage } from "./load-stage.ts";
 import { unplayedStage, watchGrowth } from "./stage-claims.ts";
-import {
-  driverOf,
-  EVERYWHERE,
-  type LoadStage,
-  plannedFor,
-  STREAMS,
-  type StagePlan,
-  stageMissing,
-} from "./stage-plan.ts";
+import type { LoadStage, StagePlan } from "./stage-plan.ts";
+import { driverOf, EVERYWHERE, plannedFor, STREAMS, stageMissing } from "./stage-plan.ts";
 import { playVerifyStage } from "./verify-stage.ts";
 
 /** The deployment with a stage's tenants, replicas and edge proxy; changes only one that this run started. */

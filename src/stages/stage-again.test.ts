@@ -2,9 +2,7 @@ import { expect, test } from "vitest";
 import { claimOf } from "../history/claim.fixture.ts";
 import { CALM, LATE } from "../history/machines.fixture.ts";
 import type { Claim } from "../history/run-document.ts";
-import { bareFacts } from "../history/stage-facts.ts";
-import type { StageHost } from "../history/stage-host.ts";
-import type { StageOutcome } from "../history/stage-outcome.ts";
+import { bareFacts, type StageHost, type StageOutcome } from "../history/stage-facts.ts";
 import { stageAgain } from "./play-stages.ts";
 import type { LoadStage } from "./stage-plan.ts";
 

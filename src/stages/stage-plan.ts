@@ -3,8 +3,7 @@
 import type { Deployment } from "../deployments/deployment.ts";
 import { type Disturbable, disturbanceMissing } from "../faults/capabilities.ts";
 import { consequencesOf, type Disturbance } from "../faults/disturbance.ts";
-import type { ReplayedLog } from "../history/run-document.ts";
-import type { FaultState } from "../history/states-reached.ts";
+import type { FaultState, ReplayedLog } from "../history/run-document.ts";
 import type { IsolationPart } from "../shedding/isolation.ts";
 import type { Target } from "../target/target.ts";
 import type { VerifyOptions } from "../verify/run-verify.ts";

@@ -6,7 +6,7 @@ import { seriesFold } from "../history/fold-series.ts";
 import { stageMeasure } from "../history/measure.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { Series } from "../history/series.ts";
-import type { RecordedStage } from "../history/stage-outcome.ts";
+import type { RecordedStage } from "../history/stage-facts.ts";
 import { MUTANTS } from "../mutants/catalogue.ts";
 import type { Mutant } from "../mutants/mutant.ts";
 import { healthyParts, MINI_STAGES, type Played, playMiniStage } from "./trials.ts";

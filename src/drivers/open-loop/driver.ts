@@ -5,7 +5,7 @@ import { countedOutcome } from "../../client/call-line.ts";
 import { wallUs } from "../../client/clock.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";
 import type { Protocol } from "../../history/run-document.ts";
-import type { HostFacts } from "../../history/stage-host.ts";
+import type { HostFacts } from "../../history/stage-facts.ts";
 import { boundChild } from "../../supervision/bounded-child.ts";
 import { messageIn, readLines, unreadSentence } from "../../supervision/lines.ts";
 import { runMark } from "../../supervision/processes.ts";

@@ -9,9 +9,8 @@
  * are too short; Cochran, "Sampling Techniques", section 6.4, for batches of unequal size.
  */
 
-import { studentT, Z_95 } from "./distributions.ts";
 import { Histogram } from "./histogram.ts";
-import { type Interval, quantileRanks } from "./statistics.ts";
+import { type Interval, quantileRanks, studentT, Z_95 } from "./statistics.ts";
 
 /** More batches than this are joined in pairs, so their number stays between half of this and this. */
 const BATCHES_MAX = 64;

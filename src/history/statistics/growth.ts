@@ -8,8 +8,7 @@
  * to `EXACT_MOST` points the distribution of Kendall's statistic is exact, above that it is the normal approximation.
  * There is no correction for ties, so the interval may be too wide and is never too narrow.
  */
-import { Z_95 } from "./distributions.ts";
-import { type Interval, quantile } from "./statistics.ts";
+import { type Interval, quantile, Z_95 } from "./statistics.ts";
 
 export type Point = { x: number; y: number };
 type Slope = { slope: number; low: number; high: number; n: number };

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { exponential, uniform } from "../../workload/random.ts";
-import { kolmogorovDistance, kolmogorovLimit } from "./distributions.ts";
+import { kolmogorovDistance, kolmogorovLimit } from "./statistics.ts";
 
 // Massey, "The Kolmogorov-Smirnov Test for Goodness of Fit", JASA 46 (1951), table 1.
 test.each([

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { studentT } from "./distributions.ts";
+import { studentT } from "./statistics.ts";
 
 // NIST/SEMATECH e-Handbook of Statistical Methods, table 1.3.6.7.2 (upper critical values of Student's t).
 test.each([

@@ -11,7 +11,7 @@
  */
 import { routeOf } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
-import { sumOf } from "../../history/series.ts";
+import { sumOf } from "../../history/statistics/statistics.ts";
 import { Distribution } from "./distribution.ts";
 import { decidedByUs, earliestUs, isAdmitted, isDefinite } from "./moments.ts";
 

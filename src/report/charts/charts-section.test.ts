@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { parseObjectives } from "../../history/objectives.ts";
 import { outcomesOf } from "../../history/outcomes-of.fixture.ts";
 import type { Series } from "../../history/series.ts";
-import { sumOf } from "../../history/series.ts";
+import { sumOf } from "../../history/statistics/statistics.ts";
 import { utf8Bytes } from "../escape.ts";
 import { HOSTILE } from "../hostile-text.fixture.ts";
 import { madeClaim, madeRun } from "../made-run.fixture.ts";

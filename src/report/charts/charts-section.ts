@@ -1,6 +1,7 @@
 /** The part of the page that shows a run over time: a block for each stage, open if it needs a look. */
 import type { ClaimVerdict, RunDocument, StageSummary } from "../../history/run-document.ts";
-import { type Series, type StageSeries, sumOf } from "../../history/series.ts";
+import type { Series, StageSeries } from "../../history/series.ts";
+import { sumOf } from "../../history/statistics/statistics.ts";
 import { counted, milliseconds, seconds } from "../figures.ts";
 import { card, html, type Markup } from "../page/markup.ts";
 import { VERDICTS } from "../verdict.ts";

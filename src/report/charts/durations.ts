@@ -5,15 +5,8 @@
  */
 import { scaleLog } from "d3-scale";
 import type { Objective } from "../../history/objectives.ts";
-import { inRows } from "../../history/series.ts";
-import {
-  bucketFromUs,
-  bucketMs,
-  countOf,
-  mergeSparse,
-  quantileMs,
-  type SparseBuckets,
-} from "../../history/statistics/log-buckets.ts";
+import type { SparseBuckets } from "../../history/series.ts";
+import { bucketFromUs, bucketMs, countOf, inRows, mergeSparse, quantileMs } from "../../history/series.ts";
 import { count, counted, milliseconds, seconds } from "../figures.ts";
 import { html, type Markup } from "../page/markup.ts";
 import { type ChartSeries, pathThrough, xOf } from "./chart-series.ts";

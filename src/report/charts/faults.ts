@@ -1,8 +1,7 @@
 /** What a fault did to callers, read from the bins of the chart: when they saw it, when it was healed and over. */
 import { outcomeOf } from "../../contract/refusals.ts";
-import type { RunDocument } from "../../history/run-document.ts";
-import { sumOf } from "../../history/series.ts";
-import { FAULT_STATE_WORDS } from "../../history/states-reached.ts";
+import { FAULT_STATE_WORDS, type RunDocument } from "../../history/run-document.ts";
+import { sumOf } from "../../history/statistics/statistics.ts";
 import { count, counted, milliseconds } from "../figures.ts";
 import { facts, type Markup } from "../page/markup.ts";
 import type { ChartSeries } from "./chart-series.ts";

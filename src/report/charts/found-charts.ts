@@ -2,8 +2,7 @@
 import { scaleLinear, scaleLog } from "d3-scale";
 import type { Answer } from "../../capacity/answer.ts";
 import type { Comparison, GateVerdict } from "../../gate/paired-comparison.ts";
-import { sumOf } from "../../history/series.ts";
-import { fairnessIndex, wilsonInterval } from "../../history/statistics/statistics.ts";
+import { fairnessIndex, sumOf, wilsonInterval } from "../../history/statistics/statistics.ts";
 import { clip } from "../escape.ts";
 import { count, counted, figure, perSecond, share } from "../figures.ts";
 import { fieldsOf, listOf, shaped } from "../from-file.ts";

@@ -1,7 +1,7 @@
 /** The charts of a stage and what each shows: load, durations, calls in flight, and the generator itself. */
 import type { Claim } from "../../history/run-document.ts";
-import { inRows, largestOf, sumOf } from "../../history/series.ts";
-import { mergeSparse, quantileMs, type SparseBuckets } from "../../history/statistics/log-buckets.ts";
+import { inRows, largestOf, mergeSparse, quantileMs, type SparseBuckets } from "../../history/series.ts";
+import { sumOf } from "../../history/statistics/statistics.ts";
 import { count, counted, figure, milliseconds, perSecond, seconds, share } from "../figures.ts";
 import { html } from "../page/markup.ts";
 import type { ChartSeries, Detail, Values } from "./chart-series.ts";

@@ -3,8 +3,8 @@
  * one solid. It gives no verdict; only the gate does.
  */
 import type { Measurement, RunDocument } from "../../history/run-document.ts";
-import { type Series, sumOf } from "../../history/series.ts";
-import { mergeSparse, quantileMs } from "../../history/statistics/log-buckets.ts";
+import { mergeSparse, quantileMs, type Series } from "../../history/series.ts";
+import { sumOf } from "../../history/statistics/statistics.ts";
 import { type ChartSeries, chartSeriesOf, type Detail, rowTimes, type Values } from "../charts/chart-series.ts";
 import { chartsBlock, isDrawn } from "../charts/charts-section.ts";
 import { percentilePlot, quantileCell, quantileIfEnough, quantileOverTime } from "../charts/durations.ts";

@@ -4,7 +4,8 @@
  */
 import { scaleLinear } from "d3-scale";
 import type { Claim, ClaimVerdict, RunDocument } from "../../history/run-document.ts";
-import { type Series, type StageSeries, sumOf } from "../../history/series.ts";
+import type { Series, StageSeries } from "../../history/series.ts";
+import { sumOf } from "../../history/statistics/statistics.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { chartSeriesOf, type Detail, stepPath } from "../charts/chart-series.ts";
 import { chartsSection, isDrawn, verdictOfStage } from "../charts/charts-section.ts";

@@ -14,7 +14,7 @@ import type { CallLine } from "../../history/line.ts";
 import { type StageMeasure, stageMeasure } from "../../history/measure.ts";
 import { parseObjectives } from "../../history/objectives.ts";
 import type { Calibration, Claim } from "../../history/run-document.ts";
-import { stageOutcome } from "../../history/stage-outcome.ts";
+import { stageOutcome } from "../../history/stage-facts.ts";
 import { calibrationDoubts, inDoubt } from "../../history/time-doubts.ts";
 import { ofCutOffStage } from "../../invariants/judge-stage.ts";
 import { playLevel } from "../../stages/play.ts";

@@ -6,8 +6,8 @@ import { remoteProxy } from "../../deployments/from-target.ts";
 import { whyNoWatchdog } from "../../deployments/remote-watch.ts";
 import { EXPERIMENTS, type Experiment } from "../../faults/experiments.ts";
 import { type Component, type Fault, faultKey } from "../../faults/fault.ts";
-import { doubt } from "../../history/claim.ts";
-import type { StageOutcome } from "../../history/stage-outcome.ts";
+import { doubt } from "../../history/run-document.ts";
+import type { StageOutcome } from "../../history/stage-facts.ts";
 import {
   type DeploymentWish,
   GuardError,

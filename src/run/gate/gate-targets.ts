@@ -10,7 +10,7 @@ import {
   SIDES,
   type Side,
 } from "../../gate/block-plan.ts";
-import { type StageOutcome, stageOutcome } from "../../history/stage-outcome.ts";
+import { type StageOutcome, stageOutcome } from "../../history/stage-facts.ts";
 import { GuardError, readTarget } from "../../stages/prepare-target.ts";
 import type { Target } from "../../target/target.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";

@@ -23,10 +23,9 @@ import { gateClaims, gateMeasurements, gateTable } from "../../gate/gate-claims.
 import { MEASUREMENT_FACTS } from "../../gate/measurements.ts";
 import { type Comparison, comparePairs, GATE_POLICY, type Pair, verdictOf } from "../../gate/paired-comparison.ts";
 import { sinkingClaim, sinkingOf } from "../../gate/sinking.ts";
-import { claimOf, doubt } from "../../history/claim.ts";
 import type { CallLine } from "../../history/line.ts";
 import { type StageMeasure, stageMeasure } from "../../history/measure.ts";
-import type { Claim, Measurement, Protocol } from "../../history/run-document.ts";
+import { type Claim, claimOf, doubt, type Measurement, type Protocol } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { quantile } from "../../history/statistics/statistics.ts";
 import { invariantsFor } from "../../invariants/catalogue.ts";

@@ -2,8 +2,8 @@
 import type { Faults, OperatorChanges } from "../../faults/disturbance.ts";
 import type { Experiment } from "../../faults/experiments.ts";
 import type { Fault } from "../../faults/fault.ts";
+import type { FaultState } from "../../history/run-document.ts";
 import { dependencyBudgetMs } from "../../history/stage-facts.ts";
-import type { FaultState } from "../../history/states-reached.ts";
 import { REFUSAL_OF } from "../../invariants/evidence/fault-windows.ts";
 import { EVERYWHERE, type LoadStage, METERS, STREAMS, type SuiteFor } from "../../stages/stage-plan.ts";
 import type { Target } from "../../target/target.ts";
