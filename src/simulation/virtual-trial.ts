@@ -10,7 +10,7 @@ import type { FaultLine, Line } from "../history/line.ts";
 import type { Gauges, Limits, StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
-import { connectorOf } from "../platform/links/http-client.ts";
+import { connectorOf } from "../platform/links/network.ts";
 import type { Parts } from "../platform/parts.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";

@@ -5,9 +5,15 @@
 import { Redis } from "ioredis";
 import type { TakeOutcome } from "../../core/call.ts";
 import type { LedgerLine } from "../../core/meters.ts";
-import type { OperableLimiter, Refund, Take } from "../limiter.ts";
+import {
+  OPERATOR_BUDGET_MS,
+  type OperableLimiter,
+  type Refund,
+  readRefundAnswer,
+  readTakeAnswer,
+  type Take,
+} from "../limiter.ts";
 import { createBatcher, readEach } from "../links/batch.ts";
-import { readRefundAnswer, readTakeAnswer } from "./http-limiter.ts";
 
 // The limiter's decisions as Lua, with the meaning of `store.ts` (one suite judges both), by Redis's own time. For a single
 // Redis, not a cluster. Each script first writes what a full or read-only Redis refuses, so it runs whole or not at all.
@@ -145,8 +151,6 @@ type ScriptName = keyof typeof SCRIPTS;
 /** The most script calls in flight on the one connection, which pipelines them. */
 const MAX_CALLS = 64;
 const RECONNECT_MS = 50;
-/** The budget of operator requests (the ledger, reading and setting meters), for which no call waits. */
-const OPERATOR_BUDGET_MS = 5_000;
 const PAGE_LINES = 500;
 
 const takeRow = ({ charge_id, key, rate, meter, request_id, org }: Take): unknown[] => {

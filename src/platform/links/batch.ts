@@ -1,10 +1,51 @@
 /**
- * Links to key service and limiter. Questions of one turn of the event loop travel as one request, each with its own
- * deadline. No question is sent twice.
+ * Links to key service and limiter, which may be cut, stalled or refused at any time. Questions of one turn of the event
+ * loop travel as one request, each with its own deadline. No question is sent twice.
  */
+import { Pool } from "undici";
 import { reasonOf } from "../reason-of.ts";
-import { CONNECTIONS, createJsonClient } from "./http-client.ts";
-import type { Network } from "./network.ts";
+import { connectorOf, type Network, TCP } from "./network.ts";
+
+/** Connections to a service: enough that on a slow link no batch waits for another's answer. Idle ones are closed. */
+const CONNECTIONS = 64;
+const SILENCE_MS = 30_000;
+/** A connection that idles this long is closed, whatever the server offers, so that pools shrink after an outage. */
+const IDLE_MS = 4_000;
+const BODY_MAX_BYTES = 16 * 1024 * 1024;
+
+type ClientOptions = { connections?: number; connectTimeoutMs: number; network?: Network | undefined };
+
+export const createJsonClient = (
+  url: string,
+  { network = TCP, connections = CONNECTIONS, connectTimeoutMs }: ClientOptions,
+) => {
+  const { protocol, origin } = new URL(url);
+  if (protocol !== "http:") throw new Error(`expected an http:// address, got ${url}`);
+  const pool = new Pool(origin, {
+    connections,
+    connect: connectorOf(network, connectTimeoutMs),
+    keepAliveTimeout: IDLE_MS,
+    keepAliveMaxTimeout: IDLE_MS,
+    headersTimeout: SILENCE_MS,
+    bodyTimeout: SILENCE_MS,
+    maxResponseSize: BODY_MAX_BYTES,
+  });
+  const headers = { "content-type": "application/json" };
+
+  return {
+    /** Rejects unless the answer is 2xx and JSON. An aborting signal ends the connection as well. */
+    request: async (method: string, path: string, body: unknown, signal?: AbortSignal): Promise<unknown> => {
+      const said = body === undefined ? null : JSON.stringify(body);
+      const answer = await pool.request({ method, path, headers, body: said, signal: signal ?? null });
+      const text = await answer.body.text();
+      if (answer.statusCode < 200 || answer.statusCode > 299) {
+        throw new Error(`HTTP ${answer.statusCode}: ${text.slice(0, 200)}`);
+      }
+      return text === "" ? undefined : JSON.parse(text);
+    },
+    close: () => pool.destroy(),
+  };
+};
 
 /** No valid answer within the budget: neither yes nor no. The call is refused (B4), and may have happened. */
 export class Unavailable extends Error {
@@ -23,7 +64,7 @@ const STALL_MS = 20;
  * Calls `onExpired` after `budgetMs`. A stall of this process is not held against the dependency: the deadline waits one
  * more turn of the event loop, in which an answer may be read, and a late timer extends it once by its lateness.
  */
-export const startDeadline = (budgetMs: number, onExpired: () => void): (() => void) => {
+const startDeadline = (budgetMs: number, onExpired: () => void): (() => void) => {
   const dueMs = performance.now() + budgetMs;
   let cancelled = false;
   let extended = false;
@@ -172,10 +213,7 @@ export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer
 };
 
 /** The HTTP link to the service at `url`; `name` is for messages. */
-export const openLink = (
-  name: string,
-  { url, ...options }: { url: string; connectTimeoutMs: number; network?: Network | undefined },
-) => {
+export const openLink = (name: string, { url, ...options }: Omit<ClientOptions, "connections"> & { url: string }) => {
   const dependency = `the ${name} at ${url}`;
   const client = createJsonClient(url, options);
   const batchers: { close(): void }[] = [];

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { type AddressInfo, Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { waitUntil } from "../../supervision/waiting.ts";
-import { createJsonClient } from "./http-client.ts";
+import { createJsonClient } from "./batch.ts";
 import { TCP } from "./network.ts";
 
 type Held = { path: string; letGo(connection?: "close"): void; response: ServerResponse };

@@ -1,6 +1,7 @@
 /** Where the deployment's connections come from: TCP, or a virtual network in this process. */
 import type { Server as HttpServer } from "node:http";
 import { type AddressInfo, connect, type Server, type Socket } from "node:net";
+import type { buildConnector } from "undici";
 
 type ListensAt = Pick<AddressInfo, "address" | "family" | "port">;
 
@@ -27,6 +28,25 @@ export const countedNetwork = (network: Network): Network & { open(): number } =
     },
   };
 };
+
+/** Connections of undici that come from this network. */
+export const connectorOf =
+  ({ connect }: Network, timeoutMs?: number): buildConnector.connector =>
+  ({ hostname, port }, callback) => {
+    const socket = connect({ host: hostname.replace(/^\[|\]$/g, ""), port: Number(port || 80) });
+    const settle = (error: Error | null): void => {
+      clearTimeout(timer);
+      socket.off("error", settle).off("connect", connected);
+      if (error === null) callback(null, socket);
+      else callback(error, null);
+    };
+    const connected = (): void => settle(null);
+    const timer =
+      timeoutMs === undefined
+        ? undefined
+        : setTimeout(() => socket.destroy(new Error(`no connection within ${timeoutMs} ms`)), timeoutMs);
+    socket.once("error", settle).once("connect", connected);
+  };
 
 export const TCP = {
   connect: ({ host, port }) => connect({ host, port, noDelay: true }),
