@@ -24,12 +24,16 @@ export const isWord = (text: string): boolean => !NO_WORD.test(text.toLowerCase(
 /** Bounds the cost of hashing a text of millions of characters. */
 const HASHED_MOST = 4096;
 
-/** Four hexadecimal digits (FNV-1a, folded): enough to compare two texts, too few to recover one. */
-const hashOf = (text: string): string => {
+/** FNV-1a, 32 bits: spreads short texts well and needs no library. Not for secrets. */
+export const fnv1a = (text: string): number => {
   let hash = 0x811c9dc5;
-  for (let at = 0; at < text.length && at < HASHED_MOST; at++) {
-    hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
-  }
+  for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  return hash >>> 0;
+};
+
+/** Four hexadecimal digits: enough to compare two texts, too few to recover one. */
+const hashOf = (text: string): string => {
+  const hash = fnv1a(text.slice(0, HASHED_MOST));
   return ((hash ^ (hash >>> 16)) & 0xffff).toString(16).padStart(4, "0");
 };
 
@@ -50,19 +54,23 @@ export const foreignValue = (value: unknown): unknown => {
   return value;
 };
 
-const HTTP_DATE =
-  /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) \d{4} \d{2}:\d{2}:\d{2} GMT$/;
+/** A function that shows texts of this form, at most `most` characters long, as they are, and others as names. */
+const shown =
+  (form: RegExp, most = Number.POSITIVE_INFINITY) =>
+  (text: string): string =>
+    form.test(text) && text.length <= most ? text : foreignName(text);
 
 /** A header with a number or a date, such as `Retry-After`. */
-export const foreignMoment = (text: string): string =>
-  /^[+-]?\d{1,10}(?:\.\d{1,6})?$/.test(text) || HTTP_DATE.test(text) ? text : foreignName(text);
+export const foreignMoment = shown(
+  /^(?:[+-]?\d{1,10}(?:\.\d{1,6})?|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) \d{4} \d{2}:\d{2}:\d{2} GMT)$/,
+);
 
 const MEDIA_TYPE = /^[a-z]{1,24}\/[a-z.+-]{1,48}(?: ?; ?charset ?= ?"?[a-z0-9-]{1,16}"?)?$/i;
 
 /** A header of any other kind, which may also be a media type or `*`. */
 export const foreignHeader = (text: string | undefined): string => {
   if (text === undefined) return "absent";
-  return text === "*" || (MEDIA_TYPE.test(text) && !NO_WORD.test(text.toLowerCase())) ? text : foreignMoment(text);
+  return text === "*" || (MEDIA_TYPE.test(text) && isWord(text)) ? text : foreignMoment(text);
 };
 
 /** An id that a person has to find again, such as that of a key to delete or of a charge. */
@@ -70,38 +78,30 @@ export const foreignId = (text: string): string =>
   /^[\w.:-]{1,128}$/.test(text) && !isBuiltIn(text) ? text : foreignName(text);
 
 /** A tool's message, such as `proxy not found`: plain words, or length and hash. */
-export const foreignSentence = (text: string): string =>
-  /^[A-Za-z]+(?:[ ,.:'-]{1,2}[A-Za-z]+)*[.!]?$/.test(text) && text.length <= 160 && !/[A-Za-z]{25,}/.test(text)
-    ? text
-    : foreignName(text);
+export const foreignSentence = shown(/^(?!.*[A-Za-z]{25})[A-Za-z]+(?:[ ,.:'-]{1,2}[A-Za-z]+)*[.!]?$/, 160);
 
 /** A product and its version: `nginx/1.25.3`. */
-export const foreignProduct = (text: string): string =>
-  /^[A-Za-z][A-Za-z._-]{0,24}(?:\/\d{1,4}(?:\.\d{1,5}){0,3})?(?: \([A-Za-z]{1,16}\))?$/.test(text)
-    ? text
-    : foreignName(text);
+export const foreignProduct = shown(
+  /^[A-Za-z][A-Za-z._-]{0,24}(?:\/\d{1,4}(?:\.\d{1,5}){0,3})?(?: \([A-Za-z]{1,16}\))?$/,
+);
 
 /** The target of a redirect: host and path, each part a word, without user and query. */
 export const foreignAddress = (text: string): string => {
   const [, scheme = "", host = "", path = ""] = /^(?:(https?:\/\/)(?:[^/?#@]*@)?([^/?#@]*))?([^?#]*)/i.exec(text) ?? [];
-  const parts = (whole: string, by: string): string =>
-    whole
-      .split(by)
-      .slice(0, 8)
-      .map((part) => (part === "" ? part : foreignPart(part)))
-      .join(by);
+  const shownPart = (part: string): string =>
+    part === "" || (/^[\w:~-]{1,40}$/.test(part) && isWord(part)) ? part : foreignName(part);
+  const parts = (whole: string, by: string): string => whole.split(by).slice(0, 8).map(shownPart).join(by);
   return scheme + parts(host, ".") + parts(path, "/");
 };
-const foreignPart = (text: string): string =>
-  /^[\w:~-]{1,40}$/.test(text) && !NO_WORD.test(text.toLowerCase()) ? text : foreignName(text);
+
+/** The prefix of an error after the terminal event, which does not change how the stream ended. */
+export const AFTER_TERMINAL = "after the terminal event: ";
+
+const errorCode = shown(/^(?!.*[A-Za-z]{25})[A-Za-z]+(?:[_-][A-Za-z]+)*$/, 48);
 
 /** A transport's error code, such as `ECONNRESET`, or length and hash, because some errors quote what they read. */
-export const foreignError = (text: string): string => {
-  const after = "after the terminal event: ";
-  if (text.startsWith(after)) return after + foreignError(text.slice(after.length));
-  const isCode = /^[A-Za-z]+(?:[_-][A-Za-z]+)*$/.test(text) && text.length <= 48 && !/[A-Za-z]{25,}/.test(text);
-  return isCode ? text : foreignName(text);
-};
+export const foreignError = (text: string): string =>
+  text.startsWith(AFTER_TERMINAL) ? AFTER_TERMINAL + foreignError(text.slice(AFTER_TERMINAL.length)) : errorCode(text);
 
 const SHOWN_FIELDS = 12;
 const SHOWN_DEPTH = 3;

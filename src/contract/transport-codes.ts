@@ -1,5 +1,5 @@
 /** Codes for why no complete answer came, the same for every driver. The Go side of this table: native/sse/end.go. */
-import { foreignError } from "./foreign-text.ts";
+import { AFTER_TERMINAL, foreignError } from "./foreign-text.ts";
 import { NO_LAST_EVENT } from "./streams.ts";
 
 /** The first match decides. Each pattern has the words of Node, undici and OpenSSL first, then those of Go. */
@@ -35,8 +35,7 @@ export const CODES_OF_THE_GENERATOR: ReadonlySet<string> = new Set(["no_local_po
 
 /** The code of a transport's error. Codes stay as they are; unknown texts are bounded as foreign text. */
 export const transportCode = (said: string): string => {
-  const after = "after the terminal event: ";
-  if (said.startsWith(after)) return after + transportCode(said.slice(after.length));
+  if (said.startsWith(AFTER_TERMINAL)) return AFTER_TERMINAL + transportCode(said.slice(AFTER_TERMINAL.length));
   if (WORDS.has(said)) return said;
   return CODES.find(([, pattern]) => pattern.test(said))?.[0] ?? foreignError(said);
 };

@@ -2,6 +2,7 @@
  * Randomness without state: the n-th number is a function of seed and n, the same in k6, the open-loop driver and a replay.
  * MurmurHash3's finaliser (Appleby, public domain) absorbs three 32-bit words. Not for secrets.
  */
+import { fnv1a } from "../contract/foreign-text.ts";
 
 const fmix32 = (word: number): number => {
   let h = word;
@@ -42,9 +43,5 @@ export const exponential = (seed: number, i: number, salt: number): number => -M
 export const pick = <T>(seed: number, i: number, salt: number, items: readonly T[]): T =>
   items[whole(seed, i, salt, items.length)] as T;
 
-/** Hashes a name to a salt (FNV-1a). */
-export const saltOf = (name: string): number => {
-  let h = 0x811c9dc5;
-  for (let at = 0; at < name.length; at++) h = Math.imul(h ^ name.charCodeAt(at), 0x01000193);
-  return h >>> 0;
-};
+/** Hashes a name to a salt. */
+export const saltOf = fnv1a;

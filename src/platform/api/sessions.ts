@@ -1,31 +1,19 @@
 /** Session tokens, `svc_sess_{env}_{jwt}` (items 20-29): HS256, signed and verified in this process. */
 import { createSigner, createVerifier } from "fast-jwt";
 import { splitSessionToken } from "../../contract/credentials.ts";
-import { PRODUCTS, type Product, type Scope } from "../../contract/routes.ts";
+import { PRODUCTS, type Product } from "../../contract/routes.ts";
 import type { Session } from "../../core/call.ts";
 import type { KeySnapshot } from "../../core/records.ts";
 
 type Mint = { snapshot: KeySnapshot; product: Product; mapId: string | null; id: string; nowS: number };
-
-/** The claims of a session token (item 27), which is opaque to clients. */
-type SessionClaims = {
-  iss: string;
-  sub: string;
-  org: string;
-  product: Product;
-  scopes: Scope[];
-  iat: number;
-  exp: number;
-  jti: string;
-  map_id?: string;
-};
 
 export const SESSION_ISSUER = "map-inference";
 
 /** Items 23-24, 224: the default lifetime of a session; no more than 1800 s is ever allowed. */
 export const SESSION_LIFETIME_S = 900;
 
-export const sessionClaims = ({ snapshot, product, mapId, id, nowS }: Mint, lifetimeS: number): SessionClaims => ({
+/** The claims of a session token (item 27), which is opaque to clients. */
+export const sessionClaims = ({ snapshot, product, mapId, id, nowS }: Mint, lifetimeS: number) => ({
   iss: SESSION_ISSUER,
   sub: snapshot.key.id,
   org: snapshot.org.id,
@@ -34,8 +22,10 @@ export const sessionClaims = ({ snapshot, product, mapId, id, nowS }: Mint, life
   iat: nowS,
   exp: nowS + lifetimeS,
   jti: id,
-  ...(mapId === null ? {} : { map_id: mapId }),
+  map_id: mapId ?? undefined,
 });
+
+type SessionClaims = ReturnType<typeof sessionClaims>;
 
 const readClaims = (payload: Partial<SessionClaims>): Session | null => {
   const { iss, sub, org, product, exp, jti } = payload;
