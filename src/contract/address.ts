@@ -14,15 +14,14 @@ export type HttpAddress = {
   readonly scheme: "http" | "https";
   /** In lower case; IPv4 as four decimal numbers, IPv6 in brackets and in its shortest form. */
   readonly host: string;
-  /** The port's digits; empty for the scheme's default port. */
+  /** Digits; empty for the scheme's default port. */
   readonly port: string;
   /** `user:password` as written, or empty. */
   readonly user: string;
   /** The path as written: empty, or with a slash at its beginning. */
   readonly path: string;
-  /** The query with its question mark, or empty. */
+  /** With its question mark, or empty. */
   readonly query: string;
-  /** The whole URL in canonical form. */
   readonly href: string;
 };
 

@@ -19,11 +19,10 @@ export const writeEnvelope = (name: AnyRefusalName, quota?: QuotaFields, errors?
 };
 
 type AnswerRead = {
-  /** The name that `by_outcome` counts. */
   outcome: string;
   subcode: string | null;
   envelope: EnvelopeSeen;
-  /** The parsed body, or `undefined` if it is not JSON. */
+  /** `undefined`: no JSON. */
   body: unknown;
   quota?: { meter: unknown; limit: unknown; used: unknown };
 };
@@ -31,7 +30,6 @@ type AnswerRead = {
 // A map, because an object also has `constructor` and `toString`.
 export const SUBCODE_OF_OLDER_NAME = new Map<string, string>(Object.entries(LEGACY_SUBCODES));
 
-/** Parses JSON; `undefined` if the text is not JSON. */
 export const parseJson = (text: string): unknown => {
   // Fast path: most bodies of a history are empty, and exceptions are slow.
   if (text === "") return undefined;
@@ -66,10 +64,9 @@ export const codingOf = (contentEncoding: string | undefined): string | null => 
   return null;
 };
 
-/** Matches a text that begins like JSON; a number or a word must be the whole text. */
+/** Matches a text that begins like JSON; a number or a word must be the whole text. The API answers nothing else. */
 const LIKE_JSON = /^\s*(?:$|[[{"]|(?:-?\d+(?:\.\d+)?|true|false|null)\s*$)/;
 
-/** Reports whether a body may come from the API, which answers JSON and not pages, sentences or binary data. */
 const mayBeJson = (text: string): boolean => LIKE_JSON.test(text);
 
 /** Statuses of gateways, whatever the body: RFC 9110, and habits of nginx (49x), AWS (46x), Cloudflare (52x, 530). */

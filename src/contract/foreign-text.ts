@@ -4,7 +4,6 @@
  * Judges compare values before they are shown. The same in Go: native/sse/foreign.go.
  */
 
-/** The most distinct event names kept of one stream. */
 export const EVENT_NAMES_MOST = 32;
 /** The most distinct codes outside the specification kept by one process. */
 export const CODES_MOST = 100;
@@ -128,7 +127,6 @@ export const shapeOf = (value: unknown, depth = 0): string => {
   return `{${shown.join(", ")}${more > 0 ? `, and ${counted(more, "more field")}` : ""}}`;
 };
 
-/** Describes a body without quoting it. */
 export const shapeOfBody = (text: string, json: unknown): string =>
   json === undefined ? `${counted(text.length, "character")} that are no JSON (#${hashOf(text)})` : shapeOf(json);
 

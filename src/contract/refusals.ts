@@ -22,28 +22,20 @@ const refusal = (
   retryAfterS: number | null = null,
 ): Refusal => ({ status, subcode, envelope, retryAfterS, retryable: retryAfterS !== null && retryAfterS < 3600 });
 
+/** Refusals whose names are their subcodes, in the envelope `detail`. */
+const named = <Name extends string>(status: number, ...names: Name[]) =>
+  Object.fromEntries(names.map((name) => [name, refusal(status, name)])) as Record<Name, Refusal>;
+
 /** Every refusal of the specification by name, which is the subcode if there is one. */
 export const REFUSALS = {
   unauthenticated: refusal(401, null),
-  publishable_requires_session: refusal(401, "publishable_requires_session"),
-  insufficient_scope: refusal(403, "insufficient_scope"),
-  tier_capability_not_allowed: refusal(403, "tier_capability_not_allowed"),
-  origin_required: refusal(403, "origin_required"),
-  session_origin_mismatch: refusal(403, "session_origin_mismatch"),
-  product_not_allowed: refusal(403, "product_not_allowed"),
-  server_key_in_browser: refusal(403, "server_key_in_browser"),
-  ip_not_allowed: refusal(403, "ip_not_allowed"),
-  publishable_key_required: refusal(403, "publishable_key_required"),
-  sessions_disabled: refusal(403, "sessions_disabled"),
-  sessions_not_configured: refusal(403, "sessions_not_configured"),
-  malformed_body: refusal(422, "malformed_body"),
-  unknown_scope: refusal(422, "unknown_scope"),
-  unknown_product: refusal(422, "unknown_product"),
-  publishable_live_requires_origins: refusal(422, "publishable_live_requires_origins"),
-  free_plan_publishable_only: refusal(403, "free_plan_publishable_only"),
-  plan_required: refusal(403, "plan_required"),
-  vendor_scope_requires_acknowledgement: refusal(403, "vendor_scope_requires_acknowledgement"),
-  key_limit_reached: refusal(409, "key_limit_reached"),
+  ...named(401, "publishable_requires_session"),
+  ...named(403, "insufficient_scope", "tier_capability_not_allowed", "origin_required", "session_origin_mismatch"),
+  ...named(403, "product_not_allowed", "server_key_in_browser", "ip_not_allowed", "publishable_key_required"),
+  ...named(403, "sessions_disabled", "sessions_not_configured"),
+  ...named(422, "malformed_body", "unknown_scope", "unknown_product", "publishable_live_requires_origins"),
+  ...named(403, "free_plan_publishable_only", "plan_required", "vendor_scope_requires_acknowledgement"),
+  ...named(409, "key_limit_reached"),
   map_load_quota_exceeded: refusal(429, "map_load_quota_exceeded", "flat"),
   map_load_hard_stop: refusal(429, "map_load_hard_stop"),
   tile_access_restricted: refusal(429, "tile_access_restricted", "flat", 3600),
@@ -67,7 +59,6 @@ export const GAP_REFUSALS = {
 export type GapRefusalName = keyof typeof GAP_REFUSALS;
 export type AnyRefusalName = RefusalName | GapRefusalName;
 
-/** The refusals of load shedding (section 7.2; item 220). */
 export const SHEDS: readonly RefusalName[] = ["b2b_overloaded", "org_overloaded"];
 
 /** Older subcodes that a deployment may still use (item 73): read, never written. */
@@ -84,7 +75,6 @@ export const outcomeOf = (name: AnyRefusalName): string => {
 
 export const SHED_OUTCOMES: ReadonlySet<string> = new Set(SHEDS.map(outcomeOf));
 
-/** Every refusal by its outcome. */
 export const REFUSAL_BY_OUTCOME: ReadonlyMap<string, Refusal> = new Map(
   (Object.keys(ALL) as AnyRefusalName[]).map((name) => [outcomeOf(name), ALL[name]]),
 );
@@ -97,14 +87,12 @@ export const ERROR_IN_STREAM = "200 error event";
 export const emptyOutcome = (status: number): string => `${status} empty`;
 export const isEmptyOutcome = (outcome: string): boolean => /^2\d\d empty$/.test(outcome);
 
-/** The outcome of an admitted stream, by how it ended. */
 export const outcomeOfStream = (status: number, ending: StreamEnding): string => {
   const result = streamResult(ending);
   if (result === "failed") return ERROR_IN_STREAM;
   return result === "empty" ? emptyOutcome(status) : `${status}`;
 };
 
-/** The outcome of the admission alone, without the result of the stream. */
 export const admissionOf = (outcome: string): string => (isEmptyOutcome(outcome) ? outcome.slice(0, 3) : outcome);
 
 /** Reports whether an admitted call got no event of its stream. */

@@ -11,7 +11,7 @@ const LONG_DAY_NAME = "(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day";
 const MONTH = `(${MONTHS.join("|")})`;
 const TIME = "(\\d\\d):(\\d\\d):(\\d\\d)";
 
-/** Each form, with the positions of day, month, year, hour, minute and second. */
+/** With the places of day, month, year, hour, minute and second. */
 const FORMS: readonly (readonly [form: RegExp, places: readonly number[]])[] = [
   // IMF-fixdate is the current form; those of RFC 850 and asctime are obsolete.
   [new RegExp(`^${DAY_NAME}, (\\d\\d) ${MONTH} (\\d{4}) ${TIME} GMT$`), [1, 2, 3, 4, 5, 6]],

@@ -16,7 +16,7 @@ export const PRODUCT_SCOPE: Readonly<Record<Product, Scope | null>> = {
 
 export type Meter = "map_loads" | "design_analyses";
 
-/** The order of checks that applies: exchange (4.1), runtime (5), key management (7.3). */
+/** Each has its order of checks: exchange (4.1), runtime (5), key management (7.3). */
 export type Surface = "exchange" | "runtime" | "management";
 
 export type Stream = "control" | "summary" | "button";

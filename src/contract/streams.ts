@@ -2,9 +2,7 @@
 import type { Stream } from "./routes.ts";
 
 type Vocabulary = {
-  /** Content events. */
   readonly content: readonly string[];
-  /** The event that ends a successful stream. */
   readonly done: string;
   /** Whether it has the mid-stream `quota` event (A10). */
   readonly quota: boolean;
@@ -61,9 +59,7 @@ export const endOfBody = (events: number, { isStated }: Pick<LastEvent, "isState
 /** How a stream ended; empty for other calls. */
 export type StreamEnding = {
   readonly ended?: StreamEnd;
-  /** Absent if events were not counted. */
   readonly events?: number;
-  /** The caller left the stream on purpose. */
   readonly aborted?: boolean;
 };
 

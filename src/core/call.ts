@@ -56,7 +56,6 @@ export type Deployment = {
 
 export type Caller = {
   readonly credential: string | null;
-  /** The `Origin` header, `null` when absent. */
   readonly origin: string | null;
   readonly address: string;
 };
@@ -123,7 +122,6 @@ export class Call {
     return admin?.org_id ?? (typeof lookup === "object" ? lookup?.org.id : undefined) ?? null;
   }
 
-  /** The product that this call mints or was minted for. */
   get product(): Product | null {
     if (this.route.surface === "exchange") {
       return this.body?.ok === true ? (this.body.value as { product: Product }).product : null;

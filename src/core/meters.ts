@@ -23,7 +23,7 @@ export const windowOf = (nowMs: number): string => {
   return `${at.getUTCFullYear()}-${String(at.getUTCMonth() + 1).padStart(2, "0")}`;
 };
 
-/** One line of the ledger: what the store says was charged (`GET /ledger`). */
+/** What the store says was charged (`GET /ledger`). */
 export type LedgerLine = {
   charge_id: string;
   request_id: string;

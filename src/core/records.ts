@@ -18,7 +18,7 @@ export const ORGANIZATION = Type.Object({
   tier: Type.Union([Type.Enum(TIERS), Type.Null()]),
   /** Map loads a month (item 228). */
   map_load_allowance: Count,
-  /** Live keys that the plan allows (item 140). */
+  /** Of live keys (item 140). */
   key_limit: Count,
   basemap_style_id: Type.Union([Text, Type.Null()]),
   /** Cap on calls in flight; `null`: the deployment's default. */
@@ -31,13 +31,11 @@ export const KEY_RECORD = Type.Object({
   id: Id,
   org_id: Id,
   kind: Type.Enum(["publishable", "server"]),
-  /** Environment in the key's text (item 51). */
   env: Type.Enum(["live", "test"]),
   name: Text,
   scopes: Type.Array(Type.Enum([...SCOPES])),
   /** Empty: no key-level restriction except `viewer` (item 57). */
   products: Type.Array(Type.Enum([...PRODUCTS])),
-  /** Exact origins, scheme, host and port (item 52). */
   allowed_origins: Type.Array(Text),
   /** Addresses or CIDR blocks; empty: no restriction (item 55). */
   allowed_ips: Type.Array(Text),
@@ -51,7 +49,6 @@ export const KEY_RECORD = Type.Object({
 export type KeyRecord = Static<typeof KEY_RECORD>;
 export type KeyKind = KeyRecord["kind"];
 
-/** Key and organization as they were at one moment. */
 export type KeySnapshot = { key: KeyRecord; org: Organization };
 
 /** What each tier admits (items 13, 48, 75; A15): Free only publishable keys and the product `tile`. */

@@ -34,20 +34,17 @@ export const NOTHING_SPENT: Spent = { requests: 0, map_loads: 0, analyses: 0, st
 export const addSpent = (a: Spent, b: Spent): Spent =>
   Object.fromEntries(UNITS.map((unit) => [unit, a[unit] + b[unit]])) as Spent;
 
-/** What a call uses besides one request. */
 export type Charging = { readonly charge?: "map_loads" | "analyses"; readonly stream?: boolean };
 
 export type Became = {
   readonly outcome: string;
   /** The request was written. A refused connection sends nothing. */
   readonly sent: boolean;
-  /** When it was written and when the answer had ended. */
   readonly sentUs: number;
   readonly doneUs: number;
   readonly ending?: StreamEnding;
 };
 
-/** Why sending stopped: a code for programs, a sentence for people. */
 export type Stopped = {
   /** `spent`: a budget, or a process's share of one. `asked`: from outside. `failed`: the process could not go on. */
   readonly by: "spent" | "errors" | "asked" | "failed";
@@ -77,7 +74,6 @@ const createSpacing = (maxPerS: number | undefined): ((nowUs: number) => number)
   };
 };
 
-/** Watches the share of errors among the newest calls; returns a stop above the limit. */
 export const createErrorWatch = (limit: number | undefined) => {
   const ended: { atUs: number; isError: boolean }[] = [];
   let errors = 0;
@@ -114,7 +110,6 @@ export const guardBudget = (budget: Budget, stated: Budget = budget) => {
   const streamSecondsAt = (nowUs: number): number =>
     spent.stream_seconds + Math.max(0, openStreams * nowUs - beganSumUs) / 1e6;
 
-  /** The unit of which too little is left for one more call. */
   const lacking = (nowUs: number, { charge, stream }: Charging): Unit | null => {
     if (spent.requests + 1 > (budget.requests ?? Number.POSITIVE_INFINITY)) return "requests";
     if (charge !== undefined && spent[charge] + 1 > (budget[charge] ?? Number.POSITIVE_INFINITY)) return charge;
@@ -132,7 +127,6 @@ export const guardBudget = (budget: Budget, stated: Budget = budget) => {
       if (unit !== null) {
         // Calls in flight may turn out to be uncharged.
         if (unit === charge && spent[charge] - reserved[charge] < (budget[charge] ?? 0)) return null;
-        // The message names the whole budget, not this share.
         stopped = { by: "spent", reason: `budget.${unit} of the target file (${stated[unit]}) is spent` };
         wake();
         return null;
@@ -188,7 +182,6 @@ export const guardBudget = (budget: Budget, stated: Budget = budget) => {
     },
     /** Resolves when one more call has settled, or sending has stopped. */
     settled: (): Promise<void> => new Promise((resolve) => void waiting.push(resolve)),
-    /** The whole stated budget, of which this is a share or a rest. */
     stated,
     spent: (): Spent => ({ ...spent }),
     left: (): Budget => {
@@ -214,7 +207,6 @@ export const budgetShare = (budget: Budget, index: number, of: number): Budget =
   const share: Writable = { ...budget };
   for (const unit of ["requests", "map_loads", "analyses"] as const) {
     const all = budget[unit];
-    // The first shares take the remainder.
     if (all !== undefined) share[unit] = Math.floor(all / of) + (index < all % of ? 1 : 0);
   }
   if (budget.stream_seconds !== undefined) share.stream_seconds = budget.stream_seconds / of;
@@ -225,7 +217,6 @@ export const budgetShare = (budget: Budget, index: number, of: number): Budget =
 /** Reports whether this stop ends the load of the other processes too; an exhausted share does not. */
 export const endsAll = (stopped: Stopped | null): boolean => stopped !== null && stopped.by !== "spent";
 
-/** The bounds that a target file states. */
 export type StatedBounds = {
   readonly budget?: Partial<Readonly<Spent>>;
   readonly permits?: { readonly load_max_rps?: number };

@@ -26,7 +26,6 @@ export type HandOver = {
   credentials: Record<string, string>;
   /** Minted beforehand, by `credentialName`; absent when k6 runs alone. */
   sessions?: Record<string, HeldSession>;
-  /** Listed origins by caller. */
   origins: Record<string, string>;
   headers: Record<string, string>;
   timeouts: Timeouts;
@@ -44,16 +43,14 @@ export type HandOver = {
   gapSamples?: boolean;
 };
 
-/** One attempt of one step, as printed. Times are microseconds since 1970. */
+/** One attempt of one step, as printed. Times are microseconds since 1970 and mean what they do in history/line.ts. */
 export type Printed = {
   type: "call";
   i: number;
   step: number;
   attempt: number;
-  /** As in the history (history/line.ts). */
   intendedUs: number;
   startedUs: number;
-  /** 0 on a reused connection. */
   connectUs: number;
   sentUs: number | null;
   firstUs: number | null;
@@ -109,7 +106,6 @@ export type PrintedSpent = {
   cut: number;
   /** The most concurrent calls. */
   most: number;
-  /** Answers by HTTP version. */
   http1: number;
   http2: number;
   stopped: Stopped | null;

@@ -37,7 +37,6 @@ const BEHIND_MAX_MS = 30_000;
 
 /** What the calls of a story need of k6. */
 type ConcurrencyProfile = {
-  /** Some of its calls are streams. */
   streams: boolean;
   /** Milliseconds that a call pauses: reading slowly (at most), or waiting for a retry (on average). */
   idleMs: number;
@@ -62,20 +61,17 @@ export const callsAtOnceFor = (
   return Math.ceil(streams ? calls : Math.min(SHORT_MAX, calls)) + 10;
 };
 
-/** The VUs for this many concurrent calls; an async call needs one only while it is prepared. */
+/** An async call needs a VU only while it is prepared. */
 export const vusFor = (profile: Profile, callsAtOnce: number, { isAsync }: ConcurrencyProfile): number =>
   isAsync ? Math.min(callsAtOnce, BESIDE_VUS + Math.ceil(BESIDE_S * profilePeakPerS(profile))) : callsAtOnce;
 
-/** The concurrent calls that fit into this many bytes of memory. */
 export const callsThatFit = (memoryBytes: number, { isAsync }: ConcurrencyProfile): number =>
   Math.max(1, Math.floor(memoryBytes / (isAsync ? CALL_BYTES : VU_BYTES)));
 
-/** The message if a load may need more concurrent calls than k6 makes. */
 export const tooFewCalls = (wanted: number, given: number, why: string): string =>
   `up to ${wanted} calls may have to be under way at once, and k6 makes at most ${given} (${why}): ` +
   "a call that finds no place leaves late, and its lag is in the history";
 
-/** The message if as many calls were in flight as k6 makes. */
 export const allPlacesTaken = (calls: number): string =>
   `${calls} calls were under way at once, as many as k6 makes here, so later calls had to wait for a place and left late: ` +
   "where streams take long, say how long in `limits.service_ms` of the target file, and k6 makes more";

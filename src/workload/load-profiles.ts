@@ -38,7 +38,6 @@ export const storm = (ratePerS: number, topPerS: number, durationS: number): Pro
   return { name: "storm", pieces: parts.map((part, at) => level(rates[at] as number, (durationS * part) / 28)) };
 };
 
-/** One level after the other, of equal length. Rates in calls per second. */
 export const steps = (levels: readonly number[], durationS: number, name = "steps"): Profile => ({
   name,
   pieces: levels.map((rate) => level(rate, durationS / levels.length)),
@@ -81,7 +80,7 @@ const repeated = (name: string, times: number, period: Piece[]): Profile => ({
   ...{ name, pieces: new Array<Piece[]>(times).fill(period).flat() },
 });
 
-/** The profiles that `--profile NAME` knows. */
+/** By the names of `--profile NAME`. */
 export const PROFILES: Readonly<Record<string, (ratePerS: number, durationS: number) => Profile>> = {
   constant,
   ramp: (rate, s) => ramp(0, rate, s),
@@ -99,7 +98,6 @@ export const PROFILES: Readonly<Record<string, (ratePerS: number, durationS: num
 export const profileDurationS = (profile: Profile): number =>
   profile.pieces.reduce((sum, { durationS }) => sum + durationS, 0);
 
-/** The expected number of calls. */
 export const profileCalls = (profile: Profile): number =>
   profile.pieces.reduce((sum, { from, to, durationS }) => sum + ((from + to) / 2) * durationS, 0);
 
@@ -120,7 +118,6 @@ export const scaleProfile = ({ name, pieces, momentsUs }: Profile, factor: numbe
 type TraceWish = {
   /** Calls per second on average; absent: the trace's own. */
   readonly ratePerS?: number;
-  /** The length of the replay; absent: all. */
   readonly durationS?: number;
 };
 

@@ -39,9 +39,7 @@ export const whole = (seed: number, i: number, salt: number, below: number): num
 /** Exponential with mean 1: the gap of a Poisson process of rate 1. */
 export const exponential = (seed: number, i: number, salt: number): number => -Math.log(1 - uniform(seed, i, salt));
 
-/** An item of a non-empty list. */
 export const pick = <T>(seed: number, i: number, salt: number, items: readonly T[]): T =>
   items[whole(seed, i, salt, items.length)] as T;
 
-/** Hashes a name to a salt. */
 export const saltOf = fnv1a;

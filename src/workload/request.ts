@@ -4,14 +4,11 @@
 import { routeOf } from "../contract/routes.ts";
 import type { CredentialRef, Step } from "./step.ts";
 
-/** A text without the form of a key. */
 export const GARBAGE_KEY = "this-is-no-key";
-/** Well-formed keys that nobody issued. */
 export const UNKNOWN_KEYS = {
   publishable: "svc_pk_live_nobodyhaseverissuedthis0",
   server: "svc_sk_live_nobodyhaseverissuedthis0",
 };
-/** An origin in no allowlist. */
 const FOREIGN_ORIGIN = "https://foreign.example";
 
 /** The key of a secret in a record: `server role:server`, `session tenant:org_a chat`. */
@@ -40,9 +37,7 @@ export const urlOf = ({ base_url, key_management_url = base_url, tile_url }: Pla
 
 type RequestParts = {
   readonly id: string;
-  /** `null`: no credential is sent. */
   readonly credential: string | null;
-  /** A listed origin of the caller's key, if any. */
   readonly listedOrigin: string | undefined;
   /** Headers of the target file, names in lower case. */
   readonly shared: Readonly<Record<string, string>>;

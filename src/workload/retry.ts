@@ -8,7 +8,6 @@ const JITTER_SALT = 0x4a495454;
 /** A refusal that asks for a longer wait is final, because the run may end first. */
 const WAIT_MAX_MS = 30_000;
 
-/** The wait without a usable `Retry-After`. */
 const DEFAULT_WAIT_MS = 1000;
 
 export const retryAfterMs = (value: string | undefined, nowMs: number): number =>
@@ -17,7 +16,6 @@ export const retryAfterMs = (value: string | undefined, nowMs: number): number =
 export type Refused = {
   readonly outcome: string;
   readonly retryAfter: string | undefined;
-  /** The number of earlier attempts. */
   readonly attempt: number;
   readonly nowMs: number;
 };

@@ -18,7 +18,6 @@ export type OriginRef = "listed" | "foreign" | "none" | "null";
 export type Step = {
   readonly route: RouteName | "-";
   readonly method: "GET" | "POST" | "PATCH" | "DELETE" | "PUT" | "HEAD" | "OPTIONS";
-  /** Below `{base_url}`, with its query. */
   readonly path: string;
   readonly body?: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -34,7 +33,6 @@ export type Step = {
   readonly meter?: "map_loads" | "design_analyses";
   /** Leave the stream after so many events, or milliseconds from the first byte. */
   readonly abort?: { readonly afterEvents: number } | { readonly afterMs: number };
-  /** Pause after each read of the answer. */
   readonly slowReadMs?: number;
   /** How the client reacts to "try again" (item 217). */
   readonly retry?: { readonly times: number; readonly honours: boolean };
@@ -46,7 +44,6 @@ export type StepWish = {
   route: RouteName;
   credential: CredentialRef;
   product?: Product;
-  /** Replaces the correct body. */
   body?: { text: string | undefined; is: "malformed" | "ok" };
 };
 
@@ -103,6 +100,5 @@ export const stepOf = (view: TargetView, n: number, wish: StepWish): Step => {
   };
 };
 
-/** The call that mints a session for later steps. */
 export const exchangeStep = (view: TargetView, n: number, of: CallerName, product: Product): Step =>
   stepOf(view, n, { route: "sdk.sessions", credential: { as: "publishable", of }, origin: "listed", product });

@@ -23,7 +23,6 @@ export const costsOfPlan = (
   const streams = all(({ route }) => route !== "-" && routeOf(route).stream !== undefined);
   const { service_ms } = view.limits;
   return {
-    /** Calls, retries, and exchanges for sessions beforehand. */
     requests: all(({ retry }) => 1 + (retry?.times ?? 0)) + sessions,
     map_loads: all(({ meter }) => meter === "map_loads"),
     analyses: all(({ meter }) => meter === "design_analyses"),
@@ -36,13 +35,11 @@ export const costsOfPlan = (
 /** The share of `permits.load_max_rps` that a schedule may use: sessions are minted and refusals retried beside it. */
 export const SHARE_OF_PERMIT = 0.9;
 
-/** The user's wishes, and the highest rate of a schedule. */
 export type ProfileWish = { readonly ratePerS?: number; readonly durationS?: number; readonly maxPerS?: number };
 
 /** The outcomes (as in `by_outcome`) that a stage of the story must see on this target, or it proves nothing. */
 export type Reach = {
   readonly all: readonly string[];
-  /** At least one of these; none needed if empty. */
   readonly oneOf: readonly string[];
   /** Outcomes that this target cannot show, why, and what to add. */
   readonly beyond: readonly { readonly outcome: string; readonly reason: string }[];
@@ -50,7 +47,6 @@ export type Reach = {
 
 export type Story = {
   readonly name: string;
-  /** One sentence for the report. */
   readonly purpose: string;
   /** The roles, tenants or permits that the story lacks here. */
   missing(view: TargetView): string[];
@@ -58,13 +54,11 @@ export type Story = {
   readonly needsCapacity: "chat" | "reads" | null;
   /** Its load on this target; `null`: play the ramp of `needsCapacity`, and put its result into the view. */
   profile(view: TargetView, wish?: ProfileWish): Profile | null;
-  /** The outcomes expected under `profile(view, wish)`. */
   reaches(view: TargetView, wish?: ProfileWish): Reach;
   /** The most that this many calls are expected to spend. */
   costs(view: TargetView, calls: number): ReturnType<typeof costsOfPlan>;
-  /** The steps of call `i`, in order; none: the arrival makes no call. */
+  /** In order; none: the arrival makes no call. */
   plan(seed: number, i: number, view: TargetView): Step[];
-  /** Sessions of its steps, minted before the first call. */
   sessions(view: TargetView): SessionWanted[];
   /** Organizations that exceed their caps on purpose. */
   noisy(view: TargetView): string[];
@@ -82,7 +76,6 @@ export const profileAt =
     return rate === null ? null : shape(rate, durationS);
   };
 
-/** Requires 200 and these outcomes. */
 export const reaching = (...outcomes: string[]): Reach => ({ all: ["200", ...outcomes], oneOf: [], beyond: [] });
 /** Requires 200 alone, and says why this outcome is out of reach. */
 export const notReaching = (outcome: string, reason: string): Reach => ({
@@ -90,13 +83,11 @@ export const notReaching = (outcome: string, reason: string): Reach => ({
   beyond: [{ outcome, reason }],
 });
 
-/** The story that finds each capacity by a ramp. */
 export const RAMPS = { chat: "find-knee", reads: "find-read-knee" } as const;
 
 /** `routes`: the routes that runtime callers call, who may need sessions for them. */
 type Parts = Pick<Story, "name" | "purpose" | "profile" | "plan"> & Partial<Story> & { routes?: readonly RouteName[] };
 
-/** Completes a story with defaults. */
 export const storyOf = ({ routes = [], ...parts }: Parts): Story => {
   const sessions = parts.sessions ?? ((view) => sessionsOf(runtimeCallers(view), routes));
   return {

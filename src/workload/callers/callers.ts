@@ -46,7 +46,6 @@ export const callersWith = (view: TargetView, kind: KeyKind): readonly Caller[] 
 // Free admits product `tile` alone and has no server keys (items 48, 75), so each of its mints is charged.
 const notFree = ({ tier }: Caller): boolean => tier !== "Free";
 
-/** Callers that can mint sessions without a charge. */
 export const minting = oncePerView((view: TargetView) => callersWith(view, "publishable").filter(notFree));
 
 /** Callers that can call runtime routes, with a server key or with sessions of a publishable key. */
@@ -92,7 +91,6 @@ export const callAs = (view: TargetView, n: number, caller: Caller, wish: Omit<S
   return stepOf(view, n, { origin: "listed", ...wish, credential });
 };
 
-/** The sessions that callers need for routes; none for those with a server key. */
 export const sessionsOf = (callers: readonly Caller[], routes: readonly RouteName[]): SessionWanted[] => {
   const products = [...new Set(routes.map(productFor))];
   return callers.flatMap(({ kind, name }) =>
@@ -100,7 +98,7 @@ export const sessionsOf = (callers: readonly Caller[], routes: readonly RouteNam
   );
 };
 
-/** Says what to add to a target file that has none of these callers. */
+/** What to add to a target file that has none of these callers. */
 const missing =
   (callersOf: (view: TargetView) => readonly Caller[], what: string) =>
   (view: TargetView): string[] =>

@@ -5,7 +5,6 @@ export type Tier = "Free" | "Pro" | null;
 
 type AccountInView = {
   readonly tier?: Tier;
-  /** Monthly allowance of map loads. */
   readonly allowance?: number;
   /** Map loads used before the stage, as read from the deployment; absent, which is not zero, if unreadable. */
   readonly used?: number;
@@ -17,13 +16,11 @@ export type TenantInView = AccountInView & {
   /** Whether there is a publishable key with an origin, and a server key. */
   readonly publishable: boolean;
   readonly server: boolean;
-  /** Its own in-flight cap, if it differs from the deployment's. */
   readonly inFlightCap?: number;
   /** How often it calls, relative to other tenants; 1 if only others state a weight. */
   readonly weight?: number;
 };
 
-/** One role of the target file's `credentials`. */
 export type RoleInView = AccountInView & { readonly org?: string; readonly hasOrigin: boolean };
 
 /** `limits` of the target file, as far as stories need them. */
@@ -46,13 +43,12 @@ export type TargetView = {
   readonly limits: LimitsInView;
   /** What ramps of `find-knee` (streams) and `find-read-knee` (catalog reads) found on this target. */
   readonly capacity?: { readonly chat?: RateFound; readonly reads?: RateFound };
-  /** `budget` of the target file, if stated. */
   readonly budget?: { readonly mapLoads?: number; readonly analyses?: number };
   /** Whether the target file states a `tile_url`; the specification has no route for tiles (item 128). */
   readonly tiles?: boolean;
   /** Whether the deployment offers `POST /maps/loads`, an extension of the reference platform (item 128). */
   readonly mapLoads?: boolean;
-  /** What the target's owner allows (`permits` of the target file). */
+  /** `permits` of the target file. */
   readonly permits: { readonly writes: boolean; readonly quotaBurn: boolean };
 };
 
@@ -92,7 +88,7 @@ export const ROLE_POWERS: Readonly<Record<string, KeyPowers>> = {
   expired: publishable({ state: "expired" }),
 };
 
-/** A caller by name: `role:server`, `tenant:org_t01`. */
+/** Such as `role:server`, `tenant:org_t01`. */
 export type CallerName = `role:${string}` | `tenant:${string}`;
 
 /** Makes a function of a view that computes its result once and keeps it as long as the view exists. */
@@ -119,7 +115,7 @@ const findCaller = (view: TargetView, name: CallerName, kind: KeyPowers["kind"])
   return { org: tenant ?? stated?.org ?? name, powers };
 };
 
-/** The callers found so far, cached because each call looks one up. */
+/** Cached, because each call looks one up. */
 const callersFound = oncePerView((_view) => ({
   publishable: new Map<CallerName, CallerFound>(),
   server: new Map<CallerName, CallerFound>(),

@@ -36,7 +36,6 @@ const statedWeights = <T extends MayWeigh>(items: readonly T[]): Weighted<T>[] |
 export const bySize = <T extends MayWeigh>(items: readonly T[]): Weighted<T>[] =>
   statedWeights(items) ?? items.map((item, at) => ({ item, weight: 1 / Math.sqrt(at + 1) }));
 
-/** The stated weights; without any, the same weight for all. */
 export const evenly = <T extends MayWeigh>(items: readonly T[]): Weighted<T>[] =>
   statedWeights(items) ?? items.map((item) => ({ item, weight: 1 }));
 

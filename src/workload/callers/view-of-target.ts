@@ -66,7 +66,6 @@ type KeyOfCaller = {
   /** The key as the file has it: the secret, or `env:…`, `file:…`, `exec:…`. */
   readonly value: string;
   readonly origin?: string;
-  /** The place in the file, for a message. */
   readonly what: string;
 };
 
@@ -105,6 +104,5 @@ export const keysFor = (story: Story, seed: number, view: TargetView, file: Stat
   return keysOf(file).filter(({ ref }) => (ref.of.startsWith("tenant:") ? tenants : roles.has(ref.of)));
 };
 
-/** A listed origin of each caller's key, by the caller's name. */
 export const originsOf = (keys: readonly KeyOfCaller[]): Record<string, string> =>
   Object.fromEntries(keys.flatMap(({ ref, origin }) => (origin === undefined ? [] : [[ref.of, origin]])));

@@ -20,7 +20,6 @@ const castOf = oncePerView((view: TargetView) => {
 
 export const orgsOf = (caller: Caller | null | undefined): string[] => (caller ? [caller.org] : []);
 
-/** Calls of a burst if no cap is stated. */
 const BURST = 64;
 
 const capOf = (view: TargetView): number | undefined => castOf(view).noisy?.inFlightCap ?? inFlightCaps(view).org;
@@ -34,7 +33,6 @@ export const noisyCalls = oncePerView((view: TargetView) => {
   return burst(cap === undefined ? BURST : Math.max(4, 2 * cap));
 });
 
-/** Whether call `i` belongs to a burst. */
 export const burstOf = (view: TargetView, i: number): boolean => {
   const { length, every } = noisyCalls(view);
   return i % every < length;
@@ -100,7 +98,7 @@ export const noisyNeighbourAlone: Story = {
   plan: (seed, i, view) => (burstOf(view, i) ? [] : noisyNeighbour.plan(seed, i, view)),
 };
 
-/** One noisy caller, and enough quiet ones that none of them comes near its own cap. */
+/** Enough for the quiet ones to stay far from their own caps. */
 const CALLERS_WITH_NOISE = 4;
 
 /** The noisy caller; `null` if there are too few callers, so that all take turns. */
@@ -110,7 +108,6 @@ const noisyStreamer = oncePerView((view: TargetView): Caller | null => {
 });
 
 const QUIET_IN_BURST = 5;
-/** The assumed cap on calls in flight if none is stated. */
 const CAP = 32;
 const LOW = 0.7;
 

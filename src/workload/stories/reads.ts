@@ -19,7 +19,6 @@ export const CATALOGS = ["design.styles", "design.samples", "design.themes"] as 
 
 const readers = oncePerView((view: TargetView) => turnsOf(runtimeCallers(view)));
 
-/** Catalog reads by many organizations in turn, which show what the API's checks cost by themselves. */
 export const catalogReads = storyOf({
   name: "catalog-reads",
   purpose: "catalog reads: the cost of deciding, with next to no work behind it",
@@ -68,7 +67,6 @@ const reachOf = (view: TargetView, wish?: ProfileWish): Reach => {
   return beyond(`${perKey.toFixed(0)} calls do not use up the ${allowed.toFixed(0)} that burst and rate allow a key`);
 };
 
-/** Cheap calls of two keys at twice their rate: exactly burst plus rate may pass (items 214, 230). */
 export const rateLimitEdge = storyOf({
   name: "rate-limit-edge",
   purpose: "keys at twice their rate: no window admits more or less than the limit",

@@ -70,11 +70,9 @@ const programOf = oncePerView((view: TargetView) => {
   const free = correct.filter((wish) => chargeOf(wish) === undefined);
   return {
     first,
-    /** The cases of every round after the first. */
     later: isPlenty ? first : [...free, ...others].filter(affordable),
     charged,
     tileSessions: first.some(usesTileSession) ? 1 : 0,
-    /** Whether some call must be admitted. */
     hasCorrect: correct.length > 0,
   };
 });
@@ -92,7 +90,6 @@ const shuffled = (seed: number, round: number, at: number, count: number): numbe
   return (whole(seed, round, SALT + 1, count) + at * stride) % count;
 };
 
-/** The number of calls in the first round, which has all cases. */
 export const smokeRound = (view: TargetView): number => programOf(view).first.length;
 
 const hasSomebody = (view: TargetView): boolean => programOf(view).first.some(({ credential }) => "of" in credential);

@@ -13,8 +13,6 @@ import { exchangeStep, type Step } from "../step.ts";
 import { costsOfPlan, type ProfileWish, type Reach, storyOf } from "../story.ts";
 import { burstOf, burstReach, noisyCalls, orgsOf } from "./noisy.ts";
 
-// Organizations whose allowance may be used up: small, known, permitted, and within the budget of the target file.
-
 /** The most mints that a stage can make; an organization with more left would not run out. */
 const REACHABLE = 600;
 const OF_A_TIER = 4;
@@ -81,7 +79,6 @@ const plan = (seed: number, i: number, view: TargetView): Step[] => {
   return [exchangeStep(view, i, choose(uniform(seed, i, WHO)).name, "tile")];
 };
 
-/** The share of the calls that are mints. */
 const mintShare = (view: TargetView): number => {
   const { every, length } = noisyCalls(view);
   return castOf(view).noisy === undefined ? 1 : (every - length) / every;
