@@ -2,7 +2,7 @@
 import { Command } from "commander";
 import type { RunEvents } from "../deployments/run-context.ts";
 import { wrapped } from "../report/terminal.ts";
-import { planOfTarget, type VerifyWishes, verifyTarget } from "../run/verify-target.ts";
+import { planOfTarget, type VerifyWishes, verifyTarget } from "../run/bodies.ts";
 import { RULES } from "../verify/catalogue.ts";
 import { AT_A_TIME } from "../verify/context.ts";
 import type { VerifyProgress } from "../verify/run-verify.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { experimentStage, stageOf } from "../run/suites/load-stages.ts";
+import { experimentStage, stageOf } from "../run/suites/suites.ts";
 import type { Target } from "../target/target.ts";
 import { type Disturbable, disturbanceMissing } from "./capabilities.ts";
 import type { Disturbance } from "./disturbance.ts";

@@ -2,8 +2,9 @@
  * What a judge may know about a stage besides its lines. Each part may be absent on a deployment that is not ours; a judge that
  * needs an absent part says "skipped" with its name, never "pass". An absent fact is not known: nothing is put in its place.
  */
+
 import type { StatedStreamEnds } from "../contract/streams.ts";
-import type { LedgerLine } from "./line.ts";
+import { classOf, type LedgerLine } from "./line.ts";
 import type { Calibration, Claim, FaultRecord, Measurement, StageSummary } from "./run-document.ts";
 
 type Caps = "replicas" | "slots" | "service_ms" | "global_in_flight" | "org_in_flight" | "rate_per_s" | "burst";
@@ -165,3 +166,18 @@ export const stageOutcome = (parts: Pick<StageOutcome, "summary" | "facts"> & Pa
 
 /** What a run keeps of a stage in memory; the facts are on disk. */
 export type RecordedStage = Omit<StageOutcome, "facts" | "isLeftBroken" | "didNotRecover">;
+
+/** Makes the summary of a stage whose calls are known by their outcomes alone. */
+export const countedSummary = (
+  name: string,
+  driver: string,
+  durationMs: number,
+  byOutcome: Record<string, number>,
+): StageSummary => {
+  const calls = { sent: 0, answered: 0, refused: 0, indeterminate: 0 };
+  for (const [outcome, n] of Object.entries(byOutcome)) {
+    calls.sent += n;
+    calls[classOf(outcome)] += n;
+  }
+  return { name, driver, duration_ms: Math.round(durationMs), calls, by_outcome: byOutcome };
+};

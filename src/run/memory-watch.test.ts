@@ -7,7 +7,8 @@ const run = async (body: string): Promise<{ code: number | null; out: string }> 
   const script = `
     import { setTimeout as wait } from "node:timers/promises";
     const { watchMemory } = await import(${JSON.stringify(MODULE)});
-    const { exhausted, release } = watchMemory();
+    const { promise: exhausted, reject } = Promise.withResolvers();
+    const release = watchMemory(reject);
     const kept = [];
     ${body}
     release();`;

@@ -16,23 +16,21 @@ const FULL_SHARE = 0.9;
 /** Looks in a row that find the heap full, so that garbage does not count: it is collected in between. */
 const LOOKS = 3;
 
-/** `exhausted` rejects when the heap is nearly full, and never resolves. */
-export const watchMemory = (): { exhausted: Promise<never>; release(): void } => {
-  const { promise, reject } = Promise.withResolvers<never>();
-  promise.catch(() => undefined);
+/** Calls `onFull` once when the heap is nearly full. Returns the function that ends the watch. */
+export const watchMemory = (onFull: (error: Error) => void): (() => void) => {
   let full = 0;
   const timer = setInterval(() => {
     const { used, limit } = oldGeneration();
     full = used > limit * FULL_SHARE ? full + 1 : 0;
     if (full < LOOKS) return;
     clearInterval(timer);
-    reject(
+    const why = `the memory of this process is full (${Math.round(limit / 1e6)} MB), so the run was ended before the system would have ended it`;
+    onFull(
       new Error(
-        `the memory of this process is full (${Math.round(limit / 1e6)} MB), so the run was ended before the system would have ended it; ` +
-          "play it shorter or at a lower rate, or give it more by NODE_OPTIONS=--max-old-space-size=MEGABYTES",
+        `${why}; play it shorter or at a lower rate, or give it more by NODE_OPTIONS=--max-old-space-size=MEGABYTES`,
       ),
     );
   }, EVERY_MS);
   timer.unref();
-  return { exhausted: promise, release: () => clearInterval(timer) };
+  return () => clearInterval(timer);
 };

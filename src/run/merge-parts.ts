@@ -20,7 +20,7 @@ import type { Story } from "../workload/story.ts";
 import { UsageError } from "./exit-codes.ts";
 import { textBlocks } from "./read-lines.ts";
 import { type Asked, type RunResult, recordRun } from "./recorded-run.ts";
-import { scenarioStage } from "./suites/load-stages.ts";
+import { scenarioStage } from "./suites/suites.ts";
 
 /** How a scenario's lines begin; a part may be a container's log, which has other lines too. */
 const PRINTED = '{"type":"';

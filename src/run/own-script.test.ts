@@ -1,11 +1,13 @@
 /** A user's own script, as `load --script` runs and judges it. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { startStubApi } from "../client/stub-api.fixture.ts";
 import { k6OrSkip } from "../drivers/k6/run-k6.fixture.ts";
-import { runScript } from "./own-script.ts";
+import { runScript } from "./bodies.ts";
 import { QUIET } from "./play-quietly.fixture.ts";
 
 const binary = k6OrSkip();
@@ -75,5 +77,19 @@ describe.skipIf(binary === null).concurrent("a script of the user's own", () => 
     );
     expect(claim).toMatchObject({ verdict: "fail", reason: expect.stringContaining("(crossed: http_reqs: count>5)") });
     expect(exit).toBe(1);
+  });
+
+  test("counts a redirect that is not followed as a refusal, as everywhere", async () => {
+    const server = createServer((_, res) => res.writeHead(302, { location: "/elsewhere" }).end());
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const { stage } = await judged(
+      `export const options = { iterations: 2 };
+      export default () => void http.get("${url}", { redirects: 0 });`,
+    ).finally(() => server.close());
+    expect(stage).toMatchObject({
+      calls: { sent: 2, answered: 0, refused: 2, indeterminate: 0 },
+      by_outcome: { "302": 2 },
+    });
   });
 });

@@ -5,7 +5,7 @@ import type { RunEvents } from "../deployments/run-context.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import type { StagesWish } from "../stages/stage-plan.ts";
 import type { Target } from "../target/target.ts";
-import { runStages } from "./run-stages.ts";
+import { runStages } from "./bodies.ts";
 
 const quiet = (): void => undefined;
 export const QUIET: RunEvents = {

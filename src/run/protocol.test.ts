@@ -20,7 +20,7 @@ import { guardBudget } from "../workload/budget.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { constant } from "../workload/load-profiles.ts";
 import { playQuietly } from "./play-quietly.fixture.ts";
-import { scenarioStage } from "./suites/load-stages.ts";
+import { scenarioStage } from "./suites/suites.ts";
 
 const binary = k6OrSkip();
 const folder = mkdtempSync(join(tmpdir(), "floodgate-protocol-"));

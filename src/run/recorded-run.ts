@@ -30,7 +30,7 @@ import { lookFirst, prepareFixtures } from "./look-first.ts";
 import { watchMemory } from "./memory-watch.ts";
 import { startOtlpExport } from "./otlp-export.ts";
 import { createRecorder, makeRunFolder, type Recorder } from "./recorder.ts";
-import { commitOf, composeDocument, type RunFacts, wordsOf, writeReports, writeWhatCanBe } from "./run-reports.ts";
+import { commitOf, composeDocument, type RunFacts, wordsOf, writeWhatCanBe } from "./run-reports.ts";
 
 export type RunRequest = {
   /** The suite or command, for the folder's name and `run.json`. */
@@ -72,15 +72,10 @@ const noProgress = () => ({
   unwritten: [] as string[],
 });
 
-type Progress = ReturnType<typeof noProgress>;
+type Recorded = { folder: RunFolder; recorder: Recorder; started: Date; progress: ReturnType<typeof noProgress> };
 
 const WHOLE = "the run comes to its end";
 const WRITTEN = "every line and every report stands in the run folder";
-
-const unwrittenDoubt = (reasons: readonly string[], replay: string): Claim[] => {
-  const said = `not everything could be written: ${[...new Set(reasons)].join("; ")}`;
-  return reasons.length === 0 ? [] : [doubt("run/reported", said, WRITTEN, replay)];
-};
 
 const ROOM = ".room";
 /** Enough for `run.json` and the summary of a run of a few stages. */
@@ -92,22 +87,6 @@ const keepRoom = (folder: RunFolder): void => {
     // Random, because some file systems compress equal bytes away.
     writeFileSync(folder.pathOf(ROOM), randomBytes(ROOM_BYTES), { mode: 0o600 });
   } catch {}
-};
-
-const secretsJudged = (folder: string, replay: string): Claim[] => {
-  try {
-    return judgeSecrets(folder, replay);
-  } catch (error) {
-    return [doubt("run/searched", `what was written could not be searched: ${wordsOf(error)}`, WRITTEN, replay)];
-  }
-};
-
-/** Rejects on an uncaught exception, so that the run heals and reports. */
-const listenForUncaught = (): { thrown: Promise<never>; release: () => void } => {
-  const { promise, reject } = Promise.withResolvers<never>();
-  promise.catch(() => undefined);
-  process.on("uncaughtException", reject);
-  return { thrown: promise, release: () => process.off("uncaughtException", reject) };
 };
 
 const makeContext = (
@@ -159,8 +138,6 @@ const makeContext = (
   return context;
 };
 
-type Recorded = { folder: RunFolder; recorder: Recorder; started: Date; progress: Progress };
-
 /** Composes the document of the run so far; `claims` about the run come before those of its stages. */
 const documentOf = (
   { profile, seed, targets }: RunRequest,
@@ -178,6 +155,14 @@ const documentOf = (
   });
 };
 
+const secretsJudged = (folder: string, replay: string): Claim[] => {
+  try {
+    return judgeSecrets(folder, replay);
+  } catch (error) {
+    return [doubt("run/searched", `what was written could not be searched: ${wordsOf(error)}`, WRITTEN, replay)];
+  }
+};
+
 const finish = async (request: RunRequest, recorded: Recorded, stop: StopSignals): Promise<RunDocument> => {
   const { folder, recorder, progress } = recorded;
   const { replay, canJudge = () => true } = request;
@@ -192,18 +177,12 @@ const finish = async (request: RunRequest, recorded: Recorded, stop: StopSignals
     required: [...new Set([...ofTargets, ...(request.required?.() ?? [])])],
     exitCode: by === null ? progress.exitCode : (EXIT_OF_SIGNAL[by] ?? EXIT_OF_SIGNAL.SIGTERM),
   };
-  const composed = (unwritten: readonly string[]): RunDocument =>
-    documentOf(request, recorded, [...progress.doubts, ...unwrittenDoubt(unwritten, replay)], end);
-  const series = recorder.series();
-  const document = composed(progress.unwritten);
-  try {
-    await writeReports(folder, document, series);
-    return document;
-  } catch (error) {
-    const open = composed([...progress.unwritten, wordsOf(error)]);
-    await writeWhatCanBe(folder, open, series);
-    return open;
-  }
+  const composed = (unwritten: readonly string[]): RunDocument => {
+    const said = `not everything could be written: ${[...new Set(unwritten)].join("; ")}`;
+    const open = unwritten.length === 0 ? [] : [doubt("run/reported", said, WRITTEN, replay)];
+    return documentOf(request, recorded, [...progress.doubts, ...open], end);
+  };
+  return writeWhatCanBe(folder, recorder.series(), progress.unwritten, composed);
 };
 
 /**
@@ -222,10 +201,12 @@ export const recordRun = async <T>(
   // The listener comes before the folder's path is printed, because a user may then press Ctrl-C at once.
   const stop = listenForStop((signal, times) => events.signalled(signal, times, supervisor?.pending() ?? []));
   atEnd.defer(stop.release);
-  const uncaught = listenForUncaught();
-  atEnd.defer(uncaught.release);
-  const memory = watchMemory();
-  atEnd.defer(memory.release);
+  // What is thrown uncaught, or a full heap, ends the body, so that the run heals and reports.
+  const fatal = Promise.withResolvers<never>();
+  fatal.promise.catch(() => undefined);
+  process.on("uncaughtException", fatal.reject);
+  atEnd.defer(() => process.off("uncaughtException", fatal.reject));
+  atEnd.defer(watchMemory(fatal.reject));
   const locks = targets.map(({ target }) => atEnd.adopt(lockTarget(target.base_url), (lock) => lock.release()));
   if (request.healFirst === true) await healBeforehand(reports, targets, events.warning);
   await requireNothingLeft(targets, reports);
@@ -265,7 +246,7 @@ export const recordRun = async <T>(
           await lookFirst(target);
           context.opened(await fromTarget(context, target));
         }
-        return Promise.race([body(context), uncaught.thrown, memory.exhausted]);
+        return Promise.race([body(context), fatal.promise]);
       });
     }
   } catch (error) {

@@ -197,10 +197,27 @@ export const writeReports = async (folder: ReportsIn, document: RunDocument, ser
   await folder.writeJson("run.json", folder.masked(document));
 };
 
-export const writeWhatCanBe = async (folder: ReportsIn, document: RunDocument, series: Series): Promise<void> => {
-  // Reports written before contradict this document and take its room.
-  for (const name of Object.keys(REPORTS)) rmSync(join(folder.path, name), { recursive: true, force: true });
-  // If this fails too, the draft stays, whose verdict is inconclusive.
-  await folder.writeJson("run.json", folder.masked(document)).catch(() => undefined);
-  await writeEach(folder, document, series);
+/**
+ * Writes all reports of a run, or what can be written of them. `composed` makes the document, given as clauses why
+ * something of the run, such as `unwritten`, could not be written. Returns the document that was written.
+ */
+export const writeWhatCanBe = async (
+  folder: ReportsIn,
+  series: Series,
+  unwritten: readonly string[],
+  composed: (unwritten: readonly string[]) => RunDocument,
+): Promise<RunDocument> => {
+  const whole = composed(unwritten);
+  try {
+    await writeReports(folder, whole, series);
+    return whole;
+  } catch (error) {
+    const document = composed([...unwritten, wordsOf(error)]);
+    // Reports written before contradict this document and take its room.
+    for (const name of Object.keys(REPORTS)) rmSync(join(folder.path, name), { recursive: true, force: true });
+    // If this fails too, the draft stays, whose verdict is inconclusive.
+    await folder.writeJson("run.json", folder.masked(document)).catch(() => undefined);
+    await writeEach(folder, document, series);
+    return document;
+  }
 };

@@ -2,7 +2,7 @@
  * For tests: a run of some stages only, with nothing else different. Run as `node smoke-part.fixture.ts FOLDER STAGE…`; says
  * `stage NAME` when it begins one, and ends with the run's exit code.
  */
-import { runStages } from "./run-stages.ts";
+import { runStages } from "./bodies.ts";
 import { SUITES } from "./suites/suites.ts";
 
 const [out, ...names] = process.argv.slice(2) as [string, ...string[]];

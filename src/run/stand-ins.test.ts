@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { madeRun } from "../report/made-run.fixture.ts";
 import { whyOf } from "../report/verdict.ts";
 import type { LoadStage } from "../stages/stage-plan.ts";
-import { withDriversThere } from "./run-stages.ts";
+import { withDriversThere } from "./bodies.ts";
 
 const stage = (driver: LoadStage["driver"], more: Partial<LoadStage> = {}): LoadStage => ({
   kind: "load",

@@ -19,7 +19,7 @@ import type { Target } from "../target/target.ts";
 import { LogReader } from "./access-log/read-log.ts";
 import { judgeAgain } from "./judge-again.ts";
 import { playQuietly } from "./play-quietly.fixture.ts";
-import { scenarioStage } from "./suites/load-stages.ts";
+import { scenarioStage } from "./suites/suites.ts";
 
 type Rig = {
   folder: string;

@@ -7,7 +7,7 @@ import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
 import { closedLoopRefusal } from "../drivers/autocannon/autocannon.ts";
 import { judgeAgain } from "../run/judge-again.ts";
 import { playQuietly } from "../run/play-quietly.fixture.ts";
-import { scenarioStage } from "../run/suites/load-stages.ts";
+import { scenarioStage } from "../run/suites/suites.ts";
 import type { Target } from "../target/target.ts";
 
 let folder: string;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { scenarioStage } from "../run/suites/load-stages.ts";
+import { scenarioStage } from "../run/suites/suites.ts";
 import type { Target } from "../target/target.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { plannedFor } from "./stage-plan.ts";

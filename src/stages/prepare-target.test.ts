@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { scenarioStage } from "../run/suites/load-stages.ts";
+import { scenarioStage } from "../run/suites/suites.ts";
 import { intentOf, prepareTarget } from "./prepare-target.ts";
 
 vi.mock("node:fs", { spy: true });

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { lateBy } from "../history/machines.fixture.ts";
 import type { StageSummary } from "../history/run-document.ts";
-import { stageOf } from "../run/suites/load-stages.ts";
+import { stageOf } from "../run/suites/suites.ts";
 import { onThisMachine, reachedClaims } from "./stage-claims.ts";
 
 const idsAfter = (by_outcome: Record<string, number>): string[] => {

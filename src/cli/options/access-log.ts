@@ -4,7 +4,7 @@ import { count, counted, duration, share } from "../../report/figures.ts";
 import { LOG_FORMAT_NAMES, LOG_FORMATS } from "../../run/access-log/log-formats.ts";
 import * as reading from "../../run/access-log/read-log.ts";
 import { UsageError } from "../../run/exit-codes.ts";
-import type { ScenarioWish } from "../../run/suites/load-stages.ts";
+import type { ScenarioWish } from "../../run/suites/suites.ts";
 import { redact } from "../../supervision/redaction.ts";
 import { UserFileError } from "../../supervision/user-file.ts";
 import { PROFILES } from "../../workload/load-profiles.ts";

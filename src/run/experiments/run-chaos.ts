@@ -17,11 +17,10 @@ import {
 } from "../../stages/prepare-target.ts";
 import type { StagesWish } from "../../stages/stage-plan.ts";
 import type { Target } from "../../target/target.ts";
+import { runStages } from "../bodies.ts";
 import { UsageError } from "../exit-codes.ts";
 import type { Asked, RunResult } from "../recorded-run.ts";
-import { runStages } from "../run-stages.ts";
-import { experimentStage } from "../suites/load-stages.ts";
-import { SHORT_EXPERIMENTS } from "../suites/suites.ts";
+import { experimentStage, SHORT_EXPERIMENTS } from "../suites/suites.ts";
 import { requireWholeProxies } from "./left-open.ts";
 
 const KEY = /^(limiter|keys|api|service|edge)\.([a-z0-9][a-z0-9-]*)$/;

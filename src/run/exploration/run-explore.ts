@@ -7,9 +7,9 @@ import { openDeployment } from "../../deployments/embedded.ts";
 import type { RunContext } from "../../deployments/run-context.ts";
 import { faultRecords } from "../../faults/disturbance.ts";
 import { describeSchedule, durationS, type FaultSchedule } from "../../faults/fault-schedule.ts";
-import { classOf, type Line, lineTimeUs } from "../../history/line.ts";
-import { type Claim, claimOf, type StageSummary } from "../../history/run-document.ts";
-import { bareFacts, stageOutcome } from "../../history/stage-facts.ts";
+import { type Line, lineTimeUs } from "../../history/line.ts";
+import { type Claim, claimOf } from "../../history/run-document.ts";
+import { bareFacts, countedSummary, stageOutcome } from "../../history/stage-facts.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
 import { inOrder } from "../../invariants/judge-stage.ts";
 import { type LinksKind, OFTEN_ENOUGH, type ScheduleCrash, scheduleCrashOf } from "../../simulation/schedule-crash.ts";
@@ -126,15 +126,6 @@ const searchedClaim = ({ schedules, doubtful, events, findings }: Searched, repl
   });
 };
 
-const summaryOf = (name: string, byOutcome: Record<string, number>, driver: string, ms: number): StageSummary => {
-  const calls = { sent: 0, answered: 0, refused: 0, indeterminate: 0 };
-  for (const [outcome, count] of Object.entries(byOutcome)) {
-    calls.sent += count;
-    calls[classOf(outcome)] += count;
-  }
-  return { name, driver, duration_ms: Math.round(ms), calls, by_outcome: byOutcome };
-};
-
 const search = async (context: RunContext, request: ExploreRun, player: Player): Promise<void> => {
   const { seed, events, folder, signal } = context;
   const { links, limiter, mutant, most = Number.POSITIVE_INFINITY } = request;
@@ -166,7 +157,7 @@ const search = async (context: RunContext, request: ExploreRun, player: Player):
       const spanUs = first === undefined || last === undefined ? 0 : lineTimeUs(last) - lineTimeUs(first);
       await context.addStage(
         stageOutcome({
-          summary: summaryOf(stage, byOutcome, driver, spanUs / 1000),
+          summary: countedSummary(stage, driver, spanUs / 1000, byOutcome),
           facts: { ...facts, stage },
           claims: failed.map((claim) => ({ ...ofStage(claim, stage), replay: crash.replay })),
           faults: faultRecords(lines.filter((line) => line.type === "fault")),
@@ -178,7 +169,7 @@ const search = async (context: RunContext, request: ExploreRun, player: Player):
   events.result(`  ${claim.reason}`);
   await context.addStage(
     stageOutcome({
-      summary: summaryOf(STAGE, searched.byOutcome, driver, performance.now() - began),
+      summary: countedSummary(STAGE, driver, performance.now() - began, searched.byOutcome),
       claims: [claim],
       facts: { ...bareFacts(STAGE), exclusive: true, shedding: "fixed", faults: true, drained: true },
     }),

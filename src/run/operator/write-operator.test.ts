@@ -10,7 +10,7 @@ import { startK6 } from "../../drivers/k6/k6-process.ts";
 import { REPOSITORY } from "../../supervision/repository.ts";
 import type { Target } from "../../target/target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
-import { scenarioStage } from "../suites/load-stages.ts";
+import { scenarioStage } from "../suites/suites.ts";
 import { withoutSecrets, writeOperator } from "./write-operator.ts";
 
 const binary = join(REPOSITORY, ".tools/k6");

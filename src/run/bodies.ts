@@ -1,0 +1,203 @@
+/**
+ * The bodies of `run`, `load` and `chaos`, which play stages; of `load --script`, which plays a user's k6 script without
+ * history lines; and of `verify`, which plays its rules alone.
+ */
+
+import { rmSync } from "node:fs";
+import { mkdtemp, readFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import type { Deployment } from "../deployments/deployment.ts";
+import { type EmbeddedOptions, openDeployment } from "../deployments/embedded.ts";
+import type { RunContext } from "../deployments/run-context.ts";
+import type { Problem } from "../drivers/driver.ts";
+import * as userScript from "../drivers/k6/user-script.ts";
+import { claimOf } from "../history/run-document.ts";
+import { bareFacts, countedSummary, stageOutcome } from "../history/stage-facts.ts";
+import { playStages } from "../stages/play-stages.ts";
+import {
+  type DeploymentWish,
+  intentOf,
+  type PreparedTarget,
+  prepareTarget,
+  readTarget,
+} from "../stages/prepare-target.ts";
+import { type LoadStage, type StagePlan, type StagesWish, stagesFor } from "../stages/stage-plan.ts";
+import { playRules } from "../stages/verify-stage.ts";
+import { chosenRules } from "../verify/catalogue.ts";
+import { planVerify } from "../verify/planning/plan.ts";
+import type { VerifyProgress, VerifyResult } from "../verify/run-verify.ts";
+import { RATE_PER_S } from "../verify/sending/throttle.ts";
+import { NOTHING_SPENT } from "../workload/budget.ts";
+import { calibrateRun, calibrationPlanOf } from "./calibration/calibrate.ts";
+import { type Asked, type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
+
+type StagesRun = Omit<RunRequest, "targets"> &
+  DeploymentWish &
+  Partial<EmbeddedOptions> & {
+    stages: StagesWish;
+    prepared?: PreparedTarget;
+    uncalibrated?: true;
+    isEnough?(context: RunContext, deployment: Deployment): Parameters<typeof playStages>[3];
+  };
+
+/** Without k6 the open-loop driver plays its stages, unless the user named k6. */
+export const withDriversThere = async (
+  context: Pick<RunContext, "toolOrStandIn">,
+  plans: readonly StagePlan[],
+): Promise<readonly StagePlan[]> => {
+  const isForK6 = (plan: StagePlan): plan is LoadStage =>
+    plan.kind === "load" && plan.driver === "k6" && plan.driverNamed === undefined;
+  if (!plans.some(isForK6) || (await context.toolOrStandIn("k6", "the open-loop driver")) !== null) return plans;
+  return plans.map((plan) => (isForK6(plan) ? { ...plan, driver: "open-loop" } : plan));
+};
+
+/** Throws `TargetFileError`, `GuardError` and `TargetBusyError` before anything is sent. */
+export const runStages = async (request: StagesRun): Promise<RunResult> => {
+  const { targetFile, owned, stages: wish, limiter = "sqlite", serve } = request;
+  const { prepared = targetFile && (await prepareTarget(targetFile, owned, intentOf(wish))) } = request;
+  return recordRun({ ...request, targets: prepared ? [prepared] : [] }, async (context) => {
+    const deployment = await openDeployment(context, { limiter, serve });
+    const plans = await withDriversThere(context, stagesFor({ ...deployment, limiter }, wish));
+    if (request.uncalibrated !== true) await calibrateRun(context, calibrationPlanOf(deployment, plans));
+    await playStages(context, deployment, plans, request.isEnough?.(context, deployment));
+  });
+};
+
+/** The most calls of a pass over all rules; the target file's budget may allow fewer. */
+const CALLS_AT_MOST = 1_200;
+/** The time after a stop to remove created objects at the permitted rate. */
+const STOP_MS = 60_000;
+
+export type VerifyWishes = Record<"only" | "skip", readonly string[] | undefined> &
+  Record<"allowWrites" | "allowQuotaBurn" | "allowLoad", boolean> & { ratePerS: number | undefined };
+
+type Place = { targetFile: string; owned: readonly string[] };
+
+type VerifyRun = Asked &
+  VerifyWishes &
+  Place & { requireAll: boolean; keepsAnswers: boolean; onProgress(progress: VerifyProgress): void };
+
+const intent = (allowLoad: boolean) => ({ load: allowLoad, faults: false, requests: CALLS_AT_MOST });
+
+/** Plans from the target file alone: reads no secret, locks nothing, sends nothing. */
+export const planOfTarget = async (wishes: VerifyWishes & Place) => {
+  const { only, skip, owned, ratePerS = RATE_PER_S, allowLoad } = wishes;
+  const rules = chosenRules(only, skip);
+  const { target, refusals } = await readTarget(wishes.targetFile, owned, intent(allowLoad));
+  return { plan: planVerify(target, rules, { ...wishes, ratePerS }), refusedByGuard: refusals };
+};
+
+/** Throws for a user's mistake before anything is sent: target file, guard, lock, an unknown rule. */
+export const verifyTarget = async (request: VerifyRun): Promise<RunResult> => {
+  const { targetFile, owned, only, skip, requireAll, allowLoad } = request;
+  chosenRules(only, skip);
+  const targets = [await prepareTarget(targetFile, owned, intent(allowLoad))];
+  let result: VerifyResult | null = null;
+  const required = (): string[] => {
+    // Rules about what no client can cause (an error event, a lost key service) are not required.
+    const idle = new Set(result?.idle);
+    return requireAll ? (result?.claims ?? []).map(({ id }) => id).filter((id) => !idle.has(id)) : [];
+  };
+  const about = { profile: "verify", stopMs: STOP_MS, canJudge: (name: string) => name.split("/")[0] === "verify" };
+  return recordRun({ ...request, ...about, targets, required }, async (context) => {
+    const played = await playRules(context, await openDeployment(context), request);
+    result = played.result;
+    await context.addStage(played.outcome);
+  });
+};
+
+type ScriptRun = Omit<RunRequest, "targets"> & DeploymentWish & { script: string; args: readonly string[] };
+
+const STAGE = "script";
+
+const notEnforced = ({ target }: Deployment): string[] => {
+  const stated = Object.keys(target.budget ?? {}).map((unit) => `budget.${unit}`);
+  if (target.stop_when?.error_rate !== undefined) stated.push("stop_when.error_rate");
+  return stated.length === 0 ? [] : [`inside a script of your own these are not enforced: ${stated.join(", ")}`];
+};
+
+const problemsOf = (
+  exit: readonly Problem[],
+  account: userScript.ScriptAccount | null,
+  { target }: Deployment,
+): Problem[] => {
+  if (account !== null) {
+    const [crossed, isWhole] = [userScript.crossedIn(account), exit.length === 0];
+    const said = exit.map((one) => (crossed === "" ? one : { ...one, reason: `${one.reason} (crossed: ${crossed})` }));
+    return [...said, ...userScript.doubtsOf(account, { isWhole, unansweredShare: target.limits?.unanswered_share })];
+  }
+  if (exit.length > 0) return [...exit];
+  const cure = "a k6 that FLOODGATE_K6 names needs what `floodgate dev tools` builds in";
+  return [{ verdict: "inconclusive", reason: `k6 left no account of what it did: ${cure}` }];
+};
+
+const parsed = async <T>(path: string, parse: (text: string) => T | null): Promise<T | null> => {
+  const text = await readFile(path, "utf8").catch(() => null);
+  return text === null ? null : parse(text);
+};
+
+/** k6's exit code shows whether a threshold was crossed; its account whether the script ran as it asks. */
+const playScript = async (context: RunContext, deployment: Deployment, request: ScriptRun): Promise<void> => {
+  const { supervisor, events, replay } = context;
+  const { target, budget } = deployment;
+  const binary = await context.tool("k6");
+  using atEnd = new DisposableStack();
+  const folder = await mkdtemp(join(tmpdir(), "floodgate-script-"));
+  atEnd.defer(supervisor.ownFolder("the script's summary", folder));
+  atEnd.defer(() => rmSync(folder, { recursive: true, force: true }));
+  const [file, accountFile] = [join(folder, "summary.json"), join(folder, "account.json")];
+  const most = target.permits?.load_max_rps;
+  for (const sentence of notEnforced(deployment)) events.warning(sentence);
+  events.step(`stage 1 of 1: ${request.script} (k6)`);
+  const began = performance.now();
+  const exit = await userScript.runK6Script({
+    ...{ binary, script: resolve(request.script), account: accountFile, onSaid: events.result },
+    args: [
+      ...["--new-machine-readable-summary", `--summary-export=${file}`],
+      ...(most === undefined ? [] : ["--rps", `${Math.floor(most)}`]),
+      ...request.args,
+    ],
+    environment: {
+      FLOODGATE_BASE_URL: target.base_url,
+      // The names that Go reads, because the script may do without our extension, which has its own.
+      ...(target.transport?.proxy && { HTTP_PROXY: target.transport.proxy, HTTPS_PROXY: target.transport.proxy }),
+      ...(request.targetFile && { FLOODGATE_TARGET: resolve(request.targetFile) }),
+    },
+    onSpawn: ({ pid }) => void (pid !== undefined && atEnd.defer(supervisor.adopt("k6", pid))),
+  });
+  const summary = await parsed(file, userScript.readSummary);
+  const account = await parsed(accountFile, userScript.readAccount);
+  if (summary !== null) await context.folder.writeJson("k6/script.json", summary.kept);
+  const made = account === null ? 0 : userScript.callsOf(account).made;
+  budget.absorb({ ...NOTHING_SPENT, requests: made }, null);
+  const problems = problemsOf(exit, account, deployment);
+  const isFailed = problems.some(({ verdict }) => verdict === "fail");
+  const reasons = problems.map(({ reason }) => reason);
+  const byStatus = Object.entries(account?.calls.by_status ?? {});
+  const outcomes = Object.fromEntries(byStatus.map(([status, n]) => [status === "0" ? "indeterminate" : status, n]));
+  const thresholds = claimOf({
+    ...{ id: `thresholds/${STAGE}`, stage: STAGE, replay },
+    verdict: isFailed ? "fail" : account === null || problems.length > 0 ? "inconclusive" : "pass",
+    reason: reasons.join("; ") || userScript.inWords(account as userScript.ScriptAccount),
+    expected: "every iteration that is asked for ends, its calls are answered, and every threshold holds over samples",
+    got: reasons[0] ?? "as expected",
+  });
+  await context.addStage(
+    stageOutcome({
+      summary: countedSummary(STAGE, "k6 (own script)", performance.now() - began, outcomes),
+      facts: bareFacts(STAGE),
+      claims: [thresholds],
+      measurements: summary === null ? [] : userScript.measurementsOf(summary, STAGE, made),
+    }),
+  );
+};
+
+export const runScript = async (request: ScriptRun): Promise<RunResult> => {
+  const { targetFile, owned } = request;
+  const intent = { load: true, faults: false, requests: 0 };
+  const targets = targetFile === undefined ? [] : [await prepareTarget(targetFile, owned, intent)];
+  return recordRun({ ...request, targets, canJudge: () => false }, async (context) =>
+    playScript(context, await openDeployment(context), request),
+  );
+};
