@@ -1,6 +1,16 @@
 /** `chaos --heal`: by name, with the target file that the user gives; whatever else stands in a run folder does nothing. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { mkdtemp } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -117,6 +127,27 @@ describe("without a target file", () => {
       expect(folders.map((path) => existsSync(path))).toEqual([false, false, true, true, true, true]);
       expect(healed.isWhole).toBe(false);
       expect(said(healed).filter(({ trouble }) => trouble !== null)).toHaveLength(6);
+    },
+  );
+
+  test.skipIf(process.platform !== "linux")(
+    "a stopped process of an older version's journal is ended, or named",
+    async () => {
+      const ours = sleeper({ [RUN_MARK]: MARK });
+      const others = sleeper();
+      const journal = join(killedRun("one"), "journal.ndjson");
+      for (const [id, { pid, start }] of Object.entries({ ours, others })) {
+        process.kill(pid, "SIGSTOP");
+        const entry = { id, phase: "done", kind: "fault", name: `${id}.stopped`, undo: { how: "signal", pid, start } };
+        appendFileSync(journal, `${JSON.stringify(entry)}\n`);
+      }
+      const left = { did: null, trouble: expect.stringContaining("does not carry the mark of this run: left alone") };
+      expect(said(await healLeftOpen(reports))).toMatchObject([
+        { name: "ours.stopped", did: "ended", trouble: null },
+        { name: "others.stopped", ...left },
+      ]);
+      expect(startTimeOf(ours.pid)).not.toBe(ours.start);
+      expect(said(await healLeftOpen(reports))).toMatchObject([{ name: "others.stopped", ...left }]);
     },
   );
 
