@@ -32,7 +32,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = (() => {
     client: [...facts, "supervision", "target"],
     drivers: [...deployment, "invariants"],
     deployments: [...deployment, "platform", "tools"],
-    faults: [...deployment, "invariants", "tools", "drivers", "deployments"],
+    faults: [...deployment, "invariants", "platform", "tools", "drivers", "deployments"],
     verify: [...deployment, "invariants", "tools"],
     stages: [...deployment, ...judges, "drivers", "deployments", "faults", "verify"],
     mutants: ["platform", "core", "contract"],

@@ -3,17 +3,10 @@
  * holds a lease and renews it with heartbeats. When they stop, as when the runner's machine is gone, the server heals
  * what the lease holds, with retries. Only its own target file names what may be healed; requests carry no commands.
  */
-import { createHash, timingSafeEqual } from "node:crypto";
-import { once } from "node:events";
-import { createServer, type IncomingMessage } from "node:http";
-import type { AddressInfo } from "node:net";
-import { hostname } from "node:os";
 import { Type } from "typebox";
-import { Compile } from "typebox/compile";
 import { parseHttpUrl } from "../contract/address.ts";
-import { parseJson } from "../contract/envelopes.ts";
-import { whyForeign } from "../contract/private-door.ts";
 import { type Held, LEASE_MS } from "../deployments/remote-watch.ts";
+import { admitToken, RequestError, route, routeWith, startHttpService } from "../platform/links/http-service.ts";
 import { type NamedUndo, runUndo } from "../supervision/undo.ts";
 import { pause } from "../supervision/waiting.ts";
 import type { Target } from "../target/target.ts";
@@ -34,9 +27,6 @@ type LeaseKeeping = {
 
 /** Retries for at least ten minutes, because the network may be down for a while. After that a person is needed. */
 const TRIES = { most: 600, againMs: 1_000 };
-
-/** An error that is answered with this status. */
-const refused = (status: number, message: string): Error => Object.assign(new Error(message), { status });
 
 const nameOf = (held: Held): string => ("proxy" in held ? `proxy "${held.proxy}"` : `faults.${held.fault}`);
 const namesOf = (holds: readonly Held[]): string => holds.map(nameOf).join(", ");
@@ -87,15 +77,15 @@ export const createWatchdogLease = ({ healOne, whyNot, say, tries = TRIES }: Lea
     },
     /** Takes a heartbeat, which lists everything held from now on. Throws the error to answer with. */
     beat: async (holder: string, holds: readonly Held[]): Promise<void> => {
-      if (lost === holder) throw refused(410, "the lease ran out, and what it held was healed");
-      if (healing !== null) throw refused(409, "what an earlier lease held is still being healed");
+      if (lost === holder) throw new RequestError(410, "the lease ran out, and what it held was healed");
+      if (healing !== null) throw new RequestError(409, "what an earlier lease held is still being healed");
       if (lease !== null && lease.holder !== holder) {
-        throw refused(409, `the run ${lease.holder} has broken something here; one run at a time`);
+        throw new RequestError(409, `the run ${lease.holder} has broken something here; one run at a time`);
       }
       const known = new Set(lease?.holds.map(nameOf));
       for (const held of holds) {
         const why = known.has(nameOf(held)) ? null : await whyNot(held);
-        if (why !== null) throw refused(422, why);
+        if (why !== null) throw new RequestError(422, why);
       }
       if (holds.length === 0) {
         // A lease without faults needs no heartbeat.
@@ -123,7 +113,6 @@ export const createWatchdogLease = ({ healOne, whyNot, say, tries = TRIES }: Lea
 const CALL_MS = 1_000;
 const HEAL_MS = 5_000;
 const COMMAND_MS = 30_000;
-const BODY_MOST = 64_000;
 const HOLDS_MOST = 64;
 
 /** Printable ASCII, which is safe in a log. */
@@ -133,19 +122,7 @@ const HELD = Type.Union([
   Type.Object({ proxy: NAME, disables: Type.Boolean() }, CLOSED),
   Type.Object({ fault: NAME }, CLOSED),
 ]);
-const BODY = Compile(Type.Object({ holder: NAME, holds: Type.Array(HELD, { maxItems: HOLDS_MOST }) }, CLOSED));
-const EXPECTED = `expected {"holder": NAME, "holds": [{"proxy", "disables"} or {"fault"}]}, at most ${HOLDS_MOST} of them`;
-
-const readBody = async (request: IncomingMessage): Promise<{ holder: string; holds: Held[] }> => {
-  let text = "";
-  for await (const chunk of request.setEncoding("utf8")) {
-    text += chunk;
-    if (text.length > BODY_MOST) throw refused(413, `expected at most ${BODY_MOST} characters`);
-  }
-  const body = parseJson(text);
-  if (!BODY.Check(body)) throw refused(422, EXPECTED);
-  return body;
-};
+const BODY = Type.Object({ holder: NAME, holds: Type.Array(HELD, { maxItems: HOLDS_MOST }) }, CLOSED);
 
 /** Heals what this machine's own target file names. */
 const keepingOf = (target: Target, file: string, say: (text: string) => void): LeaseKeeping => {
@@ -181,8 +158,6 @@ const keepingOf = (target: Target, file: string, say: (text: string) => void): L
   };
 };
 
-const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
-
 export type WatchdogServer = Awaited<ReturnType<typeof startWatchdogServer>>;
 
 export const startWatchdogServer = async (options: {
@@ -195,41 +170,21 @@ export const startWatchdogServer = async (options: {
 }) => {
   const { target, file, host, port, token, say } = options;
   const lease = createWatchdogLease(keepingOf(target, file, say));
-  const stated = target.watchdog === undefined ? [] : [parseHttpUrl(target.watchdog.url).host];
-  const door = { bound: host, names: [hostname().toLowerCase(), ...stated] };
-  const wanted = digest(`Bearer ${token}`);
-  /** Throws the error to answer with. */
-  const handle = async (request: IncomingMessage): Promise<void> => {
-    const foreign = whyForeign(request, door);
-    if (foreign !== null) throw refused(foreign.status, foreign.error);
-    if (!timingSafeEqual(digest(request.headers.authorization ?? ""), wanted))
-      throw refused(401, "expected Authorization: Bearer with the watchdog's token");
-    if (request.url?.split("?")[0] !== "/lease") throw refused(404, "there is only /lease here");
-    const { method } = request;
-    if (method === "GET") return;
-    if (method !== "PUT" && method !== "DELETE") throw refused(405, "expected GET, PUT or DELETE");
-    const { holder, holds } = await readBody(request);
-    if (method === "PUT") await lease.beat(holder, holds);
-    else await lease.end(holder);
-  };
-  const server = createServer(async (request, response) => {
-    const [status, body] = await handle(request).then(
-      () => [200, { lease: lease.state() }] as const,
-      ({ status = 500, message }: Error & { status?: number }) => [status, { error: message }] as const,
-    );
-    request.resume();
-    response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+  const state = () => ({ lease: lease.state() });
+  const names = target.watchdog === undefined ? [] : [parseHttpUrl(target.watchdog.url).host];
+  const service = await startHttpService({
+    ...{ host, port, admit: admitToken(token, host, names) },
+    routes: [
+      route("GET", "/lease", state),
+      routeWith(BODY, "PUT", "/lease", ({ holder, holds }) => lease.beat(holder, holds).then(state)),
+      routeWith(BODY, "DELETE", "/lease", ({ holder }) => lease.end(holder).then(state)),
+    ],
   });
-  await once(server.listen(port, host), "listening");
-  const { address, family, port: own } = server.address() as AddressInfo;
   return {
-    url: `http://${family === "IPv6" ? `[${address}]` : address}:${own}`,
+    url: service.url,
     close: async (): Promise<void> => {
       await lease.close();
-      await new Promise<void>((closed) => {
-        server.close(() => closed());
-        server.closeAllConnections();
-      });
+      await service.close();
     },
   };
 };

@@ -1,12 +1,10 @@
 /** The control plane of all parts of one process, guarded by a token. Every part applies a change, or none does. */
-import { hash, timingSafeEqual } from "node:crypto";
-import { hostname } from "node:os";
 import { type Static, Type } from "typebox";
 import { isObject } from "../contract/envelopes.ts";
-import { whyForeign } from "../contract/private-door.ts";
 import { ROUTE_NAMES } from "../contract/routes.ts";
 import type { Clock } from "./clock.ts";
 import {
+  admitToken,
   type HttpService,
   RequestError,
   route,
@@ -20,9 +18,6 @@ import { reasonOf } from "./reason-of.ts";
 const USABLE = /^[\x21-\x7e]{16,}$/;
 
 export const isUsableToken = (token: string): boolean => USABLE.test(token);
-
-/** Digests have one length, so a comparison in constant time tells nothing about the token. */
-const digest = (text: string): Buffer => hash("sha256", text, "buffer");
 
 const Whole = Type.Integer({ minimum: 0 });
 /** A hundred years, within which dates stay valid and years have four digits. */
@@ -92,8 +87,6 @@ export const startControlPlane = (options: {
   saveOffset?: SaveOffset;
 }): Promise<HttpService> => {
   const { host = "127.0.0.1", port, parts, token, clock, saveOffset } = options;
-  const door = { bound: host, names: [hostname().toLowerCase()] };
-  const wanted = digest(token);
   const state = (): Record<string, unknown> =>
     Object.assign({ clock_offset_ms: clock.offsetMs() }, ...parts.map((part) => part.deployment?.()));
   const apply = async (change: DeploymentChange): Promise<Record<string, unknown>> => {
@@ -127,13 +120,6 @@ export const startControlPlane = (options: {
     host,
     port,
     routes: [...parts.flatMap(({ routes }) => routes), route("GET", "/deployment", state), patch],
-    admit: (request, response) => {
-      const foreign = whyForeign(request, door);
-      if (foreign !== null) throw new RequestError(foreign.status, foreign.error);
-      const sent = /^bearer +(.*)$/i.exec(request.headers.authorization ?? "")?.[1] ?? "";
-      if (timingSafeEqual(digest(sent), wanted)) return;
-      response.setHeader("www-authenticate", "Bearer");
-      throw new RequestError(401, "expected Authorization: Bearer with this service's token");
-    },
+    admit: admitToken(token, host),
   });
 };

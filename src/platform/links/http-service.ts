@@ -1,9 +1,12 @@
 /** What the services and the control planes share: JSON over Fastify, and a close that lets running calls finish. */
+import { hash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { hostname } from "node:os";
 import { Readable } from "node:stream";
 import { type FastifyError, type FastifyReply, fastify } from "fastify";
 import type { Static, TSchema } from "typebox";
 import { Compile } from "typebox/compile";
+import { whyForeign } from "../../contract/private-door.ts";
 import { type Network, TCP, urlOf } from "./network.ts";
 
 /** Thrown by a handler: the caller's mistake, reported in a sentence. */
@@ -88,6 +91,23 @@ type ServiceOptions = ListenAt & {
   routes: readonly ServiceRoute[];
   /** Checks the head of every request before anything else, and throws a `RequestError` to refuse it. */
   admit?: (request: IncomingMessage, response: ServerResponse) => void;
+};
+
+/** Digests have one length, so a comparison in constant time tells nothing about the token. */
+const digest = (text: string): Buffer => hash("sha256", text, "buffer");
+
+/** Admits programs that have the token, and no browser. `host`: the listener's; `names`: more names that it has. */
+export const admitToken = (token: string, host: string, names: readonly string[] = []): ServiceOptions["admit"] => {
+  const door = { bound: host, names: [hostname().toLowerCase(), ...names] };
+  const wanted = digest(token);
+  return (request, response) => {
+    const foreign = whyForeign(request, door);
+    if (foreign !== null) throw new RequestError(foreign.status, foreign.error);
+    const sent = /^bearer +(.*)$/i.exec(request.headers.authorization ?? "")?.[1] ?? "";
+    if (timingSafeEqual(digest(sent), wanted)) return;
+    response.setHeader("www-authenticate", "Bearer");
+    throw new RequestError(401, "expected Authorization: Bearer with this service's token");
+  };
 };
 
 export const startHttpService = async (options: ServiceOptions): Promise<HttpService> => {
