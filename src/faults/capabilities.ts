@@ -3,9 +3,8 @@ import { isLoopbackHost } from "../contract/loopback.ts";
 import type { Deployment, LinkName, OwnParts } from "../deployments/deployment.ts";
 import type { Held, RemoteWatch } from "../deployments/remote-watch.ts";
 import { type Disturbance, type DisturbanceContext, type Faults, linksOf } from "./disturbance.ts";
-import { type Fault, faultKey } from "./fault.ts";
+import { atOnce, type Fault, type FaultInjector, faultKey } from "./fault.ts";
 import { commandInjector } from "./injectors/commands.ts";
-import { atOnce, type FaultInjector } from "./injectors/injector.ts";
 import { linkInjector } from "./injectors/link.ts";
 import { operatorInjector } from "./injectors/operator.ts";
 import { processInjector, storeInjector } from "./injectors/own-parts.ts";
@@ -68,11 +67,14 @@ const ownInjector = async (fault: Fault, beside: DisturbanceContext): Promise<Fa
   return operatorInjector(fault.fault, { target, own, beside });
 };
 
-/** Registers the fault with the watchdog beside the proxy, from before the injection until it is healed. */
-const heldRemotely = (injector: FaultInjector, fault: Fault, watch: RemoteWatch): FaultInjector => {
+/** Registers a fault with the watchdog beside the proxy, if there is one, from before the injection until it is healed. */
+export const heldRemotely = <Injector extends Pick<FaultInjector, "inject" | "heal" | "undo">>(
+  injector: Injector,
+  watch: RemoteWatch | undefined,
+): Injector => {
   const { undo } = injector;
-  const held: Held =
-    undo.how === "heal-proxy" ? { proxy: undo.proxy, disables: undo.disables } : { fault: faultKey(fault) };
+  if (watch === undefined || (undo.how !== "heal-proxy" && undo.how !== "command")) return injector;
+  const held: Held = undo.how === "heal-proxy" ? { proxy: undo.proxy, disables: undo.disables } : { fault: undo.fault };
   return {
     ...injector,
     inject: async (signal) => {
@@ -93,12 +95,11 @@ export const injectorFor = async (
   beside: DisturbanceContext,
 ): Promise<FaultInjector> => {
   const { deployment, stage } = beside;
-  const { remoteWatch } = deployment;
   const parts: FaultInjector[] = [];
   for (const fault of faults) {
     const injector = (await ownInjector(fault, beside)) ?? (await commandInjector(fault, beside));
     if (injector === null) throw new Error(`${stage} needs ${ownWayMissing(fault, deployment)}`);
-    parts.push(remoteWatch === undefined ? injector : heldRemotely(injector, fault, remoteWatch));
+    parts.push(heldRemotely(injector, deployment.remoteWatch));
   }
   return atOnce(parts, healsInOrder);
 };

@@ -6,7 +6,7 @@ import { toxiproxyOrSkip } from "../tools/toxiproxy.fixture.ts";
 import { toxiproxyRig } from "../tools/toxiproxy-rig.fixture.ts";
 import { type ExperimentPlan, runExperiment } from "./experiment.ts";
 import { onLink, undoOf } from "./injectors/link.ts";
-import { makeFault } from "./link-faults.ts";
+import { faultTeller, makeFault } from "./link-faults.ts";
 
 /** Of an experiment that went as it should. */
 const WHOLE = { steady: true, tookEffect: true, healed: true, recovered: true, stopped: false, notes: [] };
@@ -46,11 +46,7 @@ const rehearsal = (changes: Partial<ExperimentPlan> = {}) => {
     },
   };
   const plan: ExperimentPlan = {
-    stage: "s",
-    experiment: "limiter.refused",
-    link: "limiter",
-    fault: "refused",
-    stream: "both",
+    name: "limiter.refused",
     undo: { how: "nothing" },
     ...steps,
     steadyMs: 100,
@@ -64,8 +60,9 @@ const rehearsal = (changes: Partial<ExperimentPlan> = {}) => {
   let now = 0;
   const lines: FaultLine[] = [];
   const onLine = (line: FaultLine): void => void lines.push(line);
+  const say = faultTeller("s", "limiter", { name: "refused", stream: "both" }, () => ++now, onLine);
   const { signal } = new AbortController();
-  return { order, plan, lines, kept, surroundings: { supervisor, nowUs: () => ++now, onLine, signal } };
+  return { order, plan, lines, kept, surroundings: { supervisor, say, signal } };
 };
 
 describe("an experiment", () => {
@@ -79,7 +76,7 @@ describe("an experiment", () => {
       took_effect: true,
       link: "limiter",
       fault: "refused",
-      experiment: "limiter.refused",
+      experiment: "limiter-refused",
     });
     expect(outcome).toEqual(WHOLE);
   });

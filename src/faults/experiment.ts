@@ -8,46 +8,84 @@ import type { Problem } from "../drivers/driver.ts";
 import type { FaultLine } from "../history/line.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
 import { pause, waitUntil } from "../supervision/waiting.ts";
-import { injectorFor } from "./capabilities.ts";
+import type { Toxiproxy } from "../tools/toxiproxy.ts";
+import { heldRemotely, injectorFor } from "./capabilities.ts";
 import {
+  areDrawn,
   type DisturbanceContext,
   type Disturbed,
   type Faults,
+  type FaultsBySchedule,
   inconclusive,
   lostWatch,
   paceOf,
 } from "./disturbance.ts";
-import type { FaultInjector } from "./injectors/injector.ts";
+import { type FaultInjector, TIMES } from "./fault.ts";
+import { AFTER_MS, drawFaultsFor, type FaultEvent, RECOVERY_MS } from "./fault-schedule.ts";
+import { heal } from "./healing.ts";
+import { undoOf, undoTarget } from "./injectors/link.ts";
+import { disablesProxy, faultTeller, linkBudgetMs, makeFault } from "./link-faults.ts";
 import { type CallsSeen, ENOUGH_TO_SHOW, isBack, isSilent, isSteady, showsFault } from "./seen-by-callers.ts";
 
 /** A check that is polled until it is true or its time is over. A throw counts as false and leaves a note. */
 type Look = (signal: AbortSignal) => Promise<boolean>;
 
+type Say = (phase: FaultLine["phase"], effect?: { took_effect: boolean }) => void;
+
+/** `name`: of the fault, in the journal. */
+type Breaking = Pick<FaultInjector, "inject" | "heal" | "undo" | "injectMs" | "healMs"> & { name: string };
+
+type Surroundings = {
+  supervisor: Pick<Supervisor, "begin">;
+  /** Fires on a stop: the fault is healed at once, and recovery is not waited for. */
+  signal: AbortSignal;
+  /** Writes the fault's line of a phase. */
+  say: Say;
+};
+
+/** Injects a fault, holds it, and heals it on every path. Rejects only if it cannot be journalled; nothing is broken then. */
+const breakAndHeal = async (fault: Breaking, { supervisor, signal, say }: Surroundings, hold: () => Promise<void>) => {
+  const { name, inject, heal, undo, injectMs, healMs } = fault;
+  const notes: string[] = [];
+  let healed = true;
+  const held = supervisor.begin({ kind: "fault", name, undo }, `heal ${name}`, async () => {
+    // The run's signal is not used, because a stop must not cut the heal off.
+    const did = (await heal(AbortSignal.timeout(healMs))) ?? [];
+    if (did.length > 0) notes.push(`healing took: ${did.join(", ")}`);
+    return did.join(", ");
+  });
+  try {
+    say("injecting");
+    await inject(AbortSignal.any([signal, AbortSignal.timeout(injectMs)]));
+    held.done();
+    await hold();
+  } catch (error) {
+    notes.push(`inject: ${(error as Error).message}`);
+    say("injected", { took_effect: false });
+  } finally {
+    say("healing");
+    try {
+      await held.takeBack();
+      say("healed");
+    } catch (error) {
+      healed = false;
+      notes.push(`not healed: ${(error as Error).message}`);
+    }
+  }
+  return { healed, notes };
+};
+
 /** States what is broken, how, what shows the effect, and the time limit of each part. */
-export type ExperimentPlan = Pick<FaultLine, "stage" | "experiment" | "link" | "fault" | "stream"> &
-  Pick<FaultInjector, "inject" | "heal" | "undo"> &
-  Record<"steadyMs" | "injectMs" | "effectMs" | "holdMs" | "healMs" | "recoveryMs", number> &
+export type ExperimentPlan = Breaking &
+  Record<"steadyMs" | "effectMs" | "holdMs" | "recoveryMs", number> &
   Record<"isSteady" | "showsEffect" | "hasRecovered", Look> & {
     /** Reports whether enough calls met the fault; polled after `holdMs` for up to twice as long. */
     isSeenEnough?: Look | undefined;
     pollMs?: number;
   };
 
-type Surroundings = {
-  nowUs: () => number;
-  supervisor: Pick<Supervisor, "begin">;
-  /** Fires on a stop: the fault is healed at once, and recovery is not waited for. */
-  signal: AbortSignal;
-  onLine: (line: FaultLine) => void;
-};
-
-/** Rejects only if the fault cannot be journalled; nothing is broken then. */
-export const runExperiment = async (
-  { pollMs = 20, ...plan }: ExperimentPlan,
-  { nowUs, supervisor, signal, onLine }: Surroundings,
-) => {
-  const { stage, experiment, link, fault, stream } = plan;
-  const notes: string[] = [];
+export const runExperiment = async ({ pollMs = 20, ...plan }: ExperimentPlan, around: Surroundings) => {
+  const { signal, say } = around;
   const outcome = {
     steady: false,
     /** False also if nothing was injected. */
@@ -57,61 +95,31 @@ export const runExperiment = async (
     /** `null`: not observed (stopped, never steady, or not healed). */
     recovered: null as boolean | null,
     stopped: false,
-    notes,
+    notes: [] as string[],
   };
-  const say = (phase: FaultLine["phase"], effect?: { took_effect: boolean }): void =>
-    onLine({ type: "fault", stage, experiment, link, fault, stream, phase, at_us: nowUs(), ...effect });
   const look = async (what: string, step: Look, forMs: number): Promise<boolean> => {
     const { met, lastError } = await waitUntil(step, { forMs, pollMs, signal });
     if (!met && !signal.aborted)
-      notes.push(`${what} within ${forMs} ms: no${lastError === null ? "" : ` (${lastError})`}`);
+      outcome.notes.push(`${what} within ${forMs} ms: no${lastError === null ? "" : ` (${lastError})`}`);
     return met;
   };
-  const breakAndHeal = async (): Promise<void> => {
-    const held = supervisor.begin(
-      { kind: "fault", name: `${link}.${fault}`, undo: plan.undo },
-      `heal ${link}.${fault}`,
-      async () => {
-        // The run's signal is not used, because a stop must not cut the heal off.
-        const did = (await plan.heal(AbortSignal.timeout(plan.healMs))) ?? [];
-        if (did.length > 0) notes.push(`healing took: ${did.join(", ")}`);
-        return did.join(", ");
-      },
-    );
-    try {
-      say("injecting");
-      await plan.inject(AbortSignal.any([signal, AbortSignal.timeout(plan.injectMs)]));
-      held.done();
+  outcome.steady = await look("steady state", plan.isSteady, plan.steadyMs);
+  if (outcome.steady && !signal.aborted) {
+    const { healed, notes } = await breakAndHeal(plan, around, async () => {
       outcome.tookEffect = await look("effect seen through the link", plan.showsEffect, plan.effectMs);
       say("injected", { took_effect: outcome.tookEffect });
       if (!outcome.tookEffect) return;
       const { isSeenEnough, holdMs } = plan;
       await pause(holdMs, signal);
       if (isSeenEnough !== undefined) await waitUntil(isSeenEnough, { forMs: 2 * holdMs, pollMs, signal });
-    } catch (error) {
-      notes.push(`inject: ${(error as Error).message}`);
-      say("injected", { took_effect: false });
-    } finally {
-      say("healing");
-      try {
-        await held.takeBack();
-        say("healed");
-      } catch (error) {
-        outcome.healed = false;
-        notes.push(`not healed: ${(error as Error).message}`);
-      }
-    }
-  };
-
-  outcome.steady = await look("steady state", plan.isSteady, plan.steadyMs);
-  if (outcome.steady && !signal.aborted) {
-    await breakAndHeal();
-    if (outcome.healed && !signal.aborted)
-      outcome.recovered = await look("recovery", plan.hasRecovered, plan.recoveryMs);
+    });
+    outcome.healed = healed;
+    outcome.notes.push(...notes);
+    if (healed && !signal.aborted) outcome.recovered = await look("recovery", plan.hasRecovered, plan.recoveryMs);
   }
   if (signal.aborted) {
     Object.assign(outcome, { stopped: true, recovered: null });
-    notes.push("stopped before the end");
+    outcome.notes.push("stopped before the end");
   }
   return outcome;
 };
@@ -171,35 +179,30 @@ export const injectBesideLoad = async (broken: Faults, beside: DisturbanceContex
   const showsToCallers = (): boolean =>
     showsFault(before, recent.newest(at.injecting, EFFECT_CALLS)) ||
     isSilent(recent.newest(at.injecting), (nowUs() - at.injecting) / 1_000_000, ratePerS);
-  const outcome = await runExperiment(
-    {
-      ...injector,
-      ...pace,
-      ...{ stage, experiment: name },
-      link: faults.map(({ component }) => component).join("+"),
-      fault: faults.map(({ fault }) => fault).join("+"),
-      isSteady: async () => {
-        if (!isSteady(recent.newest(beganUs, pace.steadyCalls), pace.steadyCalls)) return false;
-        before = recent.newest(beganUs);
-        return isMet(beside);
-      },
-      showsEffect: injector.shows ?? (async () => showsToCallers()),
-      // On a stalled machine the hold may pass without a call. No call is waited for if the API itself is broken.
-      isSeenEnough: faults.every(({ component }) => component === "limiter" || component === "keys")
-        ? async () => recent.newest(at.injected, ENOUGH_SEEN).calls >= ENOUGH_SEEN
-        : undefined,
-      hasRecovered: async () => isBack(before, recent.newest(at.healed, pace.backCalls), pace.backCalls),
+  const say: Say = (phase, effect) => {
+    at[phase] = nowUs();
+    if (phase === "healing") hitCallers = showsToCallers();
+    const about = { type: "fault", stage, experiment: name, stream: injector.stream, phase, at_us: at[phase] } as const;
+    // One line per dependency, because judges look at each separately.
+    for (const { component, fault } of faults) onLine({ ...about, link: component, fault, ...effect });
+  };
+  const plan: ExperimentPlan = {
+    ...injector,
+    ...pace,
+    name: `${faults.map(({ component }) => component).join("+")}.${faults.map(({ fault }) => fault).join("+")}`,
+    isSteady: async () => {
+      if (!isSteady(recent.newest(beganUs, pace.steadyCalls), pace.steadyCalls)) return false;
+      before = recent.newest(beganUs);
+      return isMet(beside);
     },
-    {
-      ...{ nowUs, supervisor: context.supervisor, signal },
-      onLine: (line) => {
-        at[line.phase] = line.at_us;
-        if (line.phase === "healing") hitCallers = showsToCallers();
-        // One line per dependency, because judges look at each separately.
-        for (const { component, fault } of faults) onLine({ ...line, link: component, fault });
-      },
-    },
-  );
+    showsEffect: injector.shows ?? (async () => showsToCallers()),
+    // On a stalled machine the hold may pass without a call. No call is waited for if the API itself is broken.
+    isSeenEnough: faults.every(({ component }) => component === "limiter" || component === "keys")
+      ? async () => recent.newest(at.injected, ENOUGH_SEEN).calls >= ENOUGH_SEEN
+      : undefined,
+    hasRecovered: async () => isBack(before, recent.newest(at.healed, pace.backCalls), pace.backCalls),
+  };
+  const outcome = await runExperiment(plan, { supervisor: context.supervisor, signal, say });
   const leftMs = (at.healed - nowUs()) / 1000 + pace.recoveryMs + pace.afterMs;
   if (Number.isFinite(leftMs) && leftMs > 0) await pause(leftMs, signal);
   const isUnseen = outcome.tookEffect && injector.shows !== null && !hitCallers;
@@ -208,4 +211,69 @@ export const injectBesideLoad = async (broken: Faults, beside: DisturbanceContex
     notes: [...injector.notes, ...outcome.notes, ...(isUnseen ? [UNSEEN] : [])],
     isLeftBroken: !outcome.healed,
   };
+};
+
+const CALL_MS = 5_000;
+const HEAL_MS = 15_000;
+
+/** Returns what went wrong. No probe has to show the fault, because `put` reads back what it wrote. */
+const breakOnce = async (event: FaultEvent, beside: DisturbanceContext, startMs: number): Promise<string[]> => {
+  const { context, deployment, stage, signal, onLine } = beside;
+  const { link, fault: name, atMs, forMs } = event;
+  const { faults, target, remoteWatch } = deployment;
+  const way = faults?.links[link];
+  if (faults === null || way === undefined) throw new Error(`${stage} needs a proxy on the link ${link}`);
+  const fault = makeFault(name, { budgetMs: linkBudgetMs(link, target.limits) });
+  const proxy = faults.toxiproxy.proxy(way.proxy);
+  const undo = undoOf({ toxiproxy: faults.toxiproxy, proxy: way.proxy, fault }, undoTarget(deployment));
+  const injector = {
+    ...{ ...TIMES, healMs: HEAL_MS, undo },
+    inject: () => fault.put(proxy, { callMs: CALL_MS }),
+    heal: async (limit: AbortSignal) => void (await fault.take(proxy, { callMs: CALL_MS, signal: limit })),
+  };
+  await pause(startMs + atMs - performance.now(), signal);
+  if (signal.aborted) return [];
+  const say = faultTeller(stage, link, fault, context.nowUs, onLine);
+  const breaking = { ...heldRemotely(injector, remoteWatch), name: `${link}.${name}` };
+  const { notes } = await breakAndHeal(breaking, { supervisor: context.supervisor, signal, say }, async () => {
+    say("injected", { took_effect: true });
+    await pause(forMs, signal);
+  });
+  return notes;
+};
+
+/** Plays a schedule of faults on several links, each injected and healed at its own time, not waiting for effects. */
+export const breakBySchedule = async (
+  { events: wanted }: FaultsBySchedule,
+  beside: DisturbanceContext,
+): Promise<Disturbed> => {
+  const startMs = performance.now();
+  const { context, deployment, signal } = beside;
+  const events = areDrawn(wanted) ? drawFaultsFor(wanted.forMs, context.seed, wanted.drawn, wanted.links) : wanted;
+  const { faults } = deployment;
+  const toxiproxy = faults?.toxiproxy as Toxiproxy;
+  const broken = [...Map.groupBy(events, ({ link }) => link)].flatMap(([link, own]) => {
+    const mayEnable = own.some(({ fault }) => disablesProxy(fault));
+    return [faults?.links[link] ?? []].flat().map(({ proxy }) => ({ proxy, mayEnable }));
+  });
+  const doubts: string[] = [];
+  // Faults that somebody else injected must not be judged as ours, or healed.
+  for (const { proxy } of broken) {
+    const { enabled, toxics } = await toxiproxy.proxy(proxy).read();
+    if (!enabled || toxics.length > 0) doubts.push(`proxy "${proxy}" is not whole beforehand; no fault was injected`);
+  }
+  if (doubts.length > 0) return { problems: doubts.map(inconclusive), notes: [] };
+  for (const end of await Promise.allSettled(events.map((event) => breakOnce(event, beside, startMs))))
+    doubts.push(...(end.status === "rejected" ? [(end.reason as Error).message] : end.value));
+  let isLeftBroken = false;
+  // The next trial must not meet these faults.
+  for (const { proxy, mayEnable } of broken) {
+    const how = { signal: AbortSignal.timeout(HEAL_MS), callMs: CALL_MS, mayReset: false, mayEnable };
+    const { healed, trouble } = await heal(toxiproxy, proxy, how);
+    if (healed) continue;
+    doubts.push(`the fault could not be healed: proxy "${proxy}": ${trouble.join("; ")}`);
+    isLeftBroken = true;
+  }
+  await pause(RECOVERY_MS + AFTER_MS, signal);
+  return { problems: [...doubts.map(inconclusive), ...lostWatch(deployment)], notes: [], isLeftBroken };
 };

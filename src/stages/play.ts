@@ -8,7 +8,6 @@ import { driveAutocannon } from "../drivers/autocannon/autocannon.ts";
 import type { Drive, DriveJob, Driven, Driver } from "../drivers/driver.ts";
 import { driveK6 } from "../drivers/k6/k6.ts";
 import { driveOpenLoop } from "../drivers/open-loop/driver.ts";
-import { breakBySchedule } from "../faults/by-schedule.ts";
 import {
   consequencesOf,
   type Disturbance,
@@ -18,7 +17,7 @@ import {
   inconclusive,
   watchBesideFault,
 } from "../faults/disturbance.ts";
-import { injectBesideLoad } from "../faults/experiment.ts";
+import { breakBySchedule, injectBesideLoad } from "../faults/experiment.ts";
 import { changeDeployment } from "../faults/injectors/operator.ts";
 import { createRecentCalls } from "../faults/seen-by-callers.ts";
 import type { CallLine, FaultLine, Line, MarkLine } from "../history/line.ts";

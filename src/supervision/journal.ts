@@ -156,14 +156,8 @@ const namedUndo = (value: unknown, depth = 0): NamedUndo => {
     if (how === "deployment") return { how, planes: planesOf(said.planes), target };
   }
   // Earlier versions wrote `signal` for a process of the run that it had stopped (SIGSTOP), which leads its group.
-  const group = how === "signal" ? pid : pgid;
-  if (
-    (how === "end-process" || how === "signal") &&
-    isNumber(pid) &&
-    pid > 1 &&
-    isNumber(group) &&
-    isLike(start, START)
-  )
+  const group = how === "signal" ? pid : how === "end-process" ? pgid : undefined;
+  if (isNumber(pid) && pid > 1 && isNumber(group) && isLike(start, START))
     return { how: "end-process", pid, start, pgid: group, end_last: said.end_last === true };
   const isPath = typeof path === "string" && path.length <= TEXT_MOST && !path.includes("\0");
   if (how === "remove-folder" && isPath) return { how, path };

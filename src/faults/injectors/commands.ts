@@ -4,9 +4,8 @@ import { runShellCommand } from "../../supervision/bounded-child.ts";
 import type { CommandUndo } from "../../supervision/undo.ts";
 import { targetName } from "../../target/target-urls.ts";
 import type { DisturbanceContext } from "../disturbance.ts";
-import { type Fault, faultKey } from "../fault.ts";
+import { type Fault, type FaultInjector, faultKey, TIMES } from "../fault.ts";
 import { linkBudgetMs } from "../link-faults.ts";
-import { type FaultInjector, TIMES } from "./injector.ts";
 import { PROBE_OVER_BUDGET_MS, watchLink } from "./link.ts";
 
 /** `status` exits with 0 while the fault is in force, with 1 while it is not. */

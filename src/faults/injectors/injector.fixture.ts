@@ -1,6 +1,6 @@
 /** What every way of breaking and mending must do, for tests of each: toxiproxy's API, and commands of all kinds. */
 import { expect, test } from "vitest";
-import type { FaultInjector } from "./injector.ts";
+import type { FaultInjector } from "../fault.ts";
 
 export type InjectorUnderTest = {
   injector: Pick<FaultInjector, "inject" | "heal"> & { status?: (signal: AbortSignal) => Promise<string> };

@@ -3,10 +3,9 @@ import type { Deployment, FaultProxies } from "../../deployments/deployment.ts";
 import type { TargetName, Undo } from "../../supervision/undo.ts";
 import { targetName } from "../../target/target-urls.ts";
 import { httpProbe, type LinkProbe, type LinkSeen, observeLink, redisProbe } from "../../tools/link-probe.ts";
-import type { Fault } from "../fault.ts";
+import { type Fault, type FaultInjector, TIMES } from "../fault.ts";
 import { heal } from "../healing.ts";
 import { type LinkFault, linkBudgetMs, makeFault } from "../link-faults.ts";
-import { type FaultInjector, TIMES } from "./injector.ts";
 
 /** Deadline of a heal. A stop waits this long if toxiproxy hangs. */
 const HEAL_MS = 15_000;

@@ -9,9 +9,8 @@ import type { ChangeUndo, Undo } from "../../supervision/undo.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { Target } from "../../target/target.ts";
 import { type DisturbanceContext, type Disturbed, inconclusive, type OperatorChanges } from "../disturbance.ts";
-import type { Fault } from "../fault.ts";
+import { ENDS_WITH_US, type Fault, type FaultInjector } from "../fault.ts";
 import { putBack } from "../healing.ts";
-import { ENDS_WITH_US, type FaultInjector } from "./injector.ts";
 import { undoTarget } from "./link.ts";
 
 /** The field that orders failures: it ends by itself, while all other fields have to be restored. */

@@ -12,8 +12,7 @@ import type { OwnParts } from "../../deployments/deployment.ts";
 import type { Part, RedisPart } from "../../deployments/part.ts";
 import { inTime, pause, waitUntil } from "../../supervision/waiting.ts";
 import { type LinkSeen, observeLink } from "../../tools/link-probe.ts";
-import type { Fault } from "../fault.ts";
-import { ENDS_WITH_US, type FaultInjector } from "./injector.ts";
+import { ENDS_WITH_US, type Fault, type FaultInjector } from "../fault.ts";
 
 type ProcessFault = Extract<Fault, { by: "process" }>;
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { atOnce, type FaultInjector } from "./injector.ts";
+import { atOnce, type FaultInjector } from "./fault.ts";
 
 const did: string[] = [];
 const injector = (name: string, more: Partial<FaultInjector> = {}): FaultInjector => ({
