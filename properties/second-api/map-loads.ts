@@ -44,7 +44,8 @@ export const charge = async (api: ApiState, from: Org, id: string): Promise<Repl
   if (has("one-stop-for-all") && of.id === "acme") return flat("map_load_quota_exceeded", quotaBody(api, of));
   // Each of two replicas counts alone.
   const replicas = has("counts-by-replica") ? 2 : 1;
-  const cap = replicas * capOf(api, of) + (has("admits-one-too-many") ? 1 : 0) - (has("stops-one-early") ? 1 : 0);
+  const late = has("admits-one-too-many") ? 1 : has("hard-stops-two-late") && of.tier === "Pro" ? 2 : 0;
+  const cap = replicas * capOf(api, of) + late - (has("stops-one-early") ? 1 : 0);
   if (has("loses-counts") && of.used < cap) {
     const read = of.used;
     await new Promise((resolve) => setTimeout(resolve, 15));

@@ -28,8 +28,11 @@ export const NEEDS: Record<string, string> = {
 };
 
 /** Caps on calls in flight: of one organization, and of all. */
-export const capsOf = ({ is }: Names): { own: number; all: number } =>
-  is("has-small-caps") ? { own: 4, all: 10 } : is("has-middling-caps") ? { own: 6, all: 12 } : { own: 12, all: 40 };
+export const capsOf = ({ is }: Names): { own: number; all: number } => {
+  if (is("has-small-caps")) return { own: 4, all: 10 };
+  if (is("has-large-caps")) return { own: 16, all: 64 };
+  return is("has-middling-caps") ? { own: 6, all: 12 } : { own: 12, all: 40 };
+};
 
 export const rateOf = ({ is }: Names): { perS: number; burst: number } =>
   is("strict-rate") ? { perS: 8, burst: 4 } : { perS: 60, burst: 90 };

@@ -87,6 +87,7 @@ const DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rule: st
   ["charges-the-refused", "refused-mint-is-not-charged"],
   ["never-counts", "quota-exceeded"],
   ["never-hard-stops", "hard-stop"],
+  ["hard-stops-two-late", "hard-stop"],
   ["never-hard-stops", "soft-band-and-hard-stop"],
   ["quota-code-at-hard-stop", "soft-band-and-hard-stop"],
   ["stops-at-the-soft-band", "soft-band-and-hard-stop"],

@@ -80,6 +80,18 @@ describe.concurrent("a deployment that many organizations fill together", () => 
   });
 });
 
+describe.concurrent("a deployment that names its caps now rightly, now wrongly", () => {
+  test.each([
+    ["blames-an-organization-mostly", "has-tenants", "overload-is-no-outage", /b2b_overloaded came \d+ times/],
+    ["swaps-every-third-overload", "has-large-caps", "overload-names-the-cap", /both names came for 32 calls/],
+  ] as const)("is left open, and not said to have met no cap: %s, %s", async (defect, variant, rule, said) => {
+    const parts = { defects: [defect], variants: [variant, "no-rate-limit"], streamMs: LONG_MS } as const;
+    const { claims } = await verifySecondApi(parts, { allowLoad: true, only: [rule] });
+    expect(claims[0]?.reason).toMatch(said);
+    expect(claims[0]?.verdict).toBe("inconclusive");
+  });
+});
+
 describe.concurrent("a deployment whose caps are not what it states", () => {
   const judge = async (parts: SecondApiOptions, only: string[]): Promise<string> => {
     const { claims } = await verifySecondApi(parts, {

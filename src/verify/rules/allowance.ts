@@ -51,7 +51,7 @@ const readUsed = async (context: Context, checks: Checks): Promise<{ used: numbe
 };
 
 /** Mints that may be admitted before the stop: by A8b, the one at exactly five times may still be served. */
-const PAST_THE_EDGE = 2;
+const PAST_THE_EDGE = 1;
 const REFUSED_AT_ONCE = 6;
 
 const PAIRS = 4;
@@ -61,13 +61,14 @@ const mintTogether = async (context: Context, checks: Checks): Promise<void> => 
   for (let round = 0; round < ROUNDS; round++) {
     const short = context.budget.shortage("map_loads", PAIRS);
     if (short !== null) return checks.note(`both at once: not tried, ${short.reason}`);
-    const calls = Array.from({ length: 2 * PAIRS }, (_, i) =>
-      mint(i % 2 === 0 ? "publishable" : "publishable_exhausted", "tile", { atOnce: true }),
-    );
-    for (const [i, answer] of (await Promise.all(calls.map(context.send))).entries()) {
+    const pair = (["publishable", "publishable_exhausted"] as const).map((of) => mint(of, "tile", { atOnce: true }));
+    const calls = Array.from({ length: PAIRS }, () => pair).flat();
+    for (const answer of await Promise.all(calls.map(context.send))) {
       if (answer.transient) continue;
-      const fits = i % 2 === 0 ? !isSpent(answer) : !isAdmitted(answer);
-      const wanted = i % 2 === 0 ? "a session for the organization that has allowance left" : "no session";
+      const [fits, wanted] =
+        roleOf(answer.testCall) === "publishable"
+          ? [!isSpent(answer), "a session for the organization that has allowance left"]
+          : [!isAdmitted(answer), "no session"];
       checks.require(fits, answer, `${wanted}, also when both ask at once`, inWords(answer));
     }
   }
@@ -78,8 +79,8 @@ const figuresHold = (context: Context, found: boolean | null): Promise<boolean |
   context.once("figures of the allowance hold", async () => found);
 
 const overCap = (checks: Checks, { admitted }: Burn, cap: number, expected: string): void => {
-  const got = `${admitted.length} map loads were admitted within one month`;
-  if (admitted.length > cap) checks.breach(expected, got, admitted.slice(-1));
+  if (admitted.length <= cap) return;
+  checks.breach(expected, `${admitted.length} map loads were admitted within one month`, admitted.slice(-1));
 };
 
 /** A shed call was not charged; a call without an answer may have been. */
@@ -90,16 +91,19 @@ const noteOtherRefusals = (checks: Checks, { other }: Burn): void => {
   }
 };
 
-/** Notes that mints came one at a time, because only concurrent ones show a race between check and charge. */
-const noteEdge = (checks: Checks, { edgeMetAtOnce, stop, admitted, reused }: Burn): void => {
-  if (checks.failed || stop === null || edgeMetAtOnce || admitted.length === 0 || reused > 0) return;
-  checks.note("the last unit was asked for by one mint at a time: what several at once would get there is not known");
-};
-
 const spentNote = (of: KeyRole, stop: Answer): string => {
   const used = usedIn(stop);
   const figures = used === undefined ? "" : ` (${used} of ${shapeOf(stop.fields.limit)})`;
   return `the allowance of ${of} is spent for this month${figures}; it was judged in the run that spent it`;
+};
+
+/** Ends a burn's rule: notes what was admitted and what was not tried. Skips the rule if nothing was left to judge. */
+const close = (checks: Checks, { of, edgeMetAtOnce, admitted, reused }: Burn, last: Answer, note: string): void => {
+  // Only concurrent mints show a race between check and charge.
+  if (!checks.failed && !edgeMetAtOnce && admitted.length > 0 && reused === 0)
+    checks.note("the last unit was asked for by one mint at a time: what several at once would get there is not known");
+  checks.note(note);
+  if (admitted.length === 0 && !checks.failed) throw skipped(spentNote(of, last));
 };
 
 /** A19, the other reading: the exchange returns the existing session, with the rest of its life as `expires_in`. */
@@ -107,8 +111,15 @@ const REUSED = "the exchange gives out the same session again (A19), so minting 
 /** A9, the other reading: only loads under a session count. */
 const NOT_COUNTED = "nothing was refused: a mint is no map load here (A9), so minting cannot use the allowance up";
 
-const isGivenAgain = ({ admitted, reused }: Burn, last?: Answer): boolean =>
-  reused > 0 || (tokenOf(last) !== undefined && admitted.some((one) => tokenOf(one) === tokenOf(last)));
+/** One more mint, alone: a burn's stop may come from a concurrent one, whose `used` is not final. `null` without stop. */
+const mintAfter = async (context: Context, checks: Checks, { of, admitted, reused, stop }: Burn) => {
+  if (reused > 0 && !checks.failed) throw skipped(REUSED);
+  if (stop === null) return null;
+  const last = await mintTile(context, of);
+  const isReused = reused > 0 || (tokenOf(last) !== undefined && admitted.map(tokenOf).includes(tokenOf(last)));
+  if (isReused && !checks.failed) throw skipped(REUSED);
+  return last;
+};
 
 /** Judges a burn without a refusal: either only loads under a session count (A9), or nothing does. */
 const notCounted = async (context: Context, checks: Checks, found: Burn, most: number): Promise<void> => {
@@ -153,10 +164,7 @@ const hasBandForSessions = async (context: Context, { of, admitted }: Burn, used
   return after === undefined || after > used;
 };
 
-type Stopped = { found: Burn; limit: number; last: Answer };
-
-const judgeStopAtAllowance = async (context: Context, checks: Checks, stopped: Stopped): Promise<void> => {
-  const { found, limit, last } = stopped;
+const judgeStopAtAllowance = async (context: Context, checks: Checks, found: Burn, limit: number, last: Answer) => {
   const used = usedIn(last) ?? 0;
   const band = found.admitted.length + loadedBefore(context, found) > limit || used >= limit * HARD_STOP_TIMES;
   checks.require(!band, last, "map_load_hard_stop after the soft band", `it was ${inWords(last)}`);
@@ -167,7 +175,7 @@ const judgeStopAtAllowance = async (context: Context, checks: Checks, stopped: S
 };
 
 /** A stop at exactly 1 to 4 times the allowance means a wrong limit, if nobody else uses the organization. */
-const judgeHardStop = async (context: Context, checks: Checks, { found, limit, last }: Stopped): Promise<void> => {
+const judgeHardStop = async (context: Context, checks: Checks, found: Burn, limit: number, last: Answer) => {
   const cap = limit * HARD_STOP_TIMES;
   const count = found.admitted.length + loadedBefore(context, found);
   const times = count / limit;
@@ -200,18 +208,15 @@ const loadsUnder = (context: Context, of: KeyRole): Promise<Answer[]> => {
   return loadUnder(context, of, tokenOf(session), TRIES, ["maps.loads"]);
 };
 
-const isHardStopped = async (context: Context): Promise<boolean> =>
-  (await mintTile(context, PAID)).outcome === HARD_STOP;
-
 /** Judges loads of the paid organization. A month may begin meanwhile, so the exchange must refuse before and after. */
 const judgePaidLoads = async (context: Context, checks: Checks): Promise<void> => {
-  if (!context.has(PAID) || !(await isHardStopped(context))) return;
+  const isHardStopped = async (): Promise<boolean> => (await mintTile(context, PAID)).outcome === HARD_STOP;
+  if (!context.has(PAID) || !(await isHardStopped())) return;
   const answers = await loadsUnder(context, PAID);
   const last = answers.at(-1);
   if (last === undefined) return checks.note(`no session of ${PAID} is left to try`);
   if (checks.isUnclear(last)) return;
-  if (!isAdmitted(last) || (await isHardStopped(context)))
-    checks.expect(last, { accepts: [HARD_STOP] }, answers.slice(0, -1));
+  if (!isAdmitted(last) || (await isHardStopped())) checks.expect(last, { accepts: [HARD_STOP] }, answers.slice(0, -1));
 };
 
 const burns = rulesOf("quota-burn");
@@ -314,13 +319,11 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
       noteOtherRefusals(checks, found);
       if (found.stop === null) return notCounted(context, checks, found, (stated ?? UNKNOWN_MOST) + PAST);
       if (stated !== undefined) overCap(checks, found, stated, `at most ${stated} map loads in a month`);
-      if (isGivenAgain(found) && !checks.failed) throw skipped(REUSED);
-      // One more mint, alone: `stop` may come from a concurrent one, whose `used` is not final.
-      const last = await mintTile(context, FREE);
-      if (isGivenAgain(found, last) && !checks.failed) throw skipped(REUSED);
-      const used = usedIn(last);
+      const last = await mintAfter(context, checks, found);
       await figuresHold(context, stated === undefined ? null : admitted.length === stated);
-      if (!checks.expect(last, { accepts: [EXCEEDED] }) || used === undefined) return;
+      if (last === null || !checks.expect(last, { accepts: [EXCEEDED] })) return;
+      const used = usedIn(last);
+      if (used === undefined) return;
       const limit = Number(last.fields.limit);
       overCap(checks, found, limit, `at most ${limit} map loads in a month`);
       // `used` is above the limit after a downgrade or another caller's loads; then nothing is admitted.
@@ -328,9 +331,7 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
       checks.require(fits, last, `used at the limit, ${limit}`, `used was ${used}`);
       const all = `every one of the ${admitted.length} admitted mints counted`;
       checks.require(used >= admitted.length, last, all, `used was ${used}`);
-      noteEdge(checks, found);
-      checks.note(`${admitted.length} of ${limit} were left and admitted`);
-      if (admitted.length === 0 && !checks.failed) throw skipped(spentNote(FREE, last));
+      close(checks, found, last, `${admitted.length} of ${limit} were left and admitted`);
     },
   }),
   burns.must("other-products-are-not-charged", [80, 225], {
@@ -368,16 +369,11 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
       if (found.stop === null && !(await mintsCount(context))) return notCounted(context, checks, found, cap + PAST);
       const most = cap + 1 - loadedBefore(context, found);
       overCap(checks, found, most, `at most ${cap} map loads in a month (${cap + 1} by A8b)`);
-      if (isGivenAgain(found) && !checks.failed) throw skipped(REUSED);
-      if (found.stop === null) return;
-      const last = await mintTile(context, PAID);
-      if (isGivenAgain(found, last) && !checks.failed) throw skipped(REUSED);
-      const stopped: Stopped = { found, limit, last };
-      if (last.outcome === EXCEEDED) await judgeStopAtAllowance(context, checks, stopped);
-      else if (checks.expect(last, { accepts: [HARD_STOP] })) await judgeHardStop(context, checks, stopped);
-      noteEdge(checks, found);
-      checks.note(`${found.admitted.length} were admitted`);
-      if (found.admitted.length === 0 && !checks.failed) throw skipped(spentNote(PAID, last));
+      const last = await mintAfter(context, checks, found);
+      if (last === null) return;
+      if (last.outcome === EXCEEDED) await judgeStopAtAllowance(context, checks, found, limit, last);
+      else if (checks.expect(last, { accepts: [HARD_STOP] })) await judgeHardStop(context, checks, found, limit, last);
+      close(checks, found, last, `${found.admitted.length} were admitted`);
     },
   }),
   // Only counted loads can use an allowance up: a load that leaves `used` unchanged is no map load here (A9).

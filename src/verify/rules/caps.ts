@@ -9,10 +9,6 @@ import { asServer, body, inSession } from "../sending/test-call.ts";
 import { wait } from "../sending/throttle.ts";
 import * as load from "./load-burst.ts";
 
-const GLOBAL = outcomeOf("b2b_overloaded");
-const OWN = outcomeOf("org_overloaded");
-const DOWN = outcomeOf("key_service_unavailable");
-
 /** Share of a stream's duration, as the client sees it, during which the stream certainly holds a slot. */
 const SURELY_RUNNING = 0.6;
 
@@ -58,7 +54,7 @@ type ShedBelow = Awaited<ReturnType<typeof isShedBelow>>;
 const shedBelowOwn = async (context: Context, cap: number): Promise<ShedBelow> => {
   const { bySize, caller } = await load.overload(context);
   const size = Math.floor(cap * FREE_SHARE);
-  const met = [...bySize.values()].find((wave) => wave.length <= size && load.shedIn(wave).length > 0);
+  const met = bySize.values().find((wave) => wave.length <= size && load.shedIn(wave).length > 0);
   if (met === undefined && (size < 1 || load.tooWide(context, size) !== null)) return null;
   return isShedBelow(context, [caller], met ?? (await load.restedWave(context, size, [caller])));
 };
@@ -87,9 +83,10 @@ const planOf = (context: Context) => {
 
 type Plan = Exclude<ReturnType<typeof planOf>, string>;
 
-const isDown = ({ outcome }: Answer): boolean => outcome === DOWN;
-const isOwn = ({ outcome }: Answer): boolean => outcome === OWN;
-const named = (answers: readonly Answer[]): number => count(answers, ({ outcome }) => outcome === GLOBAL);
+const isDown = ({ outcome }: Answer): boolean => outcome === outcomeOf("key_service_unavailable");
+const isOwn = ({ outcome }: Answer): boolean => outcome === outcomeOf("org_overloaded");
+const named = (answers: readonly Answer[]): number =>
+  count(answers, ({ outcome }) => outcome === outcomeOf("b2b_overloaded"));
 
 const looksLike = (answers: readonly Answer[], cap: number, isSuch: (answer: Answer) => boolean): boolean => {
   const admitted = servedIn(answers);
@@ -104,9 +101,12 @@ const looksSwapped = (answers: readonly Answer[], { callers, above, cap, orgCap 
   return isBelow && blamed.size >= 2 && blamed.size * orgCap >= cap && looksLike(answers, cap, isOwn);
 };
 
-const looksDown = (answers: readonly Answer[], { cap }: Plan): boolean => looksLike(answers, cap, isDown);
+/** What a full deployment may be mistaken for. `inCalm`: said where waves below the cap show it as well. */
 const MISTAKEN = [
-  { looks: looksDown, isSuch: isDown, inCalm: "the key service was down below the cap as well" },
+  {
+    looks: (answers: readonly Answer[], { cap }: Plan): boolean => looksLike(answers, cap, isDown),
+    ...{ isSuch: isDown, inCalm: "the key service was down below the cap as well" },
+  },
   { looks: looksSwapped, isSuch: isOwn, inCalm: "organizations far below their caps were shed as well" },
 ];
 
@@ -145,9 +145,6 @@ const ALMOST_FULL = 0.9;
 const SHED_MIN = 3;
 const SHED_SHARE = 0.1;
 
-const isMuchShed = (answers: readonly Answer[]): boolean =>
-  load.shedIn(answers).length >= Math.max(SHED_MIN, answers.length * SHED_SHARE);
-
 export const CAP_RULES: readonly Rule[] = [
   load.rules.must("overload-is-no-outage", [210, 211, 216, 222], {
     title:
@@ -169,6 +166,8 @@ export const CAP_RULES: readonly Rule[] = [
         return void checks.require(false, last, `429 b2b_overloaded above ${plan.cap} calls at once`, got);
       }
       if (calm.some(isIll(isDown))) checks.unclear("the key service was down, below the cap as well");
+      const times = named(above.flat());
+      if (times > 0) checks.unclear(`b2b_overloaded came ${times} times, and never more often than another name`);
       return `the global cap of ${plan.cap} was not met with ${plan.above} streams at once`;
     },
   }),
@@ -180,7 +179,7 @@ export const CAP_RULES: readonly Rule[] = [
       if (typeof caps === "string") return caps;
       const cap = caps.own;
       const judge = (answers: readonly Answer[], most: number, whose: string): void => {
-        const last = answers.filter(isAdmitted).at(-1);
+        const last = answers.findLast(isAdmitted);
         if (answers.length <= most || last === undefined) return;
         const ran = surelyTogether(answers);
         checks.require(ran <= mayRun(most), last, `at most ${most} at once, ${whose}`, `${ran} ran side by side`);
@@ -228,7 +227,7 @@ export const CAP_RULES: readonly Rule[] = [
         return `hardly more than ${cap} of ${size} streams ran side by side`;
       }
       const got = `${surelyTogether(answers)} ran side by side, ${each} calls by each of two keys`;
-      checks.require(false, answers.filter(isAdmitted).at(-1) as Answer, `at most ${cap} at once, of ${org}`, got);
+      checks.require(false, answers.findLast(isAdmitted) as Answer, `at most ${cap} at once, of ${org}`, got);
     },
   }),
   // The last of the burst rules, so that it shows every slot that earlier bursts and refusals lost.
@@ -254,10 +253,8 @@ export const CAP_RULES: readonly Rule[] = [
         served = Math.max(served, servedIn(answers));
         const shed = load.shedIn(answers);
         const last = shed.at(-1);
-        if (last === undefined || !isMuchShed(answers)) {
-          if (servedIn(answers) > 0) return checks.fine();
-          return checks.unclear("nothing was served for another reason");
-        }
+        if (last === undefined || shed.length < Math.max(SHED_MIN, answers.length * SHED_SHARE))
+          return servedIn(answers) > 0 ? checks.fine() : checks.unclear("nothing was served for another reason");
         if (performance.now() < endMs) continue;
         const before = Math.max(...above.map(servedIn));
         // No slot was lost if earlier bursts served no more at best; `overload-keeps-the-caps` reports the low cap.
@@ -291,14 +288,6 @@ const groupsOf = (context: Context): { whose: string; answers: Answer[] }[] => {
   ];
 };
 
-/** Refusals since the last admitted call; `null` if none was admitted, or too few came since. */
-const shedSince = (answers: readonly Answer[]): { lastUs: number; shed: Answer[] } | null => {
-  const lastUs = Math.max(...answers.filter(isAdmitted).map(({ received }) => received.doneUs));
-  if (!Number.isFinite(lastUs)) return null;
-  const shed = answers.filter((one) => !isAdmitted(one) && one.received.sentUs > lastUs);
-  return shed.length >= SHED_SINCE_MIN ? { lastUs, shed } : null;
-};
-
 const askedMs = (answer: Answer): number => retryAfterMs(answer) ?? 0;
 
 /** A single call is below each cap: if none is admitted for over a minute, slots were not given back. */
@@ -311,20 +300,15 @@ export const SHEDDING_ENDS = rulesOf("every-answer").must("shedding-ends", [210,
     if (context.target.shedding !== "fixed" || cap === undefined || orgCap === undefined)
       return "fixed shedding with limits.global_in_flight and limits.org_in_flight in the target file";
     for (const { whose, answers } of groupsOf(context)) {
-      const found = shedSince(answers);
+      // Without an admitted call there is no moment since which calls are shed.
+      const lastUs = Math.max(...answers.filter(isAdmitted).map(({ received }) => received.doneUs));
+      const shed = answers.filter((one) => Number.isFinite(lastUs) && one.received.sentUs > lastUs);
       // Only a call that spends nothing is repeated.
-      const one = found?.shed.findLast(
-        ({ testCall: { route, product } }) => route !== "design.analyze" && product !== "tile",
-      );
-      if (found === null || one === undefined) {
-        checks.fine();
-        continue;
-      }
-      if (askedMs(one) > WAIT_MAX_MS) {
-        checks.unclear(`Retry-After asked for more than ${WAIT_MAX_MS / 1000} s`);
-        continue;
-      }
-      const { lastUs, shed } = found;
+      const one = shed.findLast(({ testCall: { route, product } }) => route !== "design.analyze" && product !== "tile");
+      const isShort = one !== undefined && askedMs(one) <= WAIT_MAX_MS;
+      if (shed.length < SHED_SINCE_MIN || one === undefined) checks.fine();
+      else if (!isShort) checks.unclear(`Retry-After asked for more than ${WAIT_MAX_MS / 1000} s`);
+      if (shed.length < SHED_SINCE_MIN || !isShort) continue;
       const forMs = Math.max(context.patienceMs, RETRY_AFTER_TIMES * askedMs(one));
       for (;;) {
         await wait(Math.max(LOOK_EVERY_MS, askedMs(one)), context.signal);
