@@ -161,6 +161,11 @@ export class Checks {
     return answer.transient;
   }
 
+  /** The answers that can be judged; the others count as unclear. */
+  clear(answers: readonly Answer[]): Answer[] {
+    return answers.filter((answer) => !this.isUnclear(answer));
+  }
+
   /** Records that a part was not tried for lack of budget. A budget that never allowed it is only noted. */
   short(shortage: Open | null, what: string): void {
     if (shortage?.verdict === "skipped") this.note(`${what}: not tried, ${shortage.reason}`);

@@ -163,8 +163,8 @@ export const runVerify = async (options: VerifyOptions) => {
     await reach(context).catch((error: unknown) => {
       if (!isStopped(context)) throw error;
     });
-    const [last = [], first = []] = [true, false].map((isLast) =>
-      withAnswers(rules).filter(({ rule }) => (rule.phase === "every-answer") === isLast),
+    const { first = [], last = [] } = Object.groupBy(withAnswers(rules), ({ rule }) =>
+      rule.phase === "every-answer" ? "last" : "first",
     );
     for (const one of first) await tryAndReport(one);
     for (const one of await leftOpen(judged, context)) {

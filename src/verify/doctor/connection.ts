@@ -1,5 +1,4 @@
 /** What the answers say about the way to the deployment: protocol, certificate, clock, latency, echo. */
-
 import { toldOf } from "../../client/network-errors.ts";
 import { certificateText, lookAtTls } from "../../client/tls-look.ts";
 import { parseHttpUrl } from "../../contract/address.ts";
@@ -7,7 +6,6 @@ import { isLoopbackHost } from "../../contract/loopback.ts";
 import { median } from "../../history/statistics/statistics.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
-import type { StepWish } from "../../workload/step.ts";
 import { type Finding, finding, okIf } from "./finding.ts";
 import { type Answered, headerOf, isAdmitted, type SingleCalls } from "./single-calls.ts";
 
@@ -68,12 +66,10 @@ export const skewOf = (answers: readonly DatedAnswer[]): { offsetMs: number; err
 const seconds = (ms: number): string => (ms / 1000).toFixed(2);
 
 export const clockFinding = (answers: readonly Answered[]): Finding => {
-  const dated = answers
-    .filter(({ answer }) => answer.status !== null)
-    .map((sent): DatedAnswer => {
-      const { sentUs, doneUs } = sent.answer;
-      return { sentMs: sentUs / 1000, heardMs: doneUs / 1000, date: headerOf(sent, "date") };
-    });
+  const dated = answers.flatMap((sent): DatedAnswer[] => {
+    const { status, sentUs, doneUs } = sent.answer;
+    return status === null ? [] : [{ sentMs: sentUs / 1000, heardMs: doneUs / 1000, date: headerOf(sent, "date") }];
+  });
   const skew = skewOf(dated);
   if ("state" in skew) return skew;
   const { offsetMs, errorMs } = skew;
@@ -93,21 +89,15 @@ export const echoFinding = (answers: readonly Answered[]): Finding => {
 /** Measures ten GETs of the style catalog, one after the other, with the server key if there is one to use. */
 export const latencyFinding = async (target: Target, calls: SingleCalls, mayUseKey: boolean): Promise<Finding> => {
   const asServer = mayUseKey && target.credentials?.server !== undefined;
-  const wish: StepWish = {
-    route: "design.styles",
-    via: "authorization",
-    credential: asServer ? { as: "server", of: "role:server" } : { as: "none" },
-  };
-  const tookMs: number[] = [];
-  const outcomes = new Set<string>();
-  for (let i = 0; i < LATENCY_CALLS && calls.left() > 0; i++) {
-    const sent = await calls.ask(wish);
-    outcomes.add(sent.line.outcome);
-    if (sent.answer.status !== null) tookMs.push(sent.tookMs);
-  }
+  const credential = asServer ? ({ as: "server", of: "role:server" } as const) : ({ as: "none" } as const);
+  const sent: Answered[] = [];
+  while (sent.length < LATENCY_CALLS && calls.left() > 0)
+    sent.push(await calls.ask({ route: "design.styles", via: "authorization", credential }));
+  const outcomes = [...new Set(sent.map(({ line }) => line.outcome))];
+  const tookMs = sent.flatMap((one) => (one.answer.status === null ? [] : one.tookMs));
   const typical = median(tookMs);
   if (typical === null) return finding("skipped", "latency", "no call was left for it, or none was answered");
-  const of = [...outcomes].every(isAdmitted) ? "" : ` (the answers were ${[...outcomes].join(", ")})`;
+  const of = outcomes.every(isAdmitted) ? "" : ` (the answers were ${outcomes.join(", ")})`;
   const text = `median ${typical.toFixed(1)} ms, min ${Math.min(...tookMs).toFixed(1)} ms of ${tookMs.length} GETs of the style catalog${of}`;
   return finding("ok", "latency", text);
 };

@@ -10,10 +10,6 @@ import { type SingleCalls, tried } from "./single-calls.ts";
 const TODO = "mend the address, or leave it out: what needs it is skipped then";
 
 const NAMES_SHOWN = 20;
-const namesShown = (names: readonly string[]): string => {
-  const more = names.length > NAMES_SHOWN ? ` and ${names.length - NAMES_SHOWN} more` : "";
-  return names.length === 0 ? "none" : names.slice(0, NAMES_SHOWN).map(foreignId).join(", ") + more;
-};
 
 const toxiproxyLook = async ({ api_url, proxies = {} }: NonNullable<Target["toxiproxy"]>): Promise<string> => {
   const server = openToxiproxy(api_url);
@@ -22,8 +18,9 @@ const toxiproxyLook = async ({ api_url, proxies = {} }: NonNullable<Target["toxi
     const there = new Map((await server.list()).map((proxy) => [proxy.name, proxy]));
     const wished = Object.entries(proxies).filter(([, name]) => name !== undefined);
     const absent = wished.filter(([, name]) => !there.has(name)).map(([link, name]) => `${link} (${name})`);
-    if (absent.length > 0)
-      throw new Error(`it has no proxy for ${absent.join(", ")}; it has ${namesShown([...there.keys()])}`);
+    const shown = [...there.keys()].slice(0, NAMES_SHOWN).map(foreignId).join(", ") || "none";
+    const more = there.size > NAMES_SHOWN ? ` and ${there.size - NAMES_SHOWN} more` : "";
+    if (absent.length > 0) throw new Error(`it has no proxy for ${absent.join(", ")}; it has ${shown}${more}`);
     const names = wished.map(([, name]) => name);
     const faulty = names.filter((name) => there.get(name)?.enabled !== true || there.get(name)?.toxics.length !== 0);
     if (faulty.length > 0) throw new Error(`a fault is left on ${faulty.join(", ")}: remove it before a run`);
@@ -50,7 +47,7 @@ export const lookAtOthers = async (target: Target, calls: SingleCalls): Promise<
   const look = async (name: string, count: number, seen: () => Promise<string>): Promise<void> => {
     const counted = async (): Promise<Finding[]> => {
       calls.take(count);
-      const wrong = (error: unknown): Finding => finding("wrong", name, (error as Error).message, TODO);
+      const wrong = (error: Error): Finding => finding("wrong", name, error.message, TODO);
       return [await seen().then((text) => finding("ok", name, text), wrong)];
     };
     findings.push(...(await tried(name, name, counted)));

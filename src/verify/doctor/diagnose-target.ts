@@ -18,15 +18,11 @@ import { faultFinding, scenarioFindings, verifyFindings } from "./what-would-run
 
 /** Findings about credential references that cannot be read. */
 const unreadable = async (target: Target, secrets: Secrets): Promise<Finding[]> => {
-  const findings: Finding[] = [];
-  for (const one of credentialsOf(target)) {
-    const read = async (): Promise<Finding[]> => {
-      if (isReference(one.ref)) await secrets.read(one.ref, one.where);
-      return [];
-    };
-    findings.push(...(await tried(titleOf(one), one.where, read)));
-  }
-  return findings;
+  const references = credentialsOf(target).filter(({ ref }) => isReference(ref));
+  const findings = await Array.fromAsync(references, (one) =>
+    tried(titleOf(one), one.where, () => secrets.read(one.ref, one.where).then(() => [])),
+  );
+  return findings.flat();
 };
 
 type Parts = { target: Target; folder: string; secrets: Secrets; calls: SingleCalls; budget: Budget };

@@ -50,12 +50,9 @@ const EXPECTED: Readonly<Record<KeyRole, readonly [means: string, ...accepts: st
   expired: ["a key that has expired", UNAUTHENTICATED],
 };
 
-type KeyTrial = {
-  readonly name: string;
-  readonly where: string;
+type KeyTrial = Readonly<Record<"name" | "where" | "means", string>> & {
   readonly origin?: string | undefined;
   readonly credential: { readonly as: "publishable" | "server"; readonly of: CallerName };
-  readonly means: string;
   readonly accepts: readonly string[];
 };
 
@@ -77,15 +74,11 @@ const misfit = ({ name, where, origin, credential, accepts, means }: KeyTrial, s
 /** Sends at most two calls, because a deployment may read only one of the two headers (items 22, 143). */
 const tryKey = async (trial: KeyTrial, calls: SingleCalls): Promise<{ found: Finding; sent: Answered }> => {
   const { name, credential, accepts } = trial;
-  let sent = await calls.ask(wishOf(trial, "authorization"));
-  let remark = "";
-  if (sent.line.outcome === "401" && !accepts.includes("401") && calls.left() > 0) {
-    const again = await calls.ask(wishOf(trial, "x-api-key"));
-    if (again.line.outcome !== "401") {
-      sent = again;
-      remark = "; in X-Api-Key alone, as Authorization: Bearer it is 401";
-    }
-  }
+  const first = await calls.ask(wishOf(trial, "authorization"));
+  const isTriedAgain = first.line.outcome === "401" && !accepts.includes("401") && calls.left() > 0;
+  const again = isTriedAgain ? await calls.ask(wishOf(trial, "x-api-key")) : first;
+  const sent = again.line.outcome === "401" ? first : again;
+  const remark = sent === first ? "" : "; in X-Api-Key alone, as Authorization: Bearer it is 401";
   const { outcome } = sent.line;
   if (!accepts.includes(isAdmitted(outcome) ? ADMITTED : outcome)) return { found: misfit(trial, sent), sent };
   const took = `${sent.tookMs.toFixed(sent.tookMs < 10 ? 1 : 0)} ms`;
@@ -120,9 +113,9 @@ const basemapMisfit = (target: Target, { answer }: Answered): Finding | null => 
 };
 
 /** The refusal of a `tile` exchange by roles with a used-up allowance, and how many times it is used up. */
-const USED_UP: Partial<Readonly<Record<KeyRole, { refusal: RefusalName; times: number }>>> = {
-  publishable_exhausted: { refusal: "map_load_quota_exceeded", times: 1 },
-  publishable_hard_stop: { refusal: "map_load_hard_stop", times: 5 },
+const USED_UP: Partial<Readonly<Record<KeyRole, readonly [refusal: RefusalName, times: number]>>> = {
+  publishable_exhausted: ["map_load_quota_exceeded", 1],
+  publishable_hard_stop: ["map_load_hard_stop", 5],
 };
 
 /** Whether the allowance is used up; `null` if no control plane tells it. */
@@ -130,23 +123,22 @@ const isUsedUp = async (role: KeyRole, times: number, { target, calls }: Parts):
   const { org, limit } = target.credentials?.[role] ?? {};
   const keys = target.control?.keys;
   if (typeof keys !== "string" || org === undefined || limit === undefined) return null;
-  try {
+  const read = async () => {
     calls.take(1);
-    const used = await readUsed(keys, org);
-    return used === undefined ? null : used >= limit * times;
-  } catch {
-    return null;
-  }
+    return readUsed(keys, org);
+  };
+  const used = await read().catch(() => undefined);
+  return used === undefined ? null : used >= limit * times;
 };
 
 const ANOTHER_KEY = "use its allowance up, or name another organization's key";
 
 const tryQuota = async (trial: KeyTrial, role: KeyRole, parts: Parts): Promise<Finding[]> => {
-  const quota = USED_UP[role];
-  if (quota === undefined) return [];
+  const [refusal, times] = USED_UP[role] ?? [];
+  if (refusal === undefined || times === undefined) return [];
   const { target, calls, budget } = parts;
   const name = `${role}, quota`;
-  const known = await isUsedUp(role, quota.times, parts);
+  const known = await isUsedUp(role, times, parts);
   if (known === false) {
     const text = "expected a used-up allowance; its control plane says that loads are left";
     return [finding("wrong", name, text, ANOTHER_KEY)];
@@ -157,7 +149,7 @@ const tryQuota = async (trial: KeyTrial, role: KeyRole, parts: Parts): Promise<F
     return [finding("skipped", name, why, "permits.quota_burn of the target file would allow it")];
   }
   return tried(name, trial.where, async () => {
-    const expected = outcomeOf(quota.refusal);
+    const expected = outcomeOf(refusal);
     const sent = await calls.ask({ ...wishOf(trial, "authorization"), product: "tile" });
     const { outcome } = sent.line;
     if (outcome === expected) return [finding("ok", name, `${outcome}, as expected of this role`)];
@@ -183,18 +175,15 @@ const sameKeys = async (roles: readonly KeyRole[], calls: SingleCalls): Promise<
 export const tryRoles = async (parts: Parts): Promise<Finding[]> => {
   const { target, calls } = parts;
   const roles = KEY_ROLES.filter((role) => target.credentials?.[role] !== undefined);
-  const findings: Finding[] = [];
-  for (const role of roles) {
-    const look = async (): Promise<Finding[]> => {
-      const trial = await trialOf(role, parts);
-      const { found, sent } = await tryKey(trial, calls);
-      if (found.state !== "ok") return [found];
-      const wrong = role === "publishable_basemap" ? basemapMisfit(target, sent) : null;
-      return [wrong ?? found, ...(await tryQuota(trial, role, parts))];
-    };
-    findings.push(...(await tried(role, `credentials.${role}`, look)));
-  }
-  return [...findings, ...(await sameKeys(roles, calls))];
+  const look = async (role: KeyRole): Promise<Finding[]> => {
+    const trial = await trialOf(role, parts);
+    const { found, sent } = await tryKey(trial, calls);
+    if (found.state !== "ok") return [found];
+    const wrong = role === "publishable_basemap" ? basemapMisfit(target, sent) : null;
+    return [wrong ?? found, ...(await tryQuota(trial, role, parts))];
+  };
+  const findings = await Array.fromAsync(roles, (role) => tried(role, `credentials.${role}`, () => look(role)));
+  return [...findings.flat(), ...(await sameKeys(roles, calls))];
 };
 
 const tenantTrials = (target: Target): KeyTrial[] => {
@@ -205,14 +194,8 @@ const tenantTrials = (target: Target): KeyTrial[] => {
     // A Free organization mints only tile, which is charged; a refused chat shows that key and origin are right.
     const accepts = tier === "Free" ? [TIER] : tier === "Pro" ? [ADMITTED] : [ADMITTED, TIER];
     const means = `a full key of a ${tier ?? "Free or Pro"} organization`;
-    return {
-      name: titleOf(one),
-      where,
-      origin,
-      credential: { as: kind as "publishable" | "server", of },
-      means,
-      accepts,
-    };
+    const credential = { as: kind as "publishable" | "server", of };
+    return { name: titleOf(one), where, origin, credential, means, accepts };
   });
 };
 
@@ -234,10 +217,11 @@ export const tryTenants = async (target: Target, calls: SingleCalls): Promise<Fi
   return [finding(made === 0 ? "skipped" : "ok", `${target.tenants?.length ?? 0} tenants`, text), ...bad];
 };
 
-/** The id of no key: asking for its change tries an administrator's token and changes nothing. */
-const UNKNOWN_KEY = "00000000-0000-4000-8000-000000000000";
-
-const PATCH = { path: `/shared-api/api-keys/${UNKNOWN_KEY}`, body: JSON.stringify({ products: ["tile"] }) };
+/** Asking for a change of a key that does not exist tries an administrator's token and changes nothing. */
+const PATCH = {
+  path: "/shared-api/api-keys/00000000-0000-4000-8000-000000000000",
+  body: JSON.stringify({ products: ["tile"] }),
+};
 const WAYS = {
   list: { words: "reads the list of keys", route: "keys.create", change: { method: "GET", body: undefined } },
   change: { words: "may ask for a change of a key", route: "keys.update", change: PATCH },
@@ -264,36 +248,32 @@ const findWay = async (calls: SingleCalls, writes: boolean): Promise<Way | strin
 
 const judgeAdmin = (role: AdminRole, { by, stranger }: Way, sent: Answered): Finding => {
   const { outcome } = sent.line;
-  const nothing = showsNothing(role, sent);
-  if (nothing !== null) return nothing;
-  if (outcome === "401" || outcome === stranger) {
-    const todo = `has the token at credentials.${role} ended, or is it of another identity provider?`;
-    return finding("wrong", role, `expected to be known to key management; got ${outcome}`, todo);
-  }
+  const todo = `has the token at credentials.${role} ended, or is it of another identity provider?`;
+  const isUnknown = outcome === "401" || outcome === stranger;
   const said = isAdmitted(outcome) ? WAYS[by].words : "its token is accepted";
-  return finding("ok", role, `${said} (${outcome} for a call that changes nothing)`);
+  const found = isUnknown
+    ? finding("wrong", role, `expected to be known to key management; got ${outcome}`, todo)
+    : finding("ok", role, `${said} (${outcome} for a call that changes nothing)`);
+  return showsNothing(role, sent) ?? found;
 };
 
 export const tryAdmins = async (target: Target, calls: SingleCalls): Promise<Finding[]> => {
   const writes = target.permits?.writes === true;
-  const findings: Finding[] = [];
   let way: Way | string | null = null;
-  for (const role of ADMIN_ROLES.filter((one) => target.credentials?.[one] !== undefined)) {
+  const look = async (role: AdminRole): Promise<Finding[]> => {
     const credential: CredentialRef = { as: "admin", of: `role:${role}` };
-    const look = async (): Promise<Finding[]> => {
-      way ??= await findWay(calls, writes);
-      // The token is read even if it is not tried, because an unreadable reference is a mistake.
-      await calls.book.fetch(credential);
-      if (typeof way === "string") return [finding("skipped", role, `not tried: ${way}`)];
-      let sent = await askBy(way.by, calls, credential);
-      // A deployment without a list of keys may still refuse the list to a made-up token.
-      if (/^(?:edge )?40[45]/.test(sent.line.outcome) && way.by === "list" && writes) {
-        way = { ...way, by: "change" };
-        sent = await askBy("change", calls, credential);
-      }
-      return [judgeAdmin(role, way, sent)];
-    };
-    findings.push(...(await tried(role, `credentials.${role}`, look)));
-  }
-  return findings;
+    way ??= await findWay(calls, writes);
+    // The token is read even if it is not tried, because an unreadable reference is a mistake.
+    await calls.book.fetch(credential);
+    if (typeof way === "string") return [finding("skipped", role, `not tried: ${way}`)];
+    let sent = await askBy(way.by, calls, credential);
+    // A deployment without a list of keys may still refuse the list to a made-up token.
+    if (/^(?:edge )?40[45]/.test(sent.line.outcome) && way.by === "list" && writes) {
+      way = { ...way, by: "change" };
+      sent = await askBy("change", calls, credential);
+    }
+    return [judgeAdmin(role, way, sent)];
+  };
+  const roles = ADMIN_ROLES.filter((role) => target.credentials?.[role] !== undefined);
+  return (await Array.fromAsync(roles, (role) => tried(role, `credentials.${role}`, () => look(role)))).flat();
 };

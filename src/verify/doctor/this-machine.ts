@@ -94,21 +94,20 @@ const idleLag = async (): Promise<{ p99: number; max: number }> => {
   return { p99: own(delay.percentile(99)), max: own(delay.max) };
 };
 
-const freeBytes = (folder: string): Promise<number | null> =>
-  statfs(folder)
-    .then(({ bavail, bsize }) => bavail * bsize)
-    .catch(() => null);
-
 export type MachineReadings = Awaited<ReturnType<typeof readMachine>>;
 
 export const readMachine = async (folders: readonly string[]) => {
   const load1 = loadavg()[0] ?? 0;
+  const freeOf = async (folder: string) => {
+    const stats = await statfs(folder).catch(() => null);
+    return { folder, freeBytes: stats === null ? null : stats.bavail * stats.bsize };
+  };
   return {
     ...{ cores: availableParallelism(), cpu: cpus()[0]?.model ?? "unknown", load1, lagMs: await idleLag() },
     portRange: readProc("/proc/sys/net/ipv4/ip_local_port_range"),
     limits: readProc("/proc/self/limits"),
     somaxconn: readProc("/proc/sys/net/core/somaxconn"),
-    disk: await Promise.all(folders.map(async (folder) => ({ folder, freeBytes: await freeBytes(folder) }))),
+    disk: await Promise.all(folders.map(freeOf)),
   };
 };
 

@@ -17,8 +17,6 @@ const plan = (target: Target, asked: Asked): VerifyPlan =>
 
 const SHOWN = 3;
 
-const counted = (rules: number): string => (rules === 1 ? "1 rule" : `${rules} rules`);
-
 const judged = ({ rules }: VerifyPlan): number => rules.filter(({ lacks }) => lacks === null).length;
 
 const optionFinding = (target: Target, permission: Permission, asked: Asked, base: VerifyPlan): Finding => {
@@ -40,16 +38,17 @@ export const verifyFindings = (target: Target): Finding[] => {
   const allowed = `${budget.requests ?? "any number of"} calls, ${budget.map_loads} map loads, ${budget.analyses} analyses`;
   const text = `judges ${judged(base)} of ${rules.length} rules with at most about ${spends}; the budget allows ${allowed}`;
   const needsAnOption = new Set(RULES.flatMap(({ id, needs }) => (needs.permission === undefined ? [] : [id])));
-  const lacking = Map.groupBy(
-    rules.filter(({ id, lacks }) => lacks !== null && !needsAnOption.has(id)),
-    ({ lacks }) => lacks as string,
-  );
-  const skips = [...lacking]
+  const lacking = rules.filter(({ id, lacks }) => lacks !== null && !needsAnOption.has(id));
+  const skips = [...Map.groupBy(lacking, ({ lacks }) => lacks)]
     .toSorted(([, a], [, b]) => b.length - a.length)
     .map(([lacks, of]) => {
       const names = of.slice(0, SHOWN).map(({ id }) => id);
       const rest = of.length > SHOWN ? ` and ${of.length - SHOWN} more` : "";
-      return finding("skipped", counted(of.length), `${lacks}: ${names.join(", ")}${rest}`);
+      return finding(
+        "skipped",
+        of.length === 1 ? "1 rule" : `${of.length} rules`,
+        `${lacks}: ${names.join(", ")}${rest}`,
+      );
     });
   return [
     finding("info", "verify", text),
@@ -116,22 +115,18 @@ const storyFinding = (story: Story, target: Target, view: TargetView): Finding =
   return finding("ok", name, whole);
 };
 
-const sharing = (findings: readonly Finding[]): Finding[] =>
-  [...Map.groupBy(findings, ({ state, text }) => `${state} ${text}`).values()].map((same) => ({
-    ...(same[0] as Finding),
-    name: same.map(({ name }) => name).join(", "),
-  }));
-
+/** Scenarios that can run, then those that cannot; one finding for all scenarios of which the same holds. */
 export const scenarioFindings = (target: Target): Finding[] => {
   const view = viewOf(target);
   const stories = [...STORIES.values()].map((story) => ({ story, missing: story.missing(view) }));
-  return sharing(
-    stories
-      .toSorted((a, b) => Number(a.missing.length > 0) - Number(b.missing.length > 0))
-      .map(({ story, missing }) => {
-        if (missing.length === 0) return storyFinding(story, target, view);
-        const lacks = missing.join("; ").replaceAll("the target file has", "it has");
-        return finding("skipped", story.name, `the target file lacks ${lacks}`);
-      }),
-  );
+  const sorted = stories.toSorted((a, b) => Number(a.missing.length > 0) - Number(b.missing.length > 0));
+  const findings = sorted.map(({ story, missing }) => {
+    if (missing.length === 0) return storyFinding(story, target, view);
+    const lacks = missing.join("; ").replaceAll("the target file has", "it has");
+    return finding("skipped", story.name, `the target file lacks ${lacks}`);
+  });
+  return Map.groupBy(findings, ({ state, text }) => `${state} ${text}`)
+    .values()
+    .map((same) => ({ ...(same[0] as Finding), name: same.map(({ name }) => name).join(", ") }))
+    .toArray();
 };

@@ -1,5 +1,4 @@
 /** Optional members, whose types are not specified: a refused call is compared with one that differs in one thing. */
-
 import { ANY_SUCCESS, type Checks, isSessionsOff } from "../checks.ts";
 import { type Context, callerOf, scopeOf } from "../context.ts";
 import { type Rule, rulesOf } from "../rule.ts";
@@ -16,10 +15,7 @@ const ask = (context: Context, route: Route, more: Partial<TestCall>): Promise<A
 
 const SPARE_ANALYSES = 5;
 const DATASET = {
-  columns: [
-    { name: "city", type: "string" },
-    { name: "people", type: "number" },
-  ],
+  columns: Object.entries({ city: "string", people: "number" }).map(([name, type]) => ({ name, type })),
   sample_rows: [{ city: "Bern", people: 137_000 }],
 };
 
@@ -117,7 +113,6 @@ const saysUnknown = async (context: Context, { name, answers: [first] }: Tried):
 };
 
 const OF_THE_QUERY = "the types of the query are not shown in the specification";
-const NEEDLESS = "none of the optional parameters to be needed";
 
 const LAT_LON = { lat: 52.52, lon: 13.37 };
 const ANY_PLACE = {
@@ -164,8 +159,7 @@ const controlReason = ({ fields: { detail, error, errors } }: Answer, value: unk
 
 /** Counts what was served; notes a refusal for another reason than its body. */
 const lookAt = (checks: Checks, answers: readonly Answer[], isServed: (answer: Answer) => boolean): void => {
-  for (const answer of answers) {
-    if (checks.isUnclear(answer)) continue;
+  for (const answer of checks.clear(answers)) {
     if (isServed(answer)) checks.fine();
     else if (!isMalformed(answer)) checks.note(`${answer.testCall.what}: ${inWords(answer)}`);
   }
@@ -226,7 +220,7 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
       const others = await untilTaken(MAP_IDS.slice(1), (map_id) =>
         withMember(context, { map_id }, `a body with the map_id ${map_id}`),
       );
-      for (const answer of others) checks.isUnclear(answer);
+      checks.clear(others);
       if (!others.every(isMalformed)) return `not every text is taken as map_id: ${inWords(first)}`;
       const got = `${inWords(first)} for every text tried as map_id, and ${unknown.outcome} for a member that nobody knows`;
       checks.breach("map_id to be taken", got, [unknown, first], [ANY_SUCCESS]);
@@ -243,11 +237,11 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
         if (served === undefined) checks.note("refused with and without: the types of the query are not shown");
         else {
           const got = `${inWords(bare)} for the required parameters alone, and ${served.outcome} for ${served.testCall.what}`;
-          checks.breach(NEEDLESS, got, [served, bare], [ANY_SUCCESS]);
+          checks.breach("none of the optional parameters to be needed", got, [served, bare], [ANY_SUCCESS]);
         }
         return OF_THE_QUERY;
       }
-      for (const answer of tried.flatMap(({ answers }) => answers)) checks.isUnclear(answer);
+      checks.clear(tried.flatMap(({ answers }) => answers));
       const notTaken = (name: string, { answers }: Tried, more: Answer[] = []): void => {
         const first = answers[0] as Answer;
         const got = `${bare.outcome} for the required parameters alone, and ${inWords(first)} with ${name}`;
@@ -260,11 +254,9 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
       }
       for (const other of never) {
         // Language codes are known; values of the others are not specified.
+        const unlisted = other.name === "lang" ? null : await saysUnknown(context, other);
         if (other.name === "lang") notTaken(`lang as any of ${OPTIONAL.lang?.join(", ")}`, other);
-        else {
-          const unlisted = await saysUnknown(context, other);
-          if (unlisted !== null) notTaken(`${other.name}, as with a parameter that is not listed`, other, [unlisted]);
-        }
+        if (unlisted !== null) notTaken(`${other.name}, as with a parameter that is not listed`, other, [unlisted]);
       }
       if (tried.length > 0) checks.note(`not every value of an optional parameter is taken: ${inWords(full)}`);
       return OF_THE_QUERY;
@@ -333,8 +325,7 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
     step: async (context, checks) => {
       const answers = await analyses(context);
       if (answers.length === 0) context.budget.require("analyses", 1);
-      for (const answer of answers) {
-        if (checks.isUnclear(answer)) continue;
+      for (const answer of checks.clear(answers)) {
         if (isAdmitted(answer)) checks.fine();
         else if (answers.some(isAdmitted) && isMalformed(answer))
           checks.require(false, answer, "2xx, as the same dataset gets otherwise", "it was refused");

@@ -152,9 +152,7 @@ export const RATE_LIMIT_ENDS = load.rules.must("rate-limit-ends", [214, 217], {
     const call: TestCall = { ...first.testCall, once: true, atOnce: true };
     for (let times = 0, waitMs = FIRST_MS; ; times++, waitMs *= 2) {
       const answer = await context.send(call);
-      if (!load.isLimited(answer)) {
-        return isAdmitted(answer) ? checks.fine() : checks.unclear(inWords(answer));
-      }
+      if (!load.isLimited(answer)) return isAdmitted(answer) ? checks.fine() : checks.unclear(inWords(answer));
       const restMs = retryAfterMs(answer);
       if (restMs === undefined || restMs > ASKED_MAX_MS) return `Retry-After was ${retryAfterIn(answer)}`;
       const admitted = context.answers.filter((one) => isAdmitted(one) && whose(one) === whose(first));
@@ -170,13 +168,9 @@ export const RATE_LIMIT_ENDS = load.rules.must("rate-limit-ends", [214, 217], {
       const beside = other === null ? mint("publishable", "chat") : { ...other, route: "design.themes" as const };
       const neighbour = await context.send({ ...beside, once: true });
       if (!isAdmitted(neighbour)) return checks.unclear(`others are not served either: ${inWords(neighbour)}`);
+      const expected = "a call admitted by a caller that has waited as long as Retry-After said";
       const got = `limited for ${Math.round(sinceMs / 1000)} s, after ${times} waits; others are served`;
-      return void checks.require(
-        false,
-        answer,
-        "a call admitted by a caller that has waited as long as Retry-After said",
-        got,
-      );
+      return void checks.require(false, answer, expected, got);
     }
   },
 });
