@@ -181,6 +181,15 @@ describe("a target file", () => {
     ]);
   });
 
+  test("every mistake is named, however many unknown fields stand before it", () => {
+    const unknown = Object.fromEntries(Array.from({ length: 12 }, (_, at) => [`x${at}`, at]));
+    const wrong = { writes: 1, quota_burn: 2, chaos: 3 };
+    const permits = { permits: { ...wrong, load_max_rps: -1 }, budget: { requests: -1, map_loads: -1, analyses: -1 } };
+    const problems = problemsOf({ ...unknown, ...minimal, ...permits, exclusive: 1, name: 2, slo: 3 });
+    expect(problems.filter((text) => text.includes("expected"))).toHaveLength(10);
+    expect(problems.filter((text) => text.includes("no such field"))).toHaveLength(12);
+  });
+
   test("no complaint shows a key", () => {
     const shown = problemsOf({ ...minimal, credentials: "svc_sk_live_abcdefghijklmnop" }).join();
     expect(shown).toMatch(/^credentials: expected an object/);

@@ -1,5 +1,6 @@
 /** Reads a target file. A problem names the field, what was expected and what came. Unknown fields are warnings. */
 import { dirname, resolve } from "node:path";
+import { Settings } from "typebox/system";
 import { Errors, Pointer } from "typebox/value";
 import { maskSecrets } from "../contract/credentials.ts";
 import { nearest } from "../contract/nearest.ts";
@@ -35,13 +36,12 @@ const readable = (parts: readonly string[]): string =>
     .join("")
     .replace(/^\./, "");
 
-/** The schema's description of the field at this path. */
-const expectedAt = (parts: readonly string[]): string => {
+const nodeAt = (parts: readonly string[]): SchemaNode | undefined => {
   let node: SchemaNode | undefined = TARGET_SCHEMA as SchemaNode;
   for (const part of parts) {
     node = node?.properties?.[part] ?? node?.items ?? Object.values(node?.patternProperties ?? {})[0];
   }
-  return node?.description ?? "another value";
+  return node;
 };
 
 const shown = (value: unknown): string => {
@@ -50,36 +50,40 @@ const shown = (value: unknown): string => {
   return json.length > 60 ? `${json.slice(0, 57)}...` : json;
 };
 
-const misfits = (value: unknown): string[] => {
-  const found = new Map<string, string>();
-  const say = (pointer: string): void => {
-    const parts = Pointer.Indices(pointer);
-    const came = shown(Pointer.Get(value, pointer));
-    found.set(pointer, `${readable(parts) || "(the whole file)"}: expected ${expectedAt(parts)}; got ${came}`);
-  };
-  for (const { keyword, instancePath, params } of Errors(TARGET_SCHEMA, value)) {
-    if (keyword === "required") {
-      for (const name of (params as { requiredProperties: string[] }).requiredProperties)
-        say(`${instancePath}/${name}`);
-    } else say(instancePath);
+/** Every error: typebox stops at eight by default, and a mistake beyond them would pass as none. */
+const allErrors = (value: unknown): ReturnType<typeof Errors> => {
+  const { maxErrors } = Settings.Get();
+  Settings.Set({ maxErrors: Number.POSITIVE_INFINITY });
+  try {
+    return Errors(TARGET_SCHEMA, value);
+  } finally {
+    Settings.Set({ maxErrors });
   }
-  return [...found.values()];
 };
 
-/** Fields that the schema does not know, at any depth. */
-const unknownFields = (node: SchemaNode | undefined, value: unknown, path: string): string[] => {
-  if (Array.isArray(value))
-    return value.flatMap((item, index) => unknownFields(node?.items, item, `${path}[${index}]`));
-  if (typeof value !== "object" || value === null || node?.properties === undefined) return [];
-  const { properties } = node;
-  return Object.entries(value).flatMap(([name, inner]) => {
-    const here = path === "" ? name : `${path}.${name}`;
-    if (!Object.hasOwn(properties, name)) {
-      const meant = nearest(name, Object.keys(properties));
-      return [`${here}: no such field is known; it is ignored${meant === null ? "" : `; did you mean ${meant}?`}`];
-    }
-    return unknownFields(properties[name], inner, here);
-  });
+/** What does not fit the schema. A field that it does not know, at any depth, is a warning. */
+const misfits = (value: unknown): Record<"problems" | "warnings", string[]> => {
+  const problems = new Map<string, string>();
+  const warnings: string[] = [];
+  const misfit = (pointer: string): void => {
+    const parts = Pointer.Indices(pointer);
+    const expected = nodeAt(parts)?.description ?? "another value";
+    const came = shown(Pointer.Get(value, pointer));
+    problems.set(pointer, `${readable(parts) || "(the whole file)"}: expected ${expected}; got ${came}`);
+  };
+  for (const { keyword, instancePath, params } of allErrors(value)) {
+    if (keyword === "required") {
+      const { requiredProperties } = params as { requiredProperties: string[] };
+      for (const name of requiredProperties) misfit(`${instancePath}/${name}`);
+    } else if (keyword === "boolean") {
+      // Every field that is not known has the schema `false`.
+      const parts = Pointer.Indices(instancePath);
+      const meant = nearest(parts.at(-1) as string, Object.keys(nodeAt(parts.slice(0, -1))?.properties ?? {}));
+      const hint = meant === null ? "" : `; did you mean ${meant}?`;
+      warnings.push(`${readable(parts)}: no such field is known; it is ignored${hint}`);
+    } else if (keyword !== "additionalProperties") misfit(instancePath);
+  }
+  return { problems: [...problems.values()], warnings };
 };
 
 const isComment = (name: string): boolean => name.startsWith("//");
@@ -98,8 +102,7 @@ const unreplaced = (target: Target): string[] =>
 /** Checks a parsed target file; `file` is its name in messages. */
 export const checkTarget = (parsed: unknown, file: string): { target: Target; warnings: string[] } => {
   const value = JSON.parse(JSON.stringify(parsed, (name, inner) => (isComment(name) ? undefined : inner)));
-  const problems = misfits(value);
-  const warnings = unknownFields(TARGET_SCHEMA as SchemaNode, value, "");
+  const { problems, warnings } = misfits(value);
   // Warnings are shown too, because a missing field may be a misspelt one.
   if (problems.length > 0) throw new TargetFileError(file, [...problems, ...warnings]);
   const target = withCanonicalUrls(value as Target, problems);

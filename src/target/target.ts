@@ -39,7 +39,8 @@ const object = <Required extends TProperties, Others extends TProperties>(
   of: string,
   required: Required,
   others: Others,
-) => Type.Object({ ...required, ...optional(others) }, { description: `an object: ${of}` });
+) =>
+  Type.Object({ ...required, ...optional(others) }, { description: `an object: ${of}`, additionalProperties: false });
 const map = <Values extends TSchema>(of: string, values: Values) =>
   Type.Record(Type.String(), values, { description: `an object: ${of}` });
 const list = <Items extends TSchema>(of: string, items: Items) => Type.Array(items, { description: `a list: ${of}` });
