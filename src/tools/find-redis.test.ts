@@ -24,7 +24,7 @@ test("a redis-server is known by what it says of itself", async () => {
 
 test.each([
   ["Redis server v=5.0.3 sha=0", "expected redis-server 6 or later"],
-  ["something else", 'says "something else"'],
+  ["something else", 'printed "something else"'],
 ])("%s is refused with what to do", async (says, why) => {
   const error = await findRedis(named(says)).catch((thrown: Error) => thrown);
   expect(error).toBeInstanceOf(ToolError);

