@@ -4,16 +4,16 @@ import { routeOf } from "../contract/routes.ts";
 import { lastEventOf } from "../contract/streams.ts";
 import type { CallLine } from "../history/line.ts";
 import type { Secrets } from "../target/secrets.ts";
-import { CredentialMissingError } from "../target/stated-credentials.ts";
+import { CredentialMissingError, credentialFinder, readStated } from "../target/stated-credentials.ts";
 import type { Target } from "../target/target.ts";
 import type { BudgetGuard, Charging, Taken } from "../workload/budget.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
+import type { HeldSession } from "../workload/handover.ts";
 import { credentialName, headersOf, nobodysCredential, urlOf } from "../workload/request.ts";
-import { exchangeStep, type SessionWanted, type Step } from "../workload/step.ts";
-import { TIMEOUTS, type Timeouts } from "../workload/timeouts.ts";
+import { type CredentialRef, exchangeStep, type SessionWanted, type Step } from "../workload/step.ts";
+import { renewAtMs, TIMEOUTS, type Timeouts } from "../workload/timeouts.ts";
 import { type CallContext, lineOf } from "./call-line.ts";
 import type { RunClock } from "./clock.ts";
-import { createCredentialBook } from "./credential-book.ts";
 import { type OutgoingRequest, type Received, startRequest } from "./send-request.ts";
 import { openTransport } from "./transport.ts";
 
@@ -44,8 +44,8 @@ type ApiClientOptions = {
   onLine(line: CallLine): void;
 };
 
-/** Reads `session_token` and `expires_in` of an exchange. Throws for a refusal. */
-const mintedFrom = ({ of, product }: SessionWanted, { line, answer }: Sent): { token: string; expiresInS: number } => {
+/** The session of an exchange's answer. Throws for a refusal. */
+const mintedFrom = ({ of, product }: SessionWanted, { line, answer }: Sent): HeldSession => {
   const failed = (why: string): Error => new Error(`no session for ${of}, product ${product}: ${why}`);
   if (line.outcome !== "200" && line.outcome !== "201") {
     throw failed(`expected 200 from the exchange, got ${line.outcome}`);
@@ -53,7 +53,86 @@ const mintedFrom = ({ of, product }: SessionWanted, { line, answer }: Sent): { t
   const body = parseJson(answer.text);
   const { session_token: token, expires_in: expiresIn } = isObject(body) ? body : {};
   if (typeof token !== "string") throw failed("the answer has no `session_token`");
-  return { token, expiresInS: typeof expiresIn === "number" && expiresIn > 0 ? expiresIn : 60 };
+  const nowMs = Date.now();
+  const lifeMs = 1000 * (typeof expiresIn === "number" && expiresIn > 0 ? expiresIn : 60);
+  return { token, renewAtMs: renewAtMs(nowMs, lifeMs), endsAtMs: nowMs + lifeMs };
+};
+
+const FORGET_EVERY_MS = 10_000;
+const NEVER = Number.POSITIVE_INFINITY;
+
+/** Holds keys, tokens and origins of roles and tenants, and sessions, which are minted on first use and renewed. */
+const createCredentialBook = (
+  target: Target,
+  secrets: Secrets,
+  mint: (wanted: SessionWanted) => Promise<HeldSession>,
+) => {
+  const { find, originOf } = credentialFinder(target);
+  const held = new Map<string, HeldSession>();
+  const minting = new Map<string, Promise<string>>();
+  const forgottenAtMs = new Map<string, number>();
+  const mintSession = (wanted: SessionWanted, name: string): Promise<string> => {
+    const started =
+      minting.get(name) ??
+      mint(wanted)
+        .then((session) => {
+          held.set(name, session);
+          return session.token;
+        })
+        .finally(() => minting.delete(name));
+    minting.set(name, started);
+    return started;
+  };
+
+  /** Names are cached, because steps share few refs. Sessions are not: each step has a new ref for its session. */
+  const names = new WeakMap<CredentialRef, string>();
+  const nameOf = (ref: CredentialRef): string => {
+    const name = names.get(ref) ?? credentialName(ref);
+    if (ref.as !== "session") names.set(ref, name);
+    return name;
+  };
+
+  /** The value, if it is held and has not expired. */
+  const peek = (ref: CredentialRef): string | undefined => {
+    const name = nameOf(ref);
+    const known = held.get(name);
+    const nowMs = Date.now();
+    if (known === undefined || known.endsAtMs <= nowMs) return undefined;
+    // Renewed in the background; a failure is retried with the next call.
+    if (known.renewAtMs <= nowMs && ref.as === "session") mintSession(ref, name).catch(() => undefined);
+    return known.token;
+  };
+
+  /** The value, read or minted; `null` for a credential that belongs to no role or tenant. */
+  const fetch = async (ref: CredentialRef): Promise<string | null> => {
+    const known = peek(ref);
+    if (known !== undefined) return known;
+    if (ref.as === "session") return mintSession(ref, credentialName(ref));
+    if (!("of" in ref)) return null;
+    const token = await readStated(find(ref.of, ref.as), secrets);
+    // An administrator's token is not kept here, because it expires; `secrets` keeps it for its life.
+    if (ref.as !== "admin") held.set(credentialName(ref), { token, renewAtMs: NEVER, endsAtMs: NEVER });
+    return token;
+  };
+
+  return {
+    ...{ peek, fetch, originOf },
+    sessionOf: (ref: CredentialRef): HeldSession | undefined => held.get(credentialName(ref)),
+    /** A valid credential got 401: forgets its value, at most once in ten seconds. */
+    refused: (ref: CredentialRef): void => {
+      if (!("of" in ref)) return;
+      const name = credentialName(ref);
+      const nowMs = Date.now();
+      if (nowMs - (forgottenAtMs.get(name) ?? Number.NEGATIVE_INFINITY) < FORGET_EVERY_MS) return;
+      forgottenAtMs.set(name, nowMs);
+      held.delete(name);
+      if (ref.as !== "session") secrets.forget(find(ref.of, ref.as).ref);
+    },
+    /** Mints sessions before the load begins. */
+    prepare: async (wanted: readonly SessionWanted[]): Promise<void> => {
+      for (const { of, product } of wanted) await fetch({ as: "session", of, product });
+    },
+  };
 };
 
 /** Bounds the cache, because paths with numbers in them are as many as the calls. */

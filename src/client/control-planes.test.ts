@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { type Running, startRole } from "../platform/start-role.ts";
 import { redact } from "../supervision/redaction.ts";
-import { controlGet, controlSend, readCounts, readGauges, readHeld, readUsed } from "./control-planes.ts";
+import { controlGet, controlSend, readCounts, readGauges, readUsed } from "./control-planes.ts";
 
 const TOKEN = "correct-horse-battery";
 let running: Running;
@@ -59,7 +59,7 @@ test("of what a plane says, numbers under known names are kept; it reaches into 
     expect({}.toString()).toBe("[object Object]");
     expect("org_a" in {}).toBe(false);
     expect(await readUsed(url, "a")).toBeUndefined();
-    for (const read of [readHeld([url]), controlGet(`${url}/deployment`)]) {
+    for (const read of [readGauges([url], { collected: true }), controlGet(`${url}/deployment`)]) {
       const why = await read.then(String, (error: Error) => error.message);
       expect(why).toContain("did not answer as expected");
       expect(why).not.toContain(said.slice(0, 6));

@@ -109,18 +109,15 @@ const gaugesAt = async (url: string): Promise<GaugesRead> => {
   return gauges;
 };
 
-export const readGauges = (apis: readonly string[]): Promise<GaugesRead[]> =>
-  Promise.all(apis.map((api) => gaugesAt(`${api}/gauges`)));
+/** The gauges of each replica; `collected`: after a garbage collection. */
+export const readGauges = (apis: readonly string[], { collected = false } = {}): Promise<GaugesRead[]> =>
+  Promise.all(apis.map((api) => gaugesAt(`${api}/gauges${collected ? "?gc=true" : ""}`)));
 
 /** Key records looked up so far; `null` if the key service does not say. */
 export const readLookups = async (keys: string): Promise<number | null> => {
   const said = await controlGet<{ lookups: number }>(`${keys}/lookups`).catch(() => null);
   return isNumber(said?.lookups) ? said.lookups : null;
 };
-
-/** Reads each replica's gauges after a garbage collection. */
-export const readHeld = (apis: readonly string[]): Promise<Gauges[]> =>
-  Promise.all(apis.map((api) => gaugesAt(`${api}/gauges?gc=true`)));
 
 export const readLedger = async (limiter: string, run: string): Promise<LedgerLine[]> => {
   const url = `${limiter}/ledger?run=${encodeURIComponent(run)}`;

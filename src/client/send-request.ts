@@ -64,196 +64,10 @@ export type Received = ReturnType<typeof nothingReceived> & { error?: string };
 const isEventStream = (value: string | string[] | undefined): boolean =>
   typeof value === "string" && /^\s*text\/event-stream\s*(;|$)/i.test(value);
 
-/** Optimized for high rates: one object, its answer, and usually one timer for each call. */
-class Exchange {
-  readonly #request: OutgoingRequest;
-  readonly #clock: RunClock;
-  readonly #timeouts: Timeouts;
-  readonly #settled: (received: Received) => void;
-  readonly #received: Received;
-  #headUs: number | null = null;
-  #reader: StreamReader | null = null;
-  #controller: Dispatcher.DispatchController | null = null;
-  #isSettled = false;
-  #bytes = 0;
-  readonly #chunks: Uint8Array[] = [];
-  /** When the call times out, the wait for a first answer or event, and the wait between reads. */
-  readonly #callDueUs: number;
-  #patienceDueUs: number;
-  #idleDueUs = Number.POSITIVE_INFINITY;
-  #watch: NodeJS.Timeout | undefined;
-  #watchDueUs = Number.POSITIVE_INFINITY;
-  /** Timers of rare cases: grace after a stream's end, leaving after a time, pauses between reads. */
-  #timers: NodeJS.Timeout[] | null = null;
-
-  constructor(request: OutgoingRequest, clock: RunClock, timeouts: Timeouts, settled: (received: Received) => void) {
-    this.#request = request;
-    this.#clock = clock;
-    this.#timeouts = timeouts;
-    this.#settled = settled;
-    const nowUs = clock.nowUs();
-    this.#received = nothingReceived(nowUs);
-    this.#callDueUs = nowUs + timeouts.callMs * 1000;
-    this.#patienceDueUs = nowUs + timeouts.firstEventMs * 1000;
-    this.#watchUntilDue(nowUs);
-  }
-
-  onRequestStart(started: Dispatcher.DispatchController): void {
-    this.#controller = started;
-    if (this.#isSettled) {
-      started.abort(new Error("given up before it was sent"));
-      return;
-    }
-    // Taken before writing, because a local server may have the bytes before `write` returns.
-    const nowUs = this.#clock.nowUs();
-    this.#received.sentUs = nowUs;
-    if (isFirstOnConnection()) this.#received.connectUs = nowUs;
-    this.#received.sent = true;
-    // The limit starts here, because waiting for one of our connections is not the target's delay.
-    this.#patienceDueUs = nowUs + this.#timeouts.firstEventMs * 1000;
-  }
-
-  onResponseStarted(): void {
-    this.#headUs = this.#clock.nowUs();
-  }
-
-  onResponseStart(_controller: Dispatcher.DispatchController, code: number, answered: Received["headers"]): void {
-    if (code < 200) return;
-    const { stream, abort, decoded } = this.#request;
-    // `onResponseStarted` took the time of the first byte in the same turn.
-    const nowUs = this.#headUs ?? this.#clock.nowUs();
-    Object.assign(this.#received, { status: code, headers: answered, firstUs: nowUs });
-    const isStream = stream !== undefined && code === 200 && isEventStream(answered["content-type"]);
-    if (isStream && (decoded === true || codingOf(String(answered["content-encoding"] ?? "")) === null)) {
-      this.#reader = createStreamReader(stream, this.#request.keepEvents === true);
-    } else {
-      this.#patienceDueUs = Number.POSITIVE_INFINITY;
-    }
-    this.#idleDueUs = nowUs + this.#timeouts.idleMs * 1000;
-    if (this.#idleDueUs < this.#watchDueUs) this.#watchUntilDue(nowUs);
-    if (abort !== undefined && "afterMs" in abort) this.#later(abort.afterMs, () => this.#leave());
-  }
-
-  onResponseData(reading: Dispatcher.DispatchController, chunk: Uint8Array): void {
-    this.#read(chunk);
-    const { slowReadMs } = this.#request;
-    if (slowReadMs === undefined || this.#isSettled) return;
-    reading.pause();
-    this.#later(slowReadMs, () => reading.resume());
-  }
-
-  onResponseEnd(): void {
-    const { stream } = this.#request;
-    if (stream === undefined) this.#settle("eof");
-    else if (this.#reader === null) this.#settle("refused");
-    else {
-      const ended = endOfBody(this.#reader.seen.events, stream);
-      this.#settle(ended, ended === "eof" || this.#reader.seen.terminal !== null ? undefined : NO_LAST_EVENT);
-    }
-  }
-
-  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    const code = codeOf(error);
-    const { status, headers } = this.#received;
-    const isWhole = this.#reader === null && Number(headers["content-length"]) === this.#bytes;
-    if (code === LENGTH_MISMATCH && isWhole) {
-      this.#settle(this.#request.stream === undefined ? "eof" : "refused");
-      return;
-    }
-    if (isOurs(code)) this.#received.aborted = true;
-    this.#settle(this.#received.aborted ? "closed_by_client" : endOf(code, status !== null), code);
-  }
-
-  #read(chunk: Uint8Array): void {
-    const nowUs = this.#clock.nowUs();
-    this.#request.onPiece?.(chunk, nowUs);
-    this.#idleDueUs = nowUs + this.#timeouts.idleMs * 1000;
-    const reader = this.#reader;
-    this.#bytes += chunk.length;
-    if (reader === null) {
-      if (this.#bytes > (this.#request.mostBytes ?? BODY_MAX_BYTES)) this.#giveUp("truncated", "body-too-large");
-      else this.#chunks.push(chunk);
-      return;
-    }
-    const before = reader.seen.terminal;
-    try {
-      reader.feed(chunk, nowUs);
-    } catch (error) {
-      this.#giveUp("truncated", codeOf(error as Error));
-      return;
-    }
-    const { events, terminal } = reader.seen;
-    const { abort, mostBytes = STREAM_MAX_BYTES } = this.#request;
-    if (this.#bytes > mostBytes) {
-      this.#leave(ANSWER_TOO_LARGE);
-      return;
-    }
-    if (events > 0) this.#patienceDueUs = Number.POSITIVE_INFINITY;
-    if (before === null && terminal !== null) {
-      this.#later(GRACE_MS, () => setImmediate(() => this.#giveUp("eof")));
-    } else if (terminal === null && abort !== undefined && "afterEvents" in abort && events >= abort.afterEvents) {
-      this.#leave();
-    }
-  }
-
-  #later(ms: number, act: () => void): void {
-    this.#timers ??= [];
-    this.#timers.push(setTimeout(act, ms));
-  }
-
-  #leave(why?: string): void {
-    this.#received.aborted = true;
-    this.#giveUp("closed_by_client", why);
-  }
-
-  #giveUp(ended: StreamEnd, error?: string): void {
-    if (this.#isSettled) return;
-    this.#settle(ended, error);
-    this.#controller?.abort(new Error(error ?? ended));
-  }
-
-  #watchUntilDue(nowUs: number): void {
-    clearTimeout(this.#watch);
-    this.#watchDueUs = Math.min(this.#callDueUs, this.#patienceDueUs, this.#idleDueUs);
-    const restMs = Math.max(0, (this.#watchDueUs - nowUs) / 1000);
-    // Checks after one turn of the event loop, so that answers that came while this process stalled are read first.
-    this.#watch = setTimeout(() => setImmediate(() => this.#look()), restMs);
-  }
-
-  /** Ends the call if a time limit has passed, else sets the timer again. */
-  #look(): void {
-    if (this.#isSettled) return;
-    const nowUs = this.#clock.nowUs();
-    if (nowUs >= this.#callDueUs) this.#giveUp("timeout", "call-timeout");
-    else if (nowUs >= this.#patienceDueUs) this.#giveUp("timeout", "first-event-timeout");
-    else if (nowUs >= this.#idleDueUs) this.#giveUp("timeout", "idle-timeout");
-    else this.#watchUntilDue(nowUs);
-  }
-
-  #text(): string {
-    const [only] = this.#chunks;
-    if (this.#reader !== null || only === undefined) return "";
-    if (this.#chunks.length > 1) return Buffer.concat(this.#chunks).toString("utf8");
-    return Buffer.from(only.buffer, only.byteOffset, only.byteLength).toString("utf8");
-  }
-
-  #settle(ended: StreamEnd, error?: string): void {
-    if (this.#isSettled) return;
-    this.#isSettled = true;
-    clearTimeout(this.#watch);
-    for (const timer of this.#timers ?? []) clearTimeout(timer);
-    const received = this.#received;
-    received.seen = this.#reader?.seen ?? null;
-    const terminal = received.seen?.terminal ?? null;
-    received.doneUs = terminal?.atUs ?? this.#clock.nowUs();
-    received.text = this.#text();
-    received.ended = terminal?.ended ?? ended;
-    if (error !== undefined) received.error = terminal === null ? error : `after the terminal event: ${error}`;
-    this.#settled(received);
-  }
-}
-
-/** `settled` is called inside the transport: it must not throw or send. */
+/**
+ * Sends a request. `settled` is called inside the transport: it must not throw or send. Optimized for high rates: one
+ * object, its answer, and usually one timer for each call, and no promise.
+ */
 export const startRequest = (
   dispatcher: Dispatcher,
   request: OutgoingRequest,
@@ -261,9 +75,158 @@ export const startRequest = (
   timeouts: Timeouts,
   settled: (received: Received) => void,
 ): void => {
-  const { origin, path, method, headers, body } = request;
-  const exchange = new Exchange(request, clock, timeouts, settled);
-  dispatcher.dispatch({ origin, path, method, headers, body }, exchange as Dispatcher.DispatchHandler);
+  const { stream, keepEvents = false, mostBytes, decoded, onPiece, abort, slowReadMs } = request;
+  const begunUs = clock.nowUs();
+  const received: Received = nothingReceived(begunUs);
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  let headUs: number | null = null;
+  let reader: StreamReader | null = null;
+  let controller: Dispatcher.DispatchController | null = null;
+  let isSettled = false;
+  /** When the call times out, the wait for a first answer or event, and the wait between reads. */
+  const callDueUs = begunUs + timeouts.callMs * 1000;
+  let patienceDueUs = begunUs + timeouts.firstEventMs * 1000;
+  let idleDueUs = Number.POSITIVE_INFINITY;
+  let watch: NodeJS.Timeout | undefined;
+  let watchDueUs = Number.POSITIVE_INFINITY;
+  /** Timers of rare cases: grace after a stream's end, leaving after a time, pauses between reads. */
+  let timers: NodeJS.Timeout[] | null = null;
+
+  const later = (ms: number, act: () => void): void => {
+    timers ??= [];
+    timers.push(setTimeout(act, ms));
+  };
+
+  const settle = (ended: StreamEnd, error?: string): void => {
+    if (isSettled) return;
+    isSettled = true;
+    clearTimeout(watch);
+    for (const timer of timers ?? []) clearTimeout(timer);
+    received.seen = reader?.seen ?? null;
+    const terminal = received.seen?.terminal ?? null;
+    received.doneUs = terminal?.atUs ?? clock.nowUs();
+    if (reader === null) received.text = Buffer.concat(chunks).toString("utf8");
+    received.ended = terminal?.ended ?? ended;
+    if (error !== undefined) received.error = terminal === null ? error : `after the terminal event: ${error}`;
+    settled(received);
+  };
+
+  const giveUp = (ended: StreamEnd, error?: string): void => {
+    if (isSettled) return;
+    settle(ended, error);
+    controller?.abort(new Error(error ?? ended));
+  };
+
+  const leave = (why?: string): void => {
+    received.aborted = true;
+    giveUp("closed_by_client", why);
+  };
+
+  const watchUntilDue = (nowUs: number): void => {
+    clearTimeout(watch);
+    watchDueUs = Math.min(callDueUs, patienceDueUs, idleDueUs);
+    const restMs = Math.max(0, (watchDueUs - nowUs) / 1000);
+    // Looks after one turn of the event loop, so that answers that came while this process stalled are read first.
+    watch = setTimeout(() => setImmediate(look), restMs);
+  };
+
+  /** Ends the call if a time limit has passed, else sets the timer again. */
+  const look = (): void => {
+    if (isSettled) return;
+    const nowUs = clock.nowUs();
+    if (nowUs >= callDueUs) giveUp("timeout", "call-timeout");
+    else if (nowUs >= patienceDueUs) giveUp("timeout", "first-event-timeout");
+    else if (nowUs >= idleDueUs) giveUp("timeout", "idle-timeout");
+    else watchUntilDue(nowUs);
+  };
+
+  const read = (chunk: Uint8Array): void => {
+    const nowUs = clock.nowUs();
+    onPiece?.(chunk, nowUs);
+    idleDueUs = nowUs + timeouts.idleMs * 1000;
+    bytes += chunk.length;
+    if (reader === null) {
+      if (bytes > (mostBytes ?? BODY_MAX_BYTES)) giveUp("truncated", "body-too-large");
+      else chunks.push(chunk);
+      return;
+    }
+    const before = reader.seen.terminal;
+    try {
+      reader.feed(chunk, nowUs);
+    } catch (error) {
+      giveUp("truncated", codeOf(error as Error));
+      return;
+    }
+    const { events, terminal } = reader.seen;
+    if (bytes > (mostBytes ?? STREAM_MAX_BYTES)) {
+      leave(ANSWER_TOO_LARGE);
+      return;
+    }
+    if (events > 0) patienceDueUs = Number.POSITIVE_INFINITY;
+    if (before === null && terminal !== null) later(GRACE_MS, () => setImmediate(() => giveUp("eof")));
+    else if (terminal === null && abort !== undefined && "afterEvents" in abort && events >= abort.afterEvents) leave();
+  };
+
+  const handler = {
+    onRequestStart: (started: Dispatcher.DispatchController): void => {
+      controller = started;
+      if (isSettled) {
+        started.abort(new Error("given up before it was sent"));
+        return;
+      }
+      // Taken before writing, because a local server may have the bytes before `write` returns.
+      const nowUs = clock.nowUs();
+      received.sentUs = nowUs;
+      if (isFirstOnConnection()) received.connectUs = nowUs;
+      received.sent = true;
+      // The limit starts here, because waiting for one of our connections is not the target's delay.
+      patienceDueUs = nowUs + timeouts.firstEventMs * 1000;
+    },
+    onResponseStarted: (): void => {
+      headUs = clock.nowUs();
+    },
+    onResponseStart: (_: unknown, status: number, headers: Received["headers"]): void => {
+      if (status < 200) return;
+      // `onResponseStarted` took the time of the first byte in the same turn.
+      const nowUs = headUs ?? clock.nowUs();
+      Object.assign(received, { status, headers, firstUs: nowUs });
+      const isStream = stream !== undefined && status === 200 && isEventStream(headers["content-type"]);
+      if (isStream && (decoded === true || codingOf(String(headers["content-encoding"] ?? "")) === null)) {
+        reader = createStreamReader(stream, keepEvents);
+      } else patienceDueUs = Number.POSITIVE_INFINITY;
+      idleDueUs = nowUs + timeouts.idleMs * 1000;
+      if (idleDueUs < watchDueUs) watchUntilDue(nowUs);
+      if (abort !== undefined && "afterMs" in abort) later(abort.afterMs, leave);
+    },
+    onResponseData: (reading: Dispatcher.DispatchController, chunk: Uint8Array): void => {
+      read(chunk);
+      if (slowReadMs === undefined || isSettled) return;
+      reading.pause();
+      later(slowReadMs, () => reading.resume());
+    },
+    onResponseEnd: (): void => {
+      if (stream === undefined) settle("eof");
+      else if (reader === null) settle("refused");
+      else {
+        const ended = endOfBody(reader.seen.events, stream);
+        settle(ended, ended === "eof" || reader.seen.terminal !== null ? undefined : NO_LAST_EVENT);
+      }
+    },
+    onResponseError: (_: unknown, error: Error): void => {
+      const code = codeOf(error);
+      const isWhole = reader === null && Number(received.headers["content-length"]) === bytes;
+      if (code === LENGTH_MISMATCH && isWhole) {
+        settle(stream === undefined ? "eof" : "refused");
+        return;
+      }
+      if (isOurs(code)) received.aborted = true;
+      settle(received.aborted ? "closed_by_client" : endOf(code, received.status !== null), code);
+    },
+  };
+
+  watchUntilDue(begunUs);
+  dispatcher.dispatch(request, handler as Dispatcher.DispatchHandler);
 };
 
 export const sendRequest = (

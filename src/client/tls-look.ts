@@ -1,6 +1,7 @@
 /** Inspects a connection before a request is sent: whether it is accepted, the TLS handshake, and the certificate. */
+import { once } from "node:events";
 import { connect as connectTcp, isIP, type Socket } from "node:net";
-import { type ConnectionOptions, connect } from "node:tls";
+import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
 import { parseHttpUrl } from "../contract/address.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
@@ -26,70 +27,59 @@ export const placeOf = (url: string): Place => {
   return { host: hostname.replace(/^\[|\]$/g, ""), port: port === "" ? usual : Number(port) };
 };
 
-const codeOf = (error: NodeJS.ErrnoException): string => error.code ?? error.message;
+/** Waits for the event: `null` if it came, else the error's code, or `late`. */
+const failureOf = async <Late>(socket: Socket, event: string, waitMs: number, late: Late) => {
+  try {
+    await once(socket, event, { signal: AbortSignal.timeout(waitMs) });
+    return null;
+  } catch (error) {
+    const { name, code, message } = error as NodeJS.ErrnoException;
+    return name === "AbortError" ? late : (code ?? message);
+  }
+};
 
-/** Settles once, at the latest at the deadline, and destroys the socket. */
-const within = <T>(socket: Socket, waitMs: number, late: T, begin: (settle: (found: T) => void) => void): Promise<T> =>
-  new Promise((resolve) => {
-    const settle = (found: T): void => {
-      clearTimeout(timer);
-      resolve(found);
-      socket.destroy();
-    };
-    const timer = setTimeout(() => settle(late), waitMs);
-    begin(settle);
-  });
+const startTls = ({ host, port }: Place, options: ConnectionOptions = {}): TLSSocket => {
+  // Nothing is sent over this connection, so an untrusted server learns nothing.
+  const untrusted = { ...options, host, port, rejectUnauthorized: false };
+  return connect(isIP(host) === 0 ? { ...untrusted, servername: host } : untrusted);
+};
+
+/** Uses a socket and destroys it. Errors that nobody waits for are ignored. */
+const withSocket = async <S extends Socket, T>(socket: S, use: (socket: S) => Promise<T>): Promise<T> => {
+  socket.on("error", () => undefined);
+  return await use(socket).finally(() => socket.destroy());
+};
 
 /** Tries a TCP connection: `null` if it is accepted, else the error's code. */
-export const lookAtTcp = ({ host, port }: Place): Promise<string | null> => {
-  const socket = connectTcp({ host, port });
-  return within<string | null>(socket, WAIT_MS, "ETIMEDOUT", (settle) => {
-    socket.once("connect", () => settle(null));
-    socket.on("error", (error) => settle(codeOf(error)));
-  });
-};
+export const lookAtTcp = (place: Place): Promise<string | null> =>
+  withSocket(connectTcp(place), (socket) => failureOf(socket, "connect", WAIT_MS, "ETIMEDOUT"));
 
 /** Reports whether a TLS server listens at a place. Sends no request. */
-export const speaksTls = ({ host, port }: Place): Promise<boolean> => {
-  const socket = connect({ host, port, rejectUnauthorized: false, ...(isIP(host) === 0 ? { servername: host } : {}) });
-  return within<boolean>(socket, GUESS_MS, false, (settle) => {
-    socket.once("secureConnect", () => settle(true));
-    socket.on("error", () => settle(false));
-  });
-};
+export const speaksTls = async (place: Place): Promise<boolean> =>
+  (await withSocket(startTls(place), (socket) => failureOf(socket, "secureConnect", GUESS_MS, "late"))) === null;
 
 /** Inspects the handshake; `null` without TLS or through a proxy. Throws if a file of `transport` cannot be read. */
 export const lookAtTls = async (target: Target, secrets: Secrets): Promise<TlsSeen | { error: string } | null> => {
   const { scheme } = parseHttpUrl(target.base_url);
   if (scheme !== "https" || typeof target.transport?.proxy === "string") return null;
-  const { host, port } = placeOf(target.base_url);
-  const options: ConnectionOptions = {
-    ...(await tlsFiles(target.transport ?? {}, secrets)),
-    host,
-    port,
-    ALPNProtocols: ["h2", "http/1.1"],
-    ...(isIP(host) === 0 ? { servername: host } : {}),
-    // Nothing is sent over this connection.
-    rejectUnauthorized: false,
-  };
+  const options = { ...(await tlsFiles(target.transport ?? {}, secrets)), ALPNProtocols: ["h2", "http/1.1"] };
   const began = performance.now();
-  const socket = connect(options);
-  return await within<TlsSeen | { error: string }>(socket, WAIT_MS, { error: "timeout" }, (settle) => {
-    socket.on("error", (error: NodeJS.ErrnoException) => settle({ error: codeOf(error) }));
-    socket.once("secureConnect", () => {
-      const { subject, valid_to } = socket.getPeerCertificate();
-      const endsAtMs = Date.parse(valid_to ?? "");
-      const name = subject?.CN;
-      const seen = {
-        alpn: typeof socket.alpnProtocol === "string" ? socket.alpnProtocol : null,
-        version: socket.getProtocol() ?? "TLS",
-        distrust: socket.authorized ? null : String(socket.authorizationError ?? "unknown reason"),
-        subject: (Array.isArray(name) ? name[0] : name) ?? "no name",
-        endsAtMs: Number.isNaN(endsAtMs) ? null : endsAtMs,
-      };
-      socket.resume();
-      const tookMs = performance.now() - began;
-      setTimeout(() => settle(seen), Math.min(REFUSAL_MS.most, Math.max(REFUSAL_MS.least, tookMs)));
-    });
+  return await withSocket(startTls(placeOf(target.base_url), options), async (socket) => {
+    const failed = await failureOf(socket, "secureConnect", WAIT_MS, "timeout");
+    if (failed !== null) return { error: failed };
+    const { subject, valid_to } = socket.getPeerCertificate();
+    const endsAtMs = Date.parse(valid_to ?? "");
+    const name = subject?.CN;
+    const seen = {
+      alpn: typeof socket.alpnProtocol === "string" ? socket.alpnProtocol : null,
+      version: socket.getProtocol() ?? "TLS",
+      distrust: socket.authorized ? null : String(socket.authorizationError ?? "unknown reason"),
+      subject: (Array.isArray(name) ? name[0] : name) ?? "no name",
+      endsAtMs: Number.isNaN(endsAtMs) ? null : endsAtMs,
+    };
+    socket.resume();
+    const restMs = Math.min(REFUSAL_MS.most, Math.max(REFUSAL_MS.least, performance.now() - began));
+    const refused = await failureOf(socket, "close", restMs, null);
+    return refused === null ? seen : { error: refused };
   });
 };

@@ -3,7 +3,7 @@
  * fault or host prevented it; whether a deployment grows under long load; the `slo` of a target file.
  */
 
-import { readHeld } from "../client/control-planes.ts";
+import { readGauges } from "../client/control-planes.ts";
 import { nearest } from "../contract/nearest.ts";
 import { ROUTE_NAMES } from "../contract/routes.ts";
 import type { Deployment } from "../deployments/deployment.ts";
@@ -151,7 +151,7 @@ export const growthOf = (readings: ReadonlyMap<string, readonly Reading[]>, repl
 
 const looked = async (deployment: Pick<Deployment, "target">): Promise<Observed> => {
   const apis = deployment.target.control?.api ?? [];
-  const gauges = apis.length === 0 ? [] : await readHeld(apis).catch(() => []);
+  const gauges = apis.length === 0 ? [] : await readGauges(apis, { collected: true }).catch(() => []);
   const { values } = gauges.length === 0 ? await observe(deployment) : { values: {} as Observed };
   return Object.fromEntries(
     WATCHED.flatMap(({ name, gauge }) => {
