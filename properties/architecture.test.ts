@@ -104,8 +104,8 @@ const importsOf = (text: string): string[] =>
 const isForTests = (path: string): boolean =>
   /\.fixture\.ts$/.test(path) || path.startsWith(join("properties", "second-api") + sep);
 
-/** Where a command prints: masked and clean (`cli/printing/output.ts`). */
-const PRINTS = join("src", "cli", "printing", "output.ts");
+/** Where a command prints: masked and clean (`cli/printing.ts`). */
+const PRINTS = join("src", "cli", "printing.ts");
 /** A program reads what these write, and masks what it shows; or nothing foreign is at hand yet. */
 const WRITES_OTHERWISE: readonly string[] = [
   join("src", "supervision", "watchdog.ts"),

@@ -6,8 +6,8 @@ import { wrapped } from "../report/terminal.ts";
 import { type CapacityWishes, findCapacity, planCapacity } from "../run/capacity/capacity.ts";
 import type { Arrivals } from "../workload/arrivals.ts";
 import { budgetLine, guardLines, type JudgingOptions, judgingCommand, ON_SERVED } from "./judging-command.ts";
-import { withOptions } from "./options/checks.ts";
-import { printNote, type Shown } from "./printing/output.ts";
+import { withOptions } from "./options.ts";
+import { printNote, type Shown } from "./printing.ts";
 
 type CapacityOptions = JudgingOptions & {
   scenario: string;

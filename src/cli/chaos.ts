@@ -18,8 +18,8 @@ import { createSecrets } from "../target/secrets.ts";
 import { readTargetFile } from "../target/target-file.ts";
 import { lockTarget } from "../target/target-guard.ts";
 import { type JudgingOptions, judgingCommand, LIMITER, type Limiter, REPORTS, stagesPlan } from "./judging-command.ts";
-import { EMBEDDED_ALONE, type Exclusion, excluding, type OptionRow, seconds, withOptions } from "./options/checks.ts";
-import { printNote, printResult, printShown } from "./printing/output.ts";
+import { EMBEDDED_ALONE, type Exclusion, excluding, type OptionRow, seconds, withOptions } from "./options.ts";
+import { printNote, printResult, printShown } from "./printing.ts";
 import { untilStopped } from "./serve.ts";
 
 const linesOf = ({ journal, running, taken }: HealedRun): string[] => {

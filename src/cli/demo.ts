@@ -10,8 +10,8 @@ import { outcomesSeen } from "../run/read-lines.ts";
 import { commitOf, composeDocument } from "../run/run-reports.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import { type DemoProgress, PLANTABLE, PLANTED, playDemo } from "../trials/demo.ts";
-import { called } from "./options/checks.ts";
-import { printJson, printNote, printResult } from "./printing/output.ts";
+import { called } from "./options.ts";
+import { printJson, printNote, printResult } from "./printing.ts";
 
 type DemoOptions = { list?: boolean; page?: string; json?: boolean; quiet?: boolean };
 

@@ -35,9 +35,8 @@ import { readCrash } from "../verify/crash.ts";
 import { replayCrash } from "../verify/run-verify.ts";
 import { type ExploreOptions, exploreWish } from "./chaos.ts";
 import { LIMITER, type Limiter, REPORTS, recorded, recordingOptions } from "./judging-command.ts";
-import { called, excluding, I_OWN, seconds, whole, withOptions } from "./options/checks.ts";
-import { narrator } from "./printing/narrator.ts";
-import { printJson, printNote, printResult, printShown } from "./printing/output.ts";
+import { called, excluding, I_OWN, seconds, whole, withOptions } from "./options.ts";
+import { narrator, printJson, printNote, printResult, printShown } from "./printing.ts";
 import { addServeOptions, type ServeOptions, serve } from "./serve.ts";
 
 type MutantsOptions = Partial<Record<"everywhere" | "list" | "json" | "quiet" | "experiments", boolean>> & {

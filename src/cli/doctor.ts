@@ -29,8 +29,8 @@ import { askStreamEnds } from "../verify/doctor/stream-ends.ts";
 import { KEY_VARIABLES, proposeTarget } from "../verify/doctor/target-proposal.ts";
 import { calibrationSection, machineHere, toolsHere } from "../verify/doctor/this-machine.ts";
 import { TargetUnreachableError } from "../verify/reach.ts";
-import { checkPrecise, type Exclusion, excluding, I_OWN, once, withOptions } from "./options/checks.ts";
-import { printNote, printResult, printShown } from "./printing/output.ts";
+import { checkPrecise, type Exclusion, excluding, I_OWN, once, withOptions } from "./options.ts";
+import { printNote, printResult, printShown } from "./printing.ts";
 
 /** The column in which a finding's text begins, behind its state. */
 const INDENT = 11;

@@ -15,7 +15,7 @@ import { UsageError } from "../run/exit-codes.ts";
 import { SCENARIOS, SUITES } from "../run/suites/suites.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import { RULES } from "../verify/catalogue.ts";
-import { printResult, printShown } from "./printing/output.ts";
+import { printResult, printShown } from "./printing.ts";
 
 /** The requirements by number, each with its tag: `[R]` stated, `[A]` ambiguous, `[G]` a gap. */
 export const requirements = (): Map<number, string> => {

@@ -7,8 +7,8 @@ import { compareRuns, compareWithBaseline, saveBaseline } from "../run/gate/gate
 import { type GateWishes, gateTargets, planGate } from "../run/gate/gate-targets.ts";
 import { GATE_SCENARIO } from "../run/gate/run-gate.ts";
 import { guardLines, type JudgingOptions, judgingCommand, ON_SERVED } from "./judging-command.ts";
-import { type Exclusion, excluding, type OptionRow, once, positive, whole, withOptions } from "./options/checks.ts";
-import { printJson, printNote, type Shown } from "./printing/output.ts";
+import { type Exclusion, excluding, type OptionRow, once, positive, whole, withOptions } from "./options.ts";
+import { printJson, printNote, type Shown } from "./printing.ts";
 
 type GateOptions = JudgingOptions & { scenario: string } & Partial<Record<"rate" | "pairs", number>> &
   Partial<Record<"base" | "head" | "baseline" | "saveBaseline" | "reason", string>> &

@@ -7,9 +7,8 @@ import { EXIT } from "../run/exit-codes.ts";
 import type { RunRequest, RunResult } from "../run/recorded-run.ts";
 import { type PlannedTarget, type PlanRequest, planStages } from "../stages/prepare-target.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
-import { I_OWN, type OptionRow, once, whole, withOptions } from "./options/checks.ts";
-import { narrator } from "./printing/narrator.ts";
-import { isTerminal, printJson, printNote, printPainted, printShown, type Shown } from "./printing/output.ts";
+import { I_OWN, type OptionRow, once, whole, withOptions } from "./options.ts";
+import { isTerminal, narrator, printJson, printNote, printPainted, printShown, type Shown } from "./printing.ts";
 
 export type JudgingOptions = Partial<Record<"json" | "quiet" | "dryRun" | "heal", boolean>> &
   Partial<Record<"target" | "out", string>> & { seed?: number; iOwn?: string[] };

@@ -5,7 +5,7 @@ import { EXIT, exitCodeOf, worstExit } from "../run/exit-codes.ts";
 import { isAlive, type ProcessId, parentOf, readProc, startTimeOf } from "../supervision/processes.ts";
 import { redactor } from "../supervision/redaction.ts";
 import { fileProblem } from "../supervision/user-file.ts";
-import { printNote, printResult } from "./printing/output.ts";
+import { printNote, printResult } from "./printing.ts";
 
 type Made = (all: () => Promise<Command[]>) => Command;
 /** The file that exports `NAMECommand`, and the two examples in its help, as typed after `npx floodgate`. */

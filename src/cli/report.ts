@@ -11,7 +11,7 @@ import { mergeParts, readParts } from "../run/merge-parts.ts";
 import { openRunFolder } from "../run/recorder.ts";
 import { writeReports } from "../run/run-reports.ts";
 import { recorded } from "./judging-command.ts";
-import { isTerminal, printJson, printNote, printPainted } from "./printing/output.ts";
+import { isTerminal, printJson, printNote, printPainted } from "./printing.ts";
 
 type Reported = Recorded & { folder: string };
 

@@ -13,8 +13,8 @@ import { handOverToken, writePrivateFile } from "../supervision/private-file.ts"
 import { readUserFile, readUserJson, UserFileError } from "../supervision/user-file.ts";
 import type { Target } from "../target/target.ts";
 import { checkTarget } from "../target/target-file.ts";
-import { type Exclusion, excluding, type OptionRow, positive, upTo, whole, withOptions } from "./options/checks.ts";
-import { printNote, printResult } from "./printing/output.ts";
+import { type Exclusion, excluding, type OptionRow, positive, upTo, whole, withOptions } from "./options.ts";
+import { printNote, printResult } from "./printing.ts";
 
 type Change = InferenceOptions["changes"][number];
 

@@ -8,8 +8,8 @@ import { AT_A_TIME } from "../verify/context.ts";
 import type { VerifyProgress } from "../verify/run-verify.ts";
 import { RATE_PER_S } from "../verify/sending/throttle.ts";
 import { guardLines, type JudgingOptions, judgingCommand, ON_SERVED } from "./judging-command.ts";
-import { positive } from "./options/checks.ts";
-import { printShown, type Shown } from "./printing/output.ts";
+import { positive } from "./options.ts";
+import { printShown, type Shown } from "./printing.ts";
 
 type VerifyOptions = JudgingOptions &
   Partial<Omit<VerifyWishes, "ratePerS">> & {

@@ -2,10 +2,10 @@
 
 import { availableParallelism } from "node:os";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { AddressError, canonicalHost } from "../../contract/address.ts";
-import { noSuch } from "../../contract/nearest.ts";
-import { UsageError } from "../../run/exit-codes.ts";
-import type { LoadStage } from "../../stages/stage-plan.ts";
+import { AddressError, canonicalHost } from "../contract/address.ts";
+import { noSuch } from "../contract/nearest.ts";
+import { UsageError } from "../run/exit-codes.ts";
+import type { LoadStage } from "../stages/stage-plan.ts";
 
 /** Finds an item by its name; throws `UsageError` with the nearest name, or with where all names are listed. */
 export const called = <T extends { name: string }>(

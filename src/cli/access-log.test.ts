@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { gzipSync } from "node:zlib";
 import { afterAll, describe, expect, test } from "vitest";
-import { EXIT, exitCodeOf } from "../../run/exit-codes.ts";
-import { type ProfileOptions, profileOf } from "./access-log.ts";
+import { EXIT, exitCodeOf } from "../run/exit-codes.ts";
+import { type ProfileOptions, profileOf } from "./load.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "floodgate-log-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -155,7 +155,7 @@ test("a log of many megabytes takes no more memory than its moments", async () =
   `;
   const worker = new Worker(program, {
     eval: true,
-    workerData: { module: new URL("./access-log.ts", import.meta.url).href, profile },
+    workerData: { module: new URL("./load.ts", import.meta.url).href, profile },
     resourceLimits: { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 16 },
   });
   const [replayed] = await once(worker, "message");

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { CallLine, FaultLine, Line } from "../../history/line.ts";
-import { createLiveView } from "./narrator.ts";
+import type { CallLine, FaultLine, Line } from "../history/line.ts";
+import { createLiveView } from "./printing.ts";
 
 const call = (outcome: string): Line => ({ type: "call", outcome }) as CallLine;
 const fault = (phase: FaultLine["phase"]): Line =>

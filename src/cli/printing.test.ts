@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { redactor } from "../../supervision/redaction.ts";
-import { runCommand } from "../command.fixture.ts";
-import { printable, printableJson } from "./output.ts";
+import { redactor } from "../supervision/redaction.ts";
+import { runCommand } from "./command.fixture.ts";
+import { printable, printableJson } from "./printing.ts";
 
 const KEY = "svc_sk_live_4f9aK2mQx7LpT3vBz8Ns";
 
