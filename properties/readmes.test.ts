@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import type { Command } from "commander";
 import { describe, expect, test } from "vitest";
 import { runCommand } from "../src/cli/command.fixture.ts";
-import { allCommands } from "../src/cli/main.ts";
+import { commandsFor } from "../src/cli/main.ts";
 import { withServed } from "../src/deployments/served.ts";
 import { TARGET_SCHEMA } from "../src/target/target.ts";
 
@@ -17,7 +17,7 @@ const pages = execFileSync("git", ["ls-files", "*.md"], { cwd: ROOT, encoding: "
   .filter((path) => path !== "" && !path.startsWith("reports/sample/") && path !== ".github/CHANGELOG.md");
 const read = (path: string): string => readFileSync(join(ROOT, path), "utf8");
 
-const commands = new Map((await allCommands()).map((command) => [command.name(), command]));
+const commands = new Map((await commandsFor()).map((command) => [command.name(), command]));
 
 /** Commands as they are typed on a page: `npx floodgate …`, continued lines joined, what a shell adds left out. */
 const typedOn = (page: string): string[] =>

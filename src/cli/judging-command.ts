@@ -31,9 +31,8 @@ export const REPORTS = join(REPOSITORY, "reports");
 
 export type Limiter = "sqlite" | "redis";
 
-const STORES = ["sqlite", "redis"];
-const ABOUT_STORE = "of the embedded deployment; redis needs redis-server on PATH";
-export const LIMITER: OptionRow = ["--limiter <store>", ABOUT_STORE, STORES, "sqlite"];
+// biome-ignore format: a row is a line
+export const LIMITER: OptionRow = ["--limiter <store>", "of the embedded deployment; redis needs redis-server on PATH", ["sqlite", "redis"], "sqlite"];
 
 export const recordingOptions = (command: Command): Command =>
   command
@@ -51,27 +50,20 @@ const NOT_REPEATED: ReadonlySet<string> = new Set(["seed", "out", "json", "quiet
 
 const pathOf = (command: Command): string[] => (command.parent ? [...pathOf(command.parent), command.name()] : []);
 
-/** The words of a command as they were typed, without the options named by `without`. `passedOn` are words for k6. */
-const typedWords = (command: Command, without: readonly string[] = []): { words: string[]; passedOn: string[] } => {
-  const operands = command.processedArgs.flat().filter((word) => word !== undefined);
+/** A command as it was typed, without the options named by `without`; `more` follows the options. */
+const lineOf = (command: Command, more: readonly string[], without: readonly string[] = []): string => {
   const options = command.options.flatMap((option) => {
     const name = option.attributeName();
     if (command.getOptionValueSource(name) !== "cli" || NOT_REPEATED.has(name) || without.includes(name)) return [];
     const values: unknown[] = [command.getOptionValue(name)].flat();
     return values.flatMap((value) => [option.long as string, ...(value === true ? [] : [quoted(`${value}`)])]);
   });
-  // An operand with a dash was typed after `--`.
-  const isPassedOn = operands.some((word) => word.startsWith("-"));
-  const names = operands.map((word) => quoted(word));
-  return {
-    words: [...pathOf(command), ...(isPassedOn ? [] : names), ...options],
-    passedOn: isPassedOn ? ["--", ...names] : [],
-  };
-};
-
-const replayOf = (command: Command, seed: number): string => {
-  const { words, passedOn } = typedWords(command);
-  return ["npx floodgate", ...words, "--seed", seed, ...passedOn].join(" ");
+  const operands: string[] = command.processedArgs.flat().filter((word) => word !== undefined);
+  const names = operands.map(quoted);
+  // An operand with a dash was typed after `--`, for k6.
+  const isForK6 = operands.some((word) => word.startsWith("-"));
+  const words = isForK6 ? [...options, ...more, "--", ...names] : [...names, ...options, ...more];
+  return [...pathOf(command), ...words].join(" ");
 };
 
 const placeOf = ({ target, iOwn = [] }: JudgingOptions): Place => ({ targetFile: target, owned: iOwn });
@@ -80,10 +72,11 @@ const placeOf = ({ target, iOwn = [] }: JudgingOptions): Place => ({ targetFile:
 export const recorded = async (command: Command, play: (common: Common) => Promise<RunResult>): Promise<void> => {
   const options = command.opts<JudgingOptions>();
   const { seed = Math.floor(Math.random() * 2 ** 31), out } = options;
-  const title = typedWords(command, ["target", "iOwn", "base", "head"]).words.join(" ");
+  const title = lineOf(command, [], ["target", "iOwn", "base", "head"]);
   const say = narrator({ quiet: options.quiet === true, title, seed });
-  const common = { seed, reports: REPORTS, out, healFirst: options.heal === true, ...placeOf(options) };
-  const { document, folder } = await play({ ...common, replay: replayOf(command, seed), events: say }).finally(say.end);
+  const replay = `npx floodgate ${lineOf(command, ["--seed", `${seed}`])}`;
+  const how = { seed, reports: REPORTS, out, healFirst: options.heal === true, replay, events: say };
+  const { document, folder } = await play({ ...how, ...placeOf(options) }).finally(say.end);
   printPainted(`${terminalText(document, { folder: folder.path, colour: isTerminal() })}\n`);
   if (options.json === true) printJson(document);
   const unmet = document.claims.find(({ id }) => id === "run/completed");

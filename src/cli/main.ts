@@ -1,6 +1,6 @@
 /** The command line. A user's mistake ends as a sentence and an exit code, never as a stack trace. */
-import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
+import about from "../../package.json" with { type: "json" };
 import { EXIT, exitCodeOf, worstExit } from "../run/exit-codes.ts";
 import { isAlive, type ProcessId, parentOf, readProc, startTimeOf } from "../supervision/processes.ts";
 import { redactor } from "../supervision/redaction.ts";
@@ -30,17 +30,16 @@ const COMMANDS: Readonly<Record<string, Entry>> = {
   dev: [() => import("./dev.ts"), "dev tools", "dev mutants never-sheds"],
 };
 
-const opened = async (name: string): Promise<Command> => {
-  const [load, ...examples] = COMMANDS[name] as Entry;
-  const command = (await load())[`${name}Command`] as Made;
-  const shown = examples.map((one) => `  npx floodgate ${one}`).join("\n");
-  return command(allCommands).addHelpText("after", `\nExamples:\n${shown}`);
+/** The command of this name, or all if there is none. */
+export const commandsFor = (name = ""): Promise<Command[]> => {
+  const entries = Object.entries(COMMANDS).filter(([known]) => known === name || !Object.hasOwn(COMMANDS, name));
+  const opened = entries.map(async ([known, [load, ...examples]]) => {
+    const command = (await load())[`${known}Command`] as Made;
+    const shown = examples.map((one) => `  npx floodgate ${one}`).join("\n");
+    return command(commandsFor).addHelpText("after", `\nExamples:\n${shown}`);
+  });
+  return Promise.all(opened);
 };
-
-export const allCommands = (): Promise<Command[]> => Promise.all(Object.keys(COMMANDS).map(opened));
-
-const commandsFor = async (name = ""): Promise<Command[]> =>
-  Object.hasOwn(COMMANDS, name) ? [await opened(name)] : allCommands();
 
 const EVERY_MS = 500;
 /** The number of ancestors searched for npm; npm, its shell and the launcher make three. */
@@ -62,12 +61,10 @@ const launchers = (withShell: boolean): ProcessId[] => {
     above.push({ pid, start: startTimeOf(pid) ?? "" });
   }
   if (withShell && endsWithShell(process.env)) return above;
-  const npm = process.env.npm_execpath ?? "";
+  const npm = Buffer.from(process.env.npm_execpath ?? "").toString("latin1");
   // npm replaces its command line with a title such as "npm start".
   const isNpm = ({ pid }: ProcessId): boolean => {
-    const command = Buffer.from(readProc(`/proc/${pid}/cmdline`) ?? "", "latin1")
-      .toString()
-      .replaceAll("\0", " ");
+    const command = readProc(`/proc/${pid}/cmdline`) ?? "";
     return /^np[mx]\b/.test(command) || command.includes(npm);
   };
   const at = npm === "" ? -1 : above.slice(0, NPM_GENERATIONS).findIndex(isNpm);
@@ -119,11 +116,6 @@ Exit codes: 0 pass, 1 fail, 2 usage or configuration, 3 target or tool not
 reachable, 4 inconclusive, 5 refused by the safety guard, 130/143 stopped by a
 signal.`;
 
-const version = (): string => {
-  const about = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
-  return (JSON.parse(about) as { version: string }).version;
-};
-
 const configure = (command: Command, above: readonly string[] = []): void => {
   const names = [...above, command.name()];
   command.exitOverride();
@@ -173,7 +165,7 @@ export const main = async (argv: string[]): Promise<void> => {
   listenForTrouble();
   try {
     const root = new Command("floodgate")
-      .version(version(), "--version")
+      .version(about.version, "--version")
       .description(
         "Load testing and chaos for the Map Inference Platform API: does it decide right, shed right, how much can it carry?",
       )
