@@ -1,6 +1,6 @@
 /** The command line. A user's mistake ends as a sentence and an exit code, never as a stack trace. */
+import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
-import about from "../../package.json" with { type: "json" };
 import { EXIT, exitCodeOf, worstExit } from "../run/exit-codes.ts";
 import { isAlive, type ProcessId, parentOf, readProc, startTimeOf } from "../supervision/processes.ts";
 import { redactor } from "../supervision/redaction.ts";
@@ -116,6 +116,9 @@ Exit codes: 0 pass, 1 fail, 2 usage or configuration, 3 target or tool not
 reachable, 4 inconclusive, 5 refused by the safety guard, 130/143 stopped by a
 signal.`;
 
+const about = (): { version: string } =>
+  JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8"));
+
 const configure = (command: Command, above: readonly string[] = []): void => {
   const names = [...above, command.name()];
   command.exitOverride();
@@ -165,7 +168,7 @@ export const main = async (argv: string[]): Promise<void> => {
   listenForTrouble();
   try {
     const root = new Command("floodgate")
-      .version(about.version, "--version")
+      .version(about().version, "--version")
       .description(
         "Load testing and chaos for the Map Inference Platform API: does it decide right, shed right, how much can it carry?",
       )

@@ -30,7 +30,7 @@ export const placeOf = (url: string): Place => {
 /** Waits for the event: `null` if it came, else the error's code, or `late`. */
 const failureOf = async <Late>(socket: Socket, event: string, waitMs: number, late: Late) => {
   try {
-    await once(socket, event, { signal: AbortSignal.timeout(waitMs) });
+    await once(socket, event, { signal: AbortSignal.timeout(Math.ceil(waitMs)) });
     return null;
   } catch (error) {
     const { name, code, message } = error as NodeJS.ErrnoException;
