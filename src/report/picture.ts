@@ -1,10 +1,8 @@
 /** One stage as an SVG for a README, in light or dark: it has no style, and cannot know the theme of the page. */
-import type { Series } from "../history/series.ts";
-import { sumOf } from "../history/statistics/statistics.ts";
-import { chartSeriesOf, stepPath } from "./charts/chart-series.ts";
-import { WIDTH } from "./charts/frame.ts";
+import { type Series, sumOf } from "../history/series.ts";
+import { chartSeriesOf, stepPath, WIDTH } from "./charts/chart-series.ts";
+import { linear, timeTicks } from "./charts/frame.ts";
 import { type Layer, layerAreas } from "./charts/layers.ts";
-import { linear, timeTicks } from "./charts/over-time.ts";
 import { figure } from "./figures.ts";
 import type { OutcomeKind } from "./outcome-kinds.ts";
 import { html, type Markup } from "./page/markup.ts";

@@ -1,7 +1,8 @@
 /** One stage as charts draw it: without the empty time before and after, in few enough bins, with faults as bands. */
-import { busyPartOf, coarserSeries, type SeriesEvent, type StageSeries } from "../../history/series.ts";
-import { sumOf } from "../../history/statistics/statistics.ts";
-import { WIDTH } from "./frame.ts";
+import { busyPartOf, coarserSeries, type SeriesEvent, type StageSeries, sumOf } from "../../history/series.ts";
+
+/** The width of a drawing in its own units; it is stretched to the width of the page. */
+export const WIDTH = 640;
 
 /** A bin should hold about this many calls, so that a line is not all noise, but at least `BINS_LEAST` remain. */
 const CALLS_A_BIN = 20;

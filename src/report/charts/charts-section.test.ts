@@ -83,7 +83,7 @@ describe("charts of a stage", () => {
     const namesOf = (refusals: Record<string, number[]>) =>
       layersOf({ ...stage!, by_outcome: { "200": bins(9), ...refusals } }).map(({ name, pattern }) => [name, pattern]);
     expect(namesOf({ "429 limiter_unavailable": bins(2), "503": bins(5) })).toEqual([
-      ["answered", null],
+      ["answered", "answered"],
       ["503", "refused"],
       ["429 limiter_unavailable", "refused-second"],
     ]);
@@ -94,7 +94,7 @@ describe("charts of a stage", () => {
       "429 rate_limited": bins(3),
     });
     expect(many).toEqual([
-      ["answered", null],
+      ["answered", "answered"],
       ["503", "refused"],
       ["403 ip_not_allowed", "refused-second"],
       ["refused otherwise", "refused-third"],

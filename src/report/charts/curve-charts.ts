@@ -8,11 +8,9 @@ import { figure, milliseconds, perSecond, share } from "../figures.ts";
 import { card, html, type Markup } from "../page/markup.ts";
 import { kneeSentences, objectiveText, shownCurve, timesKnee } from "../shown-curve.ts";
 import { groupOf } from "../verdict.ts";
-import { pathThrough } from "./chart-series.ts";
-import { swatch } from "./fills.ts";
-import { type Chart, chartFigure, dot, inFrame, percent, spread, WIDTH } from "./frame.ts";
-import { type Layer, layerKeys, layerShape, layersOf } from "./layers.ts";
-import { linear } from "./over-time.ts";
+import { pathThrough, WIDTH } from "./chart-series.ts";
+import { type Chart, chartFigure, dot, label, linear, spread } from "./frame.ts";
+import { type Layer, layerKeys, layerShape, layersOf, swatch } from "./layers.ts";
 
 const WAYS: Readonly<Record<Pass, string>> = { up: "up", down: "down", after: "once more, after calm" };
 
@@ -21,14 +19,14 @@ const MARGIN = 1.12;
 const TICKS_APART = 0.09;
 const POINTS = 60;
 
-/** `x` is in units of the drawing; `lineOf` draws a function of the rate where it lies inside the drawing. */
+/** `x`: a share of the width; `lineOf` draws a function of the rate where it lies inside the drawing. */
 const axisOf = ({ levels }: Curve) => {
   const rates = [...new Set(levels.map(({ ratePerS }) => ratePerS))].sort((a, b) => a - b);
   const [from, to] = [(rates[0] as number) / MARGIN, (rates.at(-1) as number) * MARGIN];
-  const x = scaleLog([from, to], [0, WIDTH]);
+  const x = scaleLog([from, to], [0, 1]);
   let free = 0;
   const across = rates.flatMap((ratePerS) => {
-    const at = x(ratePerS) / WIDTH;
+    const at = x(ratePerS);
     if (at < free) return [];
     free = at + TICKS_APART;
     return [{ at, text: figure(ratePerS) }];
@@ -36,7 +34,7 @@ const axisOf = ({ levels }: Curve) => {
   const lineOf = (y: (value: number) => number, of: (ratePerS: number) => number): string =>
     pathThrough(
       Array.from({ length: POINTS + 1 }, (_, i) => from * (to / from) ** (i / POINTS))
-        .map((ratePerS): [number, number] => [x(ratePerS), y(of(ratePerS))])
+        .map((ratePerS): [number, number] => [x(ratePerS) * WIDTH, y(of(ratePerS))])
         .filter(([, at]) => at >= -1),
     );
   return { x, from, to, lineOf, shared: { across, acrossName: "calls/s offered, logarithmic" } };
@@ -60,7 +58,6 @@ const INTERVALS_MOST = 1.4;
 /** `broken`: the reasons of failed claims about the curve. */
 const goodputChart = (curve: Curve, broken: readonly string[], { x, from, to, lineOf, shared }: Axis): Chart => {
   const { levels, knee } = curve;
-  const across = (ratePerS: number): string => percent(x(ratePerS) / WIDTH);
   const system = statedSystem(curve);
   const seen = Math.max(
     ...[...levels.map(({ goodputPerS }) => goodputPerS), knee.overall, knee.after].map((one) => one?.value ?? 0),
@@ -72,7 +69,7 @@ const goodputChart = (curve: Curve, broken: readonly string[], { x, from, to, li
   const { y, height, ticks, top } = linear(240, most * 1.03, 5);
   const inside = (value: number): number => y(Math.min(top, Math.max(0, value)));
   const way = (pass: Pass): string =>
-    pathThrough(onWay(curve, pass).map(({ ratePerS, goodputPerS: { value } }) => [x(ratePerS), inside(value)]));
+    pathThrough(onWay(curve, pass).map(({ ratePerS, goodputPerS: { value } }) => [x(ratePerS) * WIDTH, inside(value)]));
   const closedForm = system === null ? "" : lineOf(y, (r) => carriedPerS(system, r));
   const lines = (
     [
@@ -83,24 +80,28 @@ const goodputChart = (curve: Curve, broken: readonly string[], { x, from, to, li
   ).filter(([, , path]) => path !== "");
   const band = (of: Estimate | null, style: string, name: string): Markup | null => {
     if (of === null || of.value < from || of.value > to) return null;
-    const [low, high] = [x(Math.max(from, of.low)), x(Math.min(to, of.high))];
+    const [low, high] = [Math.max(from, of.low), Math.min(to, of.high)].map((rate) => x(rate) * WIDTH) as [
+      number,
+      number,
+    ];
     return html`<rect class="${style}" fill="none" x="${low.toFixed(1)}" y="0" width="${Math.max(1, high - low).toFixed(1)}" height="${height}"><title>${name}: ${perSecond(of.value)}, with its 95 % interval</title></rect>`;
   };
   const bands = [band(knee.overall, "band", "knee"), band(knee.after, "band empty", "knee after the overload")];
   const dots = levels.map(({ pass, ratePerS, goodputPerS: { value, low, high } }) => {
-    const [cx, at] = [across(ratePerS), inFrame(inside(value))];
-    const ends = [inFrame(inside(high)), inFrame(inside(low))];
+    const [at, y] = [x(ratePerS), inside(value)];
+    const interval = Number.isFinite(high) && spread("spread", [at, inside(high)], [at, inside(low)]);
     const mark =
       pass === "after"
-        ? html`<text class="limit-name" x="${cx}" y="${at + 5}" text-anchor="middle" fill="currentColor">×</text>`
-        : dot(pass === "up" ? "kind-answered" : "hollow", cx, at, pass === "up" ? 4.5 : 3.5);
-    return html`<g><title>${WAYS[pass]}, ${perSecond(ratePerS)}: ${perSecond(value)} good</title>${Number.isFinite(high) ? spread("spread", [cx, cx], ends) : null}${mark}</g>`;
+        ? label("limit-name", "×", [at, y + 5], { anchor: "middle" })
+        : dot(pass === "up" ? "kind-answered" : "hollow", [at, y], pass === "up" ? 4.5 : 3.5);
+    return html`<g><title>${WAYS[pass]}, ${perSecond(ratePerS)}: ${perSecond(value)} good</title>${interval}${mark}</g>`;
   });
   const nearTop = Math.min(to, 0.85 * top);
   const kneeName =
     knee.overall === null || bands[0] === null
       ? null
-      : html`<text class="band-name" x="${across(knee.overall.value)}" y="${inFrame(-6)}" text-anchor="middle" fill="currentColor">knee</text>`;
+      : label("band-name", "knee", [x(knee.overall.value), -6], { anchor: "middle" });
+  const allServed = label("limit-name", "all served", [x(nearTop), y(nearTop)], { dx: -8, anchor: "end" });
   const again = levels.some(({ pass }) => pass === "after") ? [{ swatch: html`<b>×</b>`, text: WAYS.after }] : [];
   const sentences = [
     ...[...kneeSentences(curve), ...keptSentences(curve)],
@@ -117,7 +118,7 @@ const goodputChart = (curve: Curve, broken: readonly string[], { x, from, to, li
       "Rates of calls across, on a logarithmic scale; good calls a second up. A solid line with filled dots on the way up, a dashed one with hollow dots on the way down, each dot with its 95 % interval. A dotted line is where all would be served; a band is the knee with its interval, an empty dashed one the knee after the overload.",
     up: ticks,
     drawn: html`${bands}<path class="limit" d="${lineOf(y, (r) => r)}"/>${lines.map(([shape, , path]) => html`<path class="${shape}" d="${path}"/>`)}`,
-    labels: html`${dots}${kneeName}<text class="limit-name" x="${across(nearTop)}" dx="-8" y="${inFrame(y(nearTop))}" text-anchor="end" fill="currentColor">all served</text>`,
+    labels: [...dots, kneeName, allServed],
     keys: [...lines.map(([shape, text]) => ({ swatch: swatch(shape), text })), ...again],
     table: {
       head: ["way", "× knee", "offered/s", "good/s", "95 % interval", "p50", "p99", "p99 of refusals"],
@@ -169,7 +170,7 @@ const lostChart = (curve: Curve, { x, shared }: Axis): Chart => {
     onWay(curve, pass).map((level) => {
       const at = levels.indexOf(level);
       const n = layers.slice(0, count).reduce((sum, { counts }) => sum + (counts[at] as number), 0);
-      return [x(level.ratePerS), y(Math.min(1, n / Math.max(1, level.offered)))];
+      return [x(level.ratePerS) * WIDTH, y(Math.min(1, n / Math.max(1, level.offered)))];
     });
   const areas = layers.map((layer, i) => {
     const points = edge("up", i + 1);

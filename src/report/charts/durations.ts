@@ -9,10 +9,9 @@ import type { SparseBuckets } from "../../history/series.ts";
 import { bucketFromUs, bucketMs, countOf, inRows, mergeSparse, quantileMs } from "../../history/series.ts";
 import { count, counted, milliseconds, seconds } from "../figures.ts";
 import { html, type Markup } from "../page/markup.ts";
-import { type ChartSeries, pathThrough, xOf } from "./chart-series.ts";
-import { type Hue, type LineShape, swatch } from "./fills.ts";
-import { type Chart, inFrame, percent, WIDTH } from "./frame.ts";
-import { logarithmic, overTime } from "./over-time.ts";
+import { type ChartSeries, pathThrough, WIDTH, xOf } from "./chart-series.ts";
+import { type Chart, dot, label, logarithmic, overTime } from "./frame.ts";
+import { type Hue, type LineShape, swatch } from "./layers.ts";
 
 const ABOVE_LEAST = 5;
 
@@ -203,20 +202,20 @@ export const percentilePlot = (
   const low = Math.min(...all.map(({ ms }) => ms)) * 0.9;
   const high = Math.max(...all.map(({ ms }) => ms)) * 1.1;
   const furthest = Math.max(2, ...all.map(({ stretch }) => stretch));
-  const x = scaleLog([1, furthest], [0, WIDTH]);
+  const x = scaleLog([1, furthest], [0, 1]);
   const xAt = (p: number): number => x(1 / (1 - p));
   const { y, ticks } = logarithmic(HEIGHT, low, high);
   const marks = MARKS.filter((p) => 1 / (1 - p) <= furthest * 1.001);
-  const grid = marks.map((p) => html`<path class="grid" stroke="#8884" d="M${xAt(p).toFixed(1)} 0V${HEIGHT}"/>`);
   const lines = drawn.map(({ points, shape }) => {
-    const d = pathThrough(points.map(({ stretch, ms }) => [x(stretch), y(ms)]));
+    const d = pathThrough(points.map(({ stretch, ms }) => [x(stretch) * WIDTH, y(ms)]));
     return html`<path class="${shape}" d="${d}"/>`;
   });
   const shownLimits = limits
     .filter(({ quantile: p, limit: ms }) => p < 1 && 1 / (1 - p) <= furthest && ms >= low && ms <= high)
     .map(({ quantile, limit: ms, text }) => {
-      const at = percent(xAt(quantile) / WIDTH);
-      return html`<g class="limit-point"><circle cx="${at}" cy="${inFrame(y(ms))}" r="5" fill="none" stroke="currentColor"/><text x="${at}" dx="-9" y="${inFrame(y(ms) - 7)}" text-anchor="end">${text}</text></g>`;
+      const [at, height] = [xAt(quantile), y(ms)];
+      const name = label("limit-name", text, [at, height - 7], { dx: -9, anchor: "end" });
+      return html`${dot("limit-point", [at, height], 5)}${name}`;
     });
   const medians = drawn.map(({ name, buckets }) => `${name}: p50 ${milliseconds(quantileMs(buckets, 0.5) ?? 0)}`);
   return {
@@ -224,11 +223,12 @@ export const percentilePlot = (
     title: "Latency by percentile.",
     height: HEIGHT,
     description: `Durations by percentile, both scales logarithmic, up to the percentile that ${count(countOf(first.buckets))} calls allow. ${medians.join(", ")}.`,
-    across: marks.map((p) => ({ at: xAt(p) / WIDTH, text: named(p) })),
+    across: marks.map((p) => ({ at: xAt(p), text: named(p) })),
     acrossName: "of the calls took no longer",
     up: ticks,
-    drawn: html`${grid}${lines.reverse()}`,
-    labels: html`${shownLimits}`,
+    drawn: html`${lines.reverse()}`,
+    labels: shownLimits,
+    hasGrid: true,
     keys: drawn.map(({ name, shape }) => ({ swatch: swatch(shape), text: name })),
     table: {
       head: ["percentile", ...drawn.map(({ name }) => name)],

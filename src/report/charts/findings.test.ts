@@ -4,7 +4,7 @@ import { madeRun } from "../made-run.fixture.ts";
 import { madeSeries } from "../made-series.fixture.ts";
 import { htmlReport } from "../page/html.ts";
 import { capacityChart, gateChart } from "./found-charts.ts";
-import { logTicks } from "./over-time.ts";
+import { chartFigure, logTicks } from "./frame.ts";
 
 const compared = (over: Partial<Comparison>): Comparison => ({
   measurement: "latency_ms_p50",
@@ -33,7 +33,7 @@ describe("ratios of a gate", () => {
     expect(chart.finding).toBe(
       "Worse: goodput 2.00 times worse (1.90 to 2.10; 1.05 allowed). 1 of 2 measurements are inside their margins.",
     );
-    expect(chart.labels!.text.split('class="pair"')).toHaveLength(25);
+    expect(chartFigure(chart).text.split('class="pair"')).toHaveLength(25);
     expect(chart.table.rows.map((row) => row.at(-1))).toEqual(["no worse", "worse"]);
   });
 
@@ -41,9 +41,9 @@ describe("ratios of a gate", () => {
     expect(gateChart({ comparisons: [compared({ worseBy: null })] }, "x")).toBeNull();
     const differences = [Number.NEGATIVE_INFINITY];
     const far = gateChart({ comparisons: [compared({ worseBy: 500, low: 0.001, high: 9_999, differences })] }, "x")!;
-    for (const [, share] of far.labels!.text.matchAll(/c?x\d?="([\d.]+)%"/g))
+    for (const [, share] of chartFigure(far).text.matchAll(/c?x\d?="([\d.]+)%"/g))
       expect(Number(share)).toBeLessThanOrEqual(100);
-    expect(far.labels!.text).not.toMatch(/NaN|Infinity/);
+    expect(chartFigure(far).text).not.toMatch(/NaN|Infinity/);
   });
 });
 
@@ -62,8 +62,8 @@ describe("probes of a capacity search", () => {
   test("say the rate and its interval; a disturbed probe is hollow", () => {
     const chart = capacityChart(found, "x")!;
     expect(chart.finding).toBe("refusals<=1% holds up to 80/s (between 70/s and 90/s).");
-    expect(chart.labels!.text.split('class="hollow"')).toHaveLength(2);
-    expect(chart.drawn.text).toContain('class="limit"');
+    expect(chartFigure(chart).text.split('class="hollow"')).toHaveLength(2);
+    expect(chartFigure(chart).text).toContain('class="limit"');
   });
 
   test("an answer that was not found is said with its reason", () => {

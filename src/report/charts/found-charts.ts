@@ -7,9 +7,8 @@ import { clip } from "../escape.ts";
 import { count, counted, figure, perSecond, share } from "../figures.ts";
 import { fieldsOf, listOf, shaped } from "../from-file.ts";
 import { html } from "../page/markup.ts";
-import type { ChartSeries } from "./chart-series.ts";
-import { type Chart, dot, inFrame, percent, spread, WIDTH } from "./frame.ts";
-import { linear } from "./over-time.ts";
+import { type ChartSeries, WIDTH } from "./chart-series.ts";
+import { type Chart, dot, label, linear, spread } from "./frame.ts";
 
 const ROW_HEIGHT = 40;
 /** Ratios beyond these are drawn at the edge. */
@@ -68,19 +67,18 @@ export const gateChart = (found: unknown, id: string): Chart | null => {
   // The axis reaches equally far on both sides of 1.
   const reach = Math.max(...all.map((ratio) => Math.max(ratio, 1 / ratio))) * 1.03;
   const x = scaleLog([1 / reach, reach], [0, 1]);
-  const at = (ratio: number): string => percent(x(clipped(ratio)));
+  const at = (ratio: number): number => x(clipped(ratio));
   const height = rows.length * ROW_HEIGHT;
   const marks = rows.map(({ low, high, worseBy, margin, differences, measurement, verdict }, i) => {
-    const y = inFrame(i * ROW_HEIGHT + 13);
+    const y = i * ROW_HEIGHT + 13;
     const pairs = differences.map((difference, n) => {
-      const below = y + 8 + (14 * n) / Math.max(1, differences.length - 1);
-      return dot("pair", at(Math.exp(difference)), below.toFixed(1), 1.5);
+      return dot("pair", [at(Math.exp(difference)), y + 8 + (14 * n) / Math.max(1, differences.length - 1)], 1.5);
     });
-    const interval = low === null || high === null ? null : spread("spread wide", [at(low), at(high)], [y, y]);
-    const allowed = spread("limit", [at(margin), at(margin)], [y - 9, y + 9]);
-    const isRight = x(clipped(worseBy)) > 0.85;
-    const word = html`<text class="limit-name" x="${at(worseBy)}" dx="${isRight ? -10 : 10}" y="${y - 6}" text-anchor="${isRight ? "end" : "start"}" fill="currentColor">${WORDS[verdict]}</text>`;
-    return html`<g><title>${measurement}: ${WORDS[verdict]}</title>${verdict === "no-regression" ? null : word}${interval}${allowed}${dot(`gate-${verdict}`, at(worseBy), y)}${pairs}</g>`;
+    const hasInterval = low !== null && high !== null;
+    const word = label("limit-name", WORDS[verdict], [at(worseBy), y - 6], {
+      ...(at(worseBy) > 0.85 ? { dx: -10, anchor: "end" } : { dx: 10 }),
+    });
+    return html`<g><title>${measurement}: ${WORDS[verdict]}</title>${verdict !== "no-regression" && word}${hasInterval && spread("spread wide", [at(low), y], [at(high), y])}${spread("limit", [at(margin), y - 9], [at(margin), y + 9])}${dot(`gate-${verdict}`, [at(worseBy), y])}${pairs}</g>`;
   });
   const ticks = RATIO_TICKS.filter((ratio) => ratio >= 1 / reach && ratio <= reach)
     .filter((ratio) => ratio === 1 || Math.abs(x(ratio) - 0.5) > 0.12)
@@ -98,7 +96,7 @@ export const gateChart = (found: unknown, id: string): Chart | null => {
     acrossName: "times worse",
     up: rows.map(({ measurement }, i) => ({ at: (i * ROW_HEIGHT + 13) / height, text: measurement })),
     drawn: html`<path class="line" fill="none" stroke="currentColor" d="M${WIDTH / 2} 0V${height}"/>`,
-    labels: html`${marks}`,
+    labels: marks,
     table: {
       head: ["measurement", "base", "head", "times worse", "95 % interval", "allowed", "pairs", "verdict"],
       rows: rows.map(({ measurement, base, head, worseBy, low, high, margin, pairs, verdict }) => {
@@ -142,21 +140,19 @@ export const capacityChart = (found: unknown, id: string): Chart | null => {
   const { y, height, ticks, top } = linear(200, Math.min(1, worst * 1.15), 4, (value) => `${figure(value * 100)} %`);
   // The share that an objective such as `refusals<=1%` allows; NaN for a time.
   const limit = Number(/<=?(\d+(?:\.\d+)?)%$/.exec(objective)?.[1]) / 100;
-  const shownLimit = limit <= top ? [y(limit)] : [];
   const dots = played.map(({ ratePerS: rate, bad, n, purpose, isClean }) => {
+    const at = x(rate);
     const interval = wilsonInterval(bad, n);
-    const cx = percent(x(rate));
-    const ends = interval && [inFrame(y(Math.min(top, interval.high))), inFrame(y(interval.low))];
-    return html`<g><title>${perSecond(rate)}, ${purpose}: ${share(bad, n)} of ${n}</title>${ends && spread("spread", [cx, cx], ends)}${dot(isClean ? "kind-answered" : "hollow", cx, inFrame(y(bad / n)))}</g>`;
+    const line = interval && spread("spread", [at, y(Math.min(top, interval.high))], [at, y(interval.low)]);
+    return html`<g><title>${perSecond(rate)}, ${purpose}: ${share(bad, n)} of ${n}</title>${line}${dot(isClean ? "kind-answered" : "hollow", [at, y(bad / n)])}</g>`;
   });
   const band =
-    low === null || high === null
-      ? null
-      : html`<rect class="band" fill="none" x="${x(low) * WIDTH}" y="0" width="${(x(high) - x(low)) * WIDTH}" height="${height}"><title>95 % interval of the answer</title></rect>`;
+    low !== null &&
+    high !== null &&
+    html`<rect class="band" fill="none" x="${x(low) * WIDTH}" y="0" width="${(x(high) - x(low)) * WIDTH}" height="${height}"><title>95 % interval of the answer</title></rect>`;
   const answered =
-    ratePerS === null
-      ? null
-      : html`<path class="line" fill="none" stroke="currentColor" d="M${(x(ratePerS) * WIDTH).toFixed(1)} 0V${height}"/>`;
+    ratePerS !== null &&
+    html`<path class="line" fill="none" stroke="currentColor" d="M${(x(ratePerS) * WIDTH).toFixed(1)} 0V${height}"/>`;
   return {
     id,
     height,
@@ -166,8 +162,9 @@ export const capacityChart = (found: unknown, id: string): Chart | null => {
     across: x.ticks(6).map((rate) => ({ at: x(rate), text: figure(rate) })),
     acrossName: "calls/s offered",
     up: ticks,
-    drawn: html`${band}${answered}${shownLimit.map((at) => html`<path class="limit" fill="none" stroke="currentColor" d="M0 ${at.toFixed(1)}H${WIDTH}"/>`)}`,
-    labels: html`${dots}${shownLimit.map((at) => html`<text class="limit-name" x="100%" y="${inFrame(at - 5)}" text-anchor="end" fill="currentColor">${objective}</text>`)}`,
+    drawn: html`${band}${answered}`,
+    limits: limit <= top ? [{ y: y(limit), text: objective }] : [],
+    labels: dots,
     table: {
       head: ["calls/s", "for", "calls", "broke it", "share", "undisturbed"],
       rows: played.map(({ ratePerS: rate, purpose, bad, n, isClean }) => {
@@ -220,15 +217,11 @@ export const organizationsChart = (stage: ChartSeries, id: string): Chart | null
   const shown = isCut ? [...rows.slice(0, half), ...rows.slice(-half)] : rows;
   const left = ` Of ${rows.length} organizations the ${half} least and the ${half} most answered are drawn; the table has all that the series keeps.`;
   const dots = shown.map(({ org, served, offered, share: of }, i) => {
-    const y = inFrame((i + 0.5) * ORG_ROW);
+    const y = (i + 0.5) * ORG_ROW;
     const interval = wilsonInterval(served, offered);
-    const line = interval && spread("spread", [percent(interval.low), percent(interval.high)], [y, y]);
-    return html`<g><title>${org}: ${count(served)} of ${count(offered)}</title>${line}${dot("kind-answered", percent(of), y)}</g>`;
+    return html`<g><title>${org}: ${count(served)} of ${count(offered)}</title>${interval && spread("spread", [interval.low, y], [interval.high, y])}${dot("kind-answered", [of, y])}</g>`;
   });
   const height = shown.length * ORG_ROW;
-  const grid = [0.25, 0.5, 0.75, 1].map(
-    (at) => html`<path class="grid" stroke="#8884" d="M${at * WIDTH} 0V${height}"/>`,
-  );
   return {
     id,
     height,
@@ -239,8 +232,9 @@ export const organizationsChart = (stage: ChartSeries, id: string): Chart | null
     across: [0, 0.25, 0.5, 0.75, 1].map((at) => ({ at, text: `${at * 100} %` })),
     acrossName: "of its own calls answered",
     up: shown.map(({ org }, i) => ({ at: (i + 0.5) / shown.length, text: clip(org, NAME_MOST) })),
-    drawn: html`${grid}`,
-    labels: html`${dots}`,
+    drawn: html``,
+    labels: dots,
+    hasGrid: true,
     table: {
       head: ["organization", "offered", "answered", "shed", "share answered"],
       rows: rows.map(({ org, offered, served, shed }) => [org, offered, served, shed, share(served, offered)]),

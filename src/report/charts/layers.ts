@@ -1,4 +1,4 @@
-/** The outcomes of a stage as stacked layers, which add up to every offered call. */
+/** The outcomes of a stage as stacked layers, which add up to every offered call; and how layers and lines are drawn. */
 import { outcomeOf } from "../../contract/refusals.ts";
 import type { StageSeries } from "../../history/series.ts";
 import { known } from "../../history/statistics/counts.ts";
@@ -6,15 +6,68 @@ import { sumOf } from "../../history/statistics/statistics.ts";
 import { kindOf, OUTCOME_KINDS, type OutcomeKind } from "../outcome-kinds.ts";
 import { html, type Markup } from "../page/markup.ts";
 import { areaPath, type ChartSeries } from "./chart-series.ts";
-import { fillOf, swatch } from "./fills.ts";
 import type { Key } from "./frame.ts";
 
-export type Layer = { name: string; kind: OutcomeKind; pattern: string | null; counts: number[] };
+/** Patterns keep colour from being the only sign. */
+const PATTERNS: readonly (readonly [name: string, kind: OutcomeKind, size: number, turn: number, drawn: string])[] = [
+  ["late", "answered", 6, 45, "M0 0V6"],
+  ["error", "error", 7, 0, "M2 3.5h3M3.5 2v3"],
+  ["shed", "shed", 8, 45, "M0 0V8"],
+  ["shed-org", "shed", 7, 0, "M0 2H7"],
+  ["refused", "refused", 8, 90, "M0 0V8"],
+  ["refused-second", "refused", 8, 135, "M0 0V8"],
+  ["refused-third", "refused", 6, 0, "M2 3h2"],
+  ["edge", "edge", 6, 0, "M0 0V6"],
+  ["indeterminate", "indeterminate", 6, 45, "M0 0V6M0 0H6"],
+];
+
+/** The attributes of a shape with this fill: `answered`, or the name of a pattern. */
+export const fillOf = (name: string): Markup =>
+  name === "answered" ? html`class="kind-answered" fill="currentColor"` : html`fill="url(#fill-${name})"`;
+
+export const HUES = ["kind-answered", "kind-shed", "kind-refused", "kind-error"] as const;
+export type Hue = (typeof HUES)[number];
+/** The shades of a hue in the sample of a map. */
+const SHADES = [0.16, 0.58, 1] as const;
+
+const LINES = ["line", "line p50", "line p99", "line callers", "line gauges", "line lag"] as const;
+export type LineShape = (typeof LINES)[number];
+
+const idOf = (shape: string): string => `key-${shape.replaceAll(" ", "-")}`;
+
+/** A sample for a key; `fill NAME` is the sample of a fill. */
+export const swatch = (of: LineShape | Hue | "doubt" | `fill ${string}`): Markup => {
+  const width = of.startsWith("line") ? 22 : of.startsWith("kind") ? 42 : 14;
+  return html`<svg class="swatch" width="${width}" height="14" aria-hidden="true"><use href="#${idOf(of)}"/></svg>`;
+};
+
+/** Defines patterns and samples, once in a page, before their first use. */
+export const fillDefs = (): Markup => {
+  const patterns = PATTERNS.map(
+    ([name, kind, size, turn, drawn]) =>
+      html`<pattern id="fill-${name}" width="${size}" height="${size}" patternUnits="userSpaceOnUse" patternTransform="rotate(${turn})"><path class="kind-${kind}" d="M0 0H${size}V${size}H0Z"/><path class="layer-stroke" fill="none" stroke="currentColor" stroke-width="2" d="${drawn}"/></pattern>`,
+  );
+  const fills = ["answered", ...PATTERNS.map(([name]) => name)].map(
+    (name) => html`<path id="${idOf(`fill ${name}`)}" ${fillOf(name)} d="M0 0H14V14H0Z"/>`,
+  );
+  const lines = LINES.map(
+    (shape) =>
+      html`<g id="${idOf(shape)}" fill="none" stroke="currentColor"><path class="halo" d="M0 7H22"/><path class="${shape}" d="M0 7H22"/></g>`,
+  );
+  const hues = HUES.map(
+    (hue) =>
+      html`<g id="${idOf(hue)}" class="${hue}" fill="currentColor">${SHADES.map((opacity, i) => html`<path opacity="${opacity}" d="M${i * 14} 0h14v14h-14z"/>`)}</g>`,
+  );
+  return html`<svg width="0" height="0" class="defs" aria-hidden="true"><defs>${patterns}${fills}${lines}${hues}<path id="key-doubt" class="doubt" fill="#8883" d="M0 0h14v14h-14z"/></defs></svg>`;
+};
+
+/** `pattern`: its fill. */
+export type Layer = { name: string; kind: OutcomeKind; pattern: string; counts: number[] };
 
 const ORG_OVERLOADED = outcomeOf("org_overloaded");
 
 /** Patterns of refusals that have their own layer, the most frequent first. */
-const REFUSAL_PATTERNS = ["refused", "refused-second", "refused-third"] as const;
+const REFUSAL_PATTERNS: readonly string[] = ["refused", "refused-second", "refused-third"];
 
 export const countsOf = ({ by_outcome, offered }: StageSeries, kind: OutcomeKind): number[] => {
   const own = Object.entries(by_outcome).filter(([outcome]) => kindOf(outcome) === kind);
@@ -34,15 +87,12 @@ export const layersOf = ({ by_outcome, offered }: Pick<StageSeries, "by_outcome"
     const rank = Math.min(refusals.indexOf(outcome), named);
     const isNamed = kind === "shed" || (kind === "refused" && rank < named);
     const name = isNamed ? outcome : kind === "refused" ? "refused otherwise" : OUTCOME_KINDS[kind].label;
-    const refusal = REFUSAL_PATTERNS[rank] ?? "refused";
-    const other = outcome === ORG_OVERLOADED ? "shed-org" : kind;
-    const pattern = kind === "answered" ? null : kind === "refused" ? refusal : other;
+    const pattern = outcome === ORG_OVERLOADED ? "shed-org" : (REFUSAL_PATTERNS[rank] ?? kind);
     const layer = known(layers, name, () => ({ name, kind, pattern, counts: offered.map(() => 0) }));
     for (const [i, n] of counts.entries()) layer.counts[i] = (layer.counts[i] as number) + n;
   }
   const kinds = Object.keys(OUTCOME_KINDS) as OutcomeKind[];
-  const order = ({ kind, pattern }: Layer): number =>
-    kinds.indexOf(kind) * 10 + (REFUSAL_PATTERNS as readonly (string | null)[]).indexOf(pattern);
+  const order = ({ kind, pattern }: Layer): number => kinds.indexOf(kind) * 10 + REFUSAL_PATTERNS.indexOf(pattern);
   return [...layers.values()].sort((a, b) => order(a) - order(b));
 };
 
@@ -60,7 +110,7 @@ export const layerAreas = (stage: ChartSeries, y: (perS: number) => number, heig
 };
 
 export const layerShape = ({ layer: { pattern, name }, d }: { layer: Layer; d: string }): Markup =>
-  html`<path ${fillOf(pattern ?? "answered")} stroke="none" d="${d}"><title>${name}</title></path>`;
+  html`<path ${fillOf(pattern)} stroke="none" d="${d}"><title>${name}</title></path>`;
 
 export const layerKeys = (layers: readonly Layer[]): Key[] =>
-  layers.map(({ pattern, name }) => ({ swatch: swatch(`fill ${pattern ?? "answered"}`), text: name }));
+  layers.map(({ pattern, name }) => ({ swatch: swatch(`fill ${pattern}`), text: name }));

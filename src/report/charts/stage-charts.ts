@@ -8,9 +8,8 @@ import type { ChartSeries, Detail, Values } from "./chart-series.ts";
 import { heatMap, hiddenSentence, type PercentileCurve, percentilePlot, type TimeLimit } from "./durations.ts";
 import { faultEffect, faultSentence } from "./faults.ts";
 import { organizationsChart } from "./found-charts.ts";
-import type { Chart } from "./frame.ts";
+import { type Chart, linear, overTime } from "./frame.ts";
 import { countsOf, type Layer, layerAreas, layerKeys, layerShape, layersOf } from "./layers.ts";
-import { linear, overTime } from "./over-time.ts";
 
 /** Seconds around the first shed call in which the offered rate is read. */
 const AROUND_S = 1;

@@ -7,13 +7,12 @@ import type { Claim, ClaimVerdict, RunDocument } from "../../history/run-documen
 import type { Series, StageSeries } from "../../history/series.ts";
 import { sumOf } from "../../history/statistics/statistics.ts";
 import { STORIES } from "../../workload/catalogue.ts";
-import { chartSeriesOf, type Detail, stepPath } from "../charts/chart-series.ts";
+import { chartSeriesOf, type Detail, stepPath, WIDTH } from "../charts/chart-series.ts";
 import { chartsSection, isDrawn, verdictOfStage } from "../charts/charts-section.ts";
 import { curveSection } from "../charts/curve-charts.ts";
 import { capacityChart, gateChart } from "../charts/found-charts.ts";
-import { chartFigure, WIDTH } from "../charts/frame.ts";
+import { bandShapes, chartFigure } from "../charts/frame.ts";
 import { countsOf, layerAreas, layerShape } from "../charts/layers.ts";
-import { bandShapes } from "../charts/over-time.ts";
 import { loadChart } from "../charts/stage-charts.ts";
 import { oneLine, utf8Bytes } from "../escape.ts";
 import { count, counted, duration, moment, share } from "../figures.ts";

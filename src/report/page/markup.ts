@@ -9,17 +9,17 @@ export class Markup {
   }
 }
 
-type Part = string | number | Markup | null | readonly Part[];
+type Part = string | number | Markup | null | undefined | false | readonly Part[];
 
 const textOf = (part: Part): string => {
-  if (part === null) return "";
+  if (part === null || part === undefined || part === false) return "";
   if (part instanceof Markup) return part.text;
   return Array.isArray(part) ? part.map(textOf).join("") : escapeHtml(String(part));
 };
 
-/** Escapes strings and numbers, joins lists, and drops `null`. Attributes need double quotes. */
+/** Escapes strings and numbers, joins lists, and drops `null`, `undefined` and `false`. Attributes need double quotes. */
 export const html = (strings: TemplateStringsArray, ...parts: Part[]): Markup =>
-  new Markup(strings.reduce((text, string, i) => text + textOf(parts[i - 1] ?? null) + string));
+  new Markup(strings.reduce((text, string, i) => text + textOf(parts[i - 1]) + string));
 
 export const card = (id: string, title: string, ...body: Part[]): Markup =>
   html`<section class="card" id="${id}"><h2>${title}</h2>${body}</section>`;

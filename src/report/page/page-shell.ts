@@ -3,8 +3,8 @@
  * for light and for dark, chosen so that text on them has a contrast of at least 4.5 to 1. A word, a letter, a shape or
  * a pattern repeats whatever a colour says.
  */
-import { FAULT_STATE_WORDS, FAULT_STATES } from "../../history/run-document.ts";
-import { fillDefs, HUES } from "../charts/fills.ts";
+import { FAULT_STATE_WORDS, FAULT_STATES } from "../../history/states-reached.ts";
+import { fillDefs, HUES } from "../charts/layers.ts";
 import { PAGE_SCRIPT, PAGE_SCRIPT_HASH } from "../charts/page-script.ts";
 import { OUTCOME_KINDS } from "../outcome-kinds.ts";
 import { html, Markup } from "./markup.ts";
@@ -87,11 +87,11 @@ thead th{font-size:.8125rem;color:var(--muted);font-weight:600}tbody tr:last-chi
 .course{border-top:1px solid var(--line);padding:10px 0 6px}.course>summary{font-size:1rem;color:var(--text);padding:4px 0}.course[open]>summary .said{display:none}.course>summary b{color:var(--link);margin-right:4px}
 .chart{margin:22px 0 0}.chart figcaption{font-size:.9375rem;line-height:1.45;margin-bottom:4px}.said-only{font-size:.9375rem;margin:22px 0 0}.what{font-weight:650}
 .frame{display:block;overflow:visible;padding-left:58px;touch-action:pan-y;user-select:none;-webkit-user-select:none}.named .frame{padding-left:124px}
-.frame text{font-size:12px;fill:var(--muted);font-variant-numeric:tabular-nums}.frame .limit-name,.frame .limit-point text,.frame .band-name{fill:var(--text);paint-order:stroke;stroke:var(--card);stroke-width:3.5px;stroke-linejoin:round}
+.frame text{font-size:12px;fill:var(--muted);font-variant-numeric:tabular-nums}.frame .limit-name,.frame .band-name{fill:var(--text);paint-order:stroke;stroke:var(--card);stroke-width:3.5px;stroke-linejoin:round}
 .grid,.plot .grid{stroke:var(--line)}.plot path,.plot line,.plot rect{vector-effect:non-scaling-stroke}.plot .cells path{vector-effect:none}${hueRules}
 .line{stroke:var(--text);stroke-width:1.5}.halo{stroke:var(--card);stroke-width:4;opacity:.75}.line.p50{stroke-width:1.6}.line.p99{stroke-width:1.6;stroke-dasharray:5 3}
 .line.gauges{stroke:var(--shed);stroke-dasharray:6 3;stroke-width:1.8}.line.callers{stroke:var(--answered);stroke-width:1.9}.line.lag{stroke:var(--refused)}
-.limit{stroke:var(--text);stroke-width:1.3;stroke-dasharray:2 3}.limit-point circle{stroke:var(--text);stroke-width:2}.spread{stroke:var(--answered);stroke-width:2;opacity:.55}
+.limit{stroke:var(--text);stroke-width:1.3;stroke-dasharray:2 3}.limit-point{fill:none;stroke:var(--text);stroke-width:2}.spread{stroke:var(--answered);stroke-width:2;opacity:.55}
 .spread.wide{stroke-width:4;opacity:.45}.pair{fill:var(--muted)}.gate-regression{fill:var(--shed)}.gate-no-regression{fill:var(--answered)}.gate-inconclusive,.gate-not-measured,.hollow{fill:var(--card);stroke:var(--answered);stroke-width:2}
 .band{fill:var(--text);fill-opacity:.09;stroke:var(--text);stroke-opacity:.45;stroke-width:1}.band.empty{fill:none;stroke-dasharray:4 3}.mark{stroke:var(--muted);stroke-dasharray:1 3}
 .layer-stroke{stroke:var(--on-kind);opacity:.45}.doubt{fill:var(--muted);fill-opacity:.2}.cursor{stroke:var(--text);stroke-width:1;opacity:.7;pointer-events:none}
