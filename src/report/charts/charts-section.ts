@@ -18,13 +18,13 @@ const NEED_MOST = 6;
 
 /** A block of charts that share a cursor and a zoom, with what stands before and after them. */
 export const chartsBlock = (
-  { id, name, calls, isOpen }: { id: string; name: string; calls: number; isOpen: boolean },
+  about: { id: string; name: string; calls: number; isOpen: boolean; before?: Markup | null; after: Markup },
   stage: ChartSeries,
   overTime: readonly Chart[],
-  [before, after]: readonly [Markup | null, Markup | null],
 ): Markup => {
+  const { id, name, calls, isOpen, before, after } = about;
   const width = `Bins of ${milliseconds(stage.series.bin_ms)}, by the moment at which a call was due; times are counted from the first. How long something took is exact to 2.2 % here, and to 0.1 % under Measurements.`;
-  return html`<details class="course" id="${id}" data-span="${stage.spanS}"${isOpen ? html` open` : null}><summary><b>${name}</b> <span class="muted">${counted(calls, "call")} in ${seconds(Number(stage.spanS.toFixed(1)))}.</span> <span class="said">${overTime[0]?.finding ?? ""}</span></summary>
+  return html`<details class="course" id="${id}" data-span="${stage.spanS}"${isOpen && html` open`}><summary><b>${name}</b> <span class="muted">${counted(calls, "call")} in ${seconds(Number(stage.spanS.toFixed(1)))}.</span> <span class="said">${overTime[0]?.finding}</span></summary>
 <p class="small muted">${width}</p>${before}${figuresOverTime(overTime)}${after}</details>`;
 };
 
@@ -38,9 +38,9 @@ const stageBlock = (whole: StageSeries, run: RunDocument, detail: Detail, id: st
     return html`<p class="said-only"><span class="what">${title}</span> ${finding}</p>`;
   });
   const beside = html`<div class="beside">${others.map((chart) => chartFigure(chart))}</div>`;
-  const after = html`${sentences}${others.length === 0 ? null : beside}`;
-  const about = { id, isOpen, name: whole.stage, calls: sumOf(whole.offered) };
-  return chartsBlock(about, stage, overTime, [faultFacts(stage, run), after]);
+  const after = html`${sentences}${others.length > 0 && beside}`;
+  const about = { id, isOpen, name: whole.stage, calls: sumOf(whole.offered), before: faultFacts(stage, run), after };
+  return chartsBlock(about, stage, overTime);
 };
 
 /** The worst verdict of the *must* claims of a stage; `null` if there are none. */
@@ -61,15 +61,8 @@ export const chartsSection = (run: RunDocument, series: Series, detail: Detail, 
   const left = series.stages.filter((one) => !drawn.includes(one)).map(({ stage }) => stage);
   const names = html`<p class="small muted">Not drawn: ${left.join(", ")} (single calls, or fewer than ${CALLS_LEAST}).</p>`;
   const needsALook = ({ stage }: StageSeries) => ["fail", "inconclusive"].includes(verdictOfStage(run, stage) ?? "");
-  const needed = drawn.filter(needsALook).slice(0, NEED_MOST);
-  const blocks = drawn.map((one, i) =>
-    stageBlock(one, run, detail, `c${i}`, drawn.length <= OPEN_MOST || needed.includes(one)),
-  );
-  return card(
-    "courses",
-    "Over time",
-    note && html`<p class="small muted">${note}</p>`,
-    blocks,
-    left.length === 0 ? null : names,
-  );
+  const open = drawn.length <= OPEN_MOST ? drawn : drawn.filter(needsALook).slice(0, NEED_MOST);
+  const blocks = drawn.map((one, i) => stageBlock(one, run, detail, `c${i}`, open.includes(one)));
+  const lead = note && html`<p class="small muted">${note}</p>`;
+  return card("courses", "Over time", lead, blocks, left.length > 0 && names);
 };

@@ -205,49 +205,41 @@ const timeLimitsOf = (claims: readonly Claim[], stage: string): TimeLimit[] =>
     return times.map((objective) => ({ ...objective, text: `${id.split("/")[1] ?? ""} ${objective.text}` }));
   });
 
-const there = (...charts: (Chart | null)[]): Chart[] => charts.filter((chart) => chart !== null);
+const percentiles = ({ fine }: ChartSeries, id: string, limits: readonly TimeLimit[]): Chart | null => {
+  const [due, sent] = [mergeSparse(fine.latency), fine.latency_from_sent];
+  const curves: PercentileCurve[] = [
+    { name: "from the moment due", buckets: due, shape: "line callers" },
+    { name: "from sending", buckets: sent, shape: "line gauges" },
+  ];
+  return percentilePlot({ id, finding: hiddenSentence(due, sent) }, curves, limits);
+};
+
+const there = (charts: readonly (Chart | null)[]): Chart[] => charts.filter((chart) => chart !== null);
 
 /** Returns charts over time, other charts, and charts of which only the sentence is shown (`said`). */
-export const chartsOfStage = (
-  stage: ChartSeries,
-  claims: readonly Claim[],
-  id: string,
-  which: Detail["folded"],
-): { overTime: Chart[]; others: Chart[]; said: Chart[] } => {
+export const chartsOfStage = (stage: ChartSeries, claims: readonly Claim[], id: string, which: Detail["folded"]) => {
   const isWhole = which === "all";
   const limits = timeLimitsOf(claims, stage.series.stage);
+  const limitsOf = (one: string | null) => limits.filter(({ of }) => of === one);
   const doubted = doubtedBins(stage);
   const [shed = 0, refused = 0] = (["shed", "refused"] as const).map((kind) => sumOf(countsOf(stage.series, kind)));
   const maps = MAPS.slice(0, isWhole ? 4 : 2).map(([name, buckets, title, one, limited]) => {
     const isRefusals = name === "refusals";
     const map = {
-      ...{ id: `${id}-${name}`, title, one, bins: stage.series[buckets] },
+      ...{ id: `${id}-${name}`, title, one, bins: stage.series[buckets], limits: limitsOf(limited) },
       hue: `kind-${!isRefusals ? "answered" : shed >= refused ? "shed" : "refused"}` as const,
       more: isRefusals ? cheapness(stage) : "",
-      limits: limits.filter(({ of }) => of === limited),
       height: name === "latency" ? 130 : 100,
     };
     return heatMap(stage, map, doubted);
   });
   const lag = lagChart(stage, `${id}-lag`, doubted);
   const isLagDrawn = isWhole || (which === "main" && doubted.includes(true));
-  const overTime = [loadChart(stage, `${id}-load`), ...maps, inFlightChart(stage, `${id}-flight`)];
-  if (!isWhole)
-    return { overTime: there(...overTime, isLagDrawn ? lag : null), others: [], said: isLagDrawn ? [] : [lag] };
-  const [due, sent] = [mergeSparse(stage.fine.latency), stage.fine.latency_from_sent];
-  const curves: PercentileCurve[] = [
-    { name: "from the moment due", buckets: due, shape: "line callers" },
-    { name: "from sending", buckets: sent, shape: "line gauges" },
-  ];
-  const about = { id: `${id}-percentiles`, finding: hiddenSentence(due, sent) };
-  const percentiles = percentilePlot(
-    about,
-    curves,
-    limits.filter(({ of }) => of === "answer"),
-  );
+  const always = [loadChart(stage, `${id}-load`), ...maps, inFlightChart(stage, `${id}-flight`)];
+  const others = [percentiles(stage, `${id}-percentiles`, limitsOf("answer")), organizationsChart(stage, `${id}-orgs`)];
   return {
-    overTime: there(...overTime, lag, cpuChart(stage, `${id}-cpu`)),
-    others: there(percentiles, organizationsChart(stage, `${id}-orgs`)),
-    said: [],
+    overTime: there([...always, isLagDrawn ? lag : null, isWhole ? cpuChart(stage, `${id}-cpu`) : null]),
+    others: isWhole ? there(others) : [],
+    said: isLagDrawn ? [] : [lag],
   };
 };

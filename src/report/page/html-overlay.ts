@@ -139,7 +139,7 @@ const stageBlock = (stage: string, a: Recorded, b: Recorded, id: string, isOpen:
   const calls = sumOf(sides.flatMap((side) => side.stage.series.offered));
   const after = html`${plot && chartFigure(plot)}${measurements(stage, a.document, b.document)}`;
   const overTime = charts.filter((chart) => chart !== null);
-  return chartsBlock({ id, name: stage, calls, isOpen }, sharedAxis(sides), overTime, [null, after]);
+  return chartsBlock({ id, name: stage, calls, isOpen, after }, sharedAxis(sides), overTime);
 };
 
 export const htmlOverlay = (a: Recorded, b: Recorded): string => {
