@@ -3,7 +3,7 @@
  * healthy platform is condemned by none and acquitted by those that each stage exists for.
  */
 import { describe, expect, test } from "vitest";
-import { GATE_MEASUREMENTS } from "../src/gate/measurements.ts";
+import { GATE_MEASUREMENTS } from "../src/gate/block.ts";
 import { INVARIANTS } from "../src/invariants/catalogue.ts";
 import { MUTANTS } from "../src/mutants/catalogue.ts";
 import { type Mutant, type MutantStage, nobody } from "../src/mutants/mutant.ts";

@@ -1,7 +1,7 @@
 /** `floodgate gate`: is the head worse than the base? Both are loaded in turn, or recorded runs are compared. */
 import { Command } from "commander";
 import { PAIRS_DEFAULT, PAIRS_MOST } from "../gate/block-plan.ts";
-import type { RecordedComparison } from "../gate/recorded/recorded-comparison.ts";
+import type { RecordedComparison } from "../gate/recorded-comparison.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { compareRuns, compareWithBaseline, saveBaseline } from "../run/gate/gate-recorded.ts";
 import { type GateWishes, gateTargets, planGate } from "../run/gate/gate-targets.ts";

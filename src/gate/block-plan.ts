@@ -1,11 +1,12 @@
 /**
- * What a run of the gate plays: pairs of short blocks, one on each side. A block has a time to settle, a part below the
- * base's capacity for latency, and a part above it for refusals and goodput. Both blocks of a pair have one seed, so
- * base and head are sent the same calls at the same moments.
+ * What a run of the gate plays: a few probes that find the base's capacity, unless the target file states it, then pairs
+ * of short blocks, one on each side. A block has a time to settle, a part below the capacity for latency, and a part
+ * above it for refusals and goodput. Both blocks of a pair have one seed: they send the same calls at the same moments.
  */
+import type { CallLine } from "../history/line.ts";
 import type { Piece, Profile } from "../workload/load-profiles.ts";
 import { saltOf, uniform } from "../workload/random.ts";
-import type { BlockPlan } from "./block.ts";
+import { type BlockPlan, isWhole } from "./block.ts";
 
 export type Side = "base" | "head";
 export const SIDES: readonly Side[] = ["base", "head"];
@@ -71,3 +72,50 @@ const AROUND_S = 2;
 
 export const pairTakesS = ({ settleS, lowS, overloadS }: BlockLoad): number =>
   2 * (settleS + lowS + overloadS + AROUND_S);
+
+export const PROBE_S = 2.5;
+/** The first part of a probe fills empty slots and spends the tokens that a rate limit had saved up. */
+const FILLING_S = 1;
+const FIRST_PER_S = 20;
+/** Each probe offers this many times the rate of the one before. */
+const FACTOR = 2;
+const PROBES_MOST = 8;
+/** A probe that serves less than this share of the offered rate has met the limit. */
+const ALL_SERVED = 0.85;
+
+export type Probe = ReturnType<typeof probeOf>;
+
+/** Measures a probe by the calls that were due in its second part. */
+export const probeOf = (ratePerS: number, lines: readonly CallLine[], startUs: number) => {
+  const fromUs = startUs + FILLING_S * 1e6;
+  const toUs = startUs + PROBE_S * 1e6;
+  const part = lines.filter(({ intended_us: at }) => at >= fromUs && at < toUs);
+  const refused = part.filter((line) => !isWhole(line));
+  const byRate = refused.filter(({ outcome }) => outcome === "429 rate_limited");
+  return {
+    ratePerS,
+    servedPerS: (part.length - refused.length) / (PROBE_S - FILLING_S),
+    /** Most refusals were for a key's rate; such a key has saved tokens for a while. */
+    isByRate: byRate.length * 2 > refused.length,
+  };
+};
+
+const isLimit = ({ ratePerS, servedPerS }: Probe): boolean => servedPerS < ALL_SERVED * ratePerS;
+
+/** The rate to probe next, or `null` when enough is known or `mostPerS` was reached. */
+export const nextProbe = (probes: readonly Probe[], mostPerS: number): number | null => {
+  const last = probes.at(-1);
+  if (last === undefined) return Math.min(FIRST_PER_S, mostPerS);
+  if (isLimit(last) || probes.length >= PROBES_MOST || last.ratePerS >= mostPerS) return null;
+  return Math.min(mostPerS, last.ratePerS * FACTOR);
+};
+
+/**
+ * The rate served once less is served than offered, whatever limit was met; `isReached` is false when none was. Above its
+ * limit a deployment may serve less than below it, so the best probe counts, unless a key's saved tokens served it.
+ */
+export const capacityOf = (probes: readonly Probe[]): { perS: number; isReached: boolean } => {
+  const limit = probes.find(isLimit);
+  const best = Math.max(0, ...probes.map(({ servedPerS }) => servedPerS));
+  return { perS: limit?.isByRate === true ? limit.servedPerS : best, isReached: limit !== undefined };
+};

@@ -1,12 +1,53 @@
 /**
- * Reduces a short block of calls to the numbers that the gate compares. Blocks of base and head alternate, so
- * disturbances of the machine hit both: only the ratio within a pair means much.
+ * Reduces a short block of calls to the numbers that the gate compares: for each measurement the direction of worse and
+ * the margin. Blocks of base and head alternate, so a disturbance of the machine hits both, and the ratio within a pair
+ * counts.
  */
 import { ERROR_IN_BODY } from "../contract/refusals.ts";
 import { streamResult } from "../contract/streams.ts";
 import { type CallLine, classOf } from "../history/line.ts";
 import { quantile } from "../history/statistics/statistics.ts";
-import type { GateMeasurement } from "./measurements.ts";
+
+type MeasurementFacts = {
+  unit: "ms" | "1/s" | "share";
+  about: string;
+  /** `share`: higher is worse, and the rest `1 - share` is compared: two shares near zero have no sensible ratio. */
+  worse: "higher" | "lower" | "share";
+  /** How much worse still passes, as a ratio above 1. */
+  margin: number;
+  /** Added to both values before the ratio is taken: fractions of a millisecond are noise on a shared machine. */
+  added: number;
+};
+
+/**
+ * In the order of the report. Margins are wider than the scatter between two equal deployments in blocks of a few
+ * seconds on two busy cores: a p99 depends on a handful of calls, a refusal's time on other work of the cores.
+ */
+// biome-ignore format: a row is a line
+export const MEASUREMENT_FACTS = {
+  latency_ms_p50: { unit: "ms", worse: "higher", margin: 1.05, added: 1, about: "median time of an admitted call of a quiet organization, from the moment it should have left, below capacity" },
+  latency_ms_p99: { unit: "ms", worse: "higher", margin: 1.2, added: 5, about: "the same for the slowest call in a hundred" },
+  ttfe_ms_p50: { unit: "ms", worse: "higher", margin: 1.15, added: 5, about: "median time to the first event of a stream, from the moment the call should have left, below capacity" },
+  event_gap_ms_p50: { unit: "ms", worse: "higher", margin: 1.05, added: 0.5, about: "median over streams of the mean time between two events, below capacity" },
+  shed_share: { unit: "share", worse: "share", margin: 1.02, added: 0, about: "part of the quiet organizations' calls that is shed or limited below capacity" },
+  error_share: { unit: "share", worse: "share", margin: 1.005, added: 0, about: "part of all calls that is neither served whole nor refused for a limit: errors, no answer, streams that end badly" },
+  refusal_ms_p50: { unit: "ms", worse: "higher", margin: 1.3, added: 5, about: "median time to a refusal for a limit at overload, from the moment the call should have left" },
+  goodput: { unit: "1/s", worse: "lower", margin: 1.05, added: 0, about: "calls a second at overload that are served whole and in time" },
+} satisfies Readonly<Record<string, MeasurementFacts>>;
+export type GateMeasurement = keyof typeof MEASUREMENT_FACTS;
+export const GATE_MEASUREMENTS = Object.keys(MEASUREMENT_FACTS) as GateMeasurement[];
+
+/** The largest ratio, also for a value that fell to zero, so that means stay finite; ranks need no more. */
+const RATIO_MAX = 1_000;
+
+/** ln of how many times worse `is` is than `was`; 0 when they are equal, negative when it is better. */
+export const logWorse = (measurement: GateMeasurement, was: number, is: number): number => {
+  if (was === is) return 0;
+  const { worse, added }: MeasurementFacts = MEASUREMENT_FACTS[measurement];
+  const [more, less] =
+    worse === "higher" ? [is + added, was + added] : worse === "lower" ? [was + added, is + added] : [1 - was, 1 - is];
+  return Math.log(Math.min(RATIO_MAX, Math.max(1 / RATIO_MAX, more / less)));
+};
 
 /** Milliseconds, calls a second, or shares from 0 to 1; `null` if the block has too few calls for the measurement. */
 export type BlockValues = Record<GateMeasurement, number | null>;
@@ -24,9 +65,7 @@ export type BlockPlan = {
   foreignLastEvent?: boolean;
 };
 
-/** Fewer calls than this have no slowest one in a hundred. */
 const ENOUGH_FOR_P99 = 40;
-/** The fewest events of a stream for its mean gap. */
 const ENOUGH_EVENTS = 3;
 const FOR_A_LIMIT = /^429 (?:b2b_overloaded|org_overloaded|rate_limited)/;
 
@@ -48,6 +87,7 @@ const share = (some: number, all: number): number | null => (all === 0 ? null : 
 
 const ascending = (values: number[]): number[] => values.sort((a, b) => a - b);
 
+/** The mean gap between two events of a stream. */
 const gapMs = ({ events = 0, first_event_us: first, last_event_us: last }: CallLine): number[] =>
   first === undefined || last === undefined || events < ENOUGH_EVENTS ? [] : [(last - first) / 1000 / (events - 1)];
 

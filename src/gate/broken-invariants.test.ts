@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Claim } from "../history/run-document.ts";
 import type { Side } from "./block-plan.ts";
-import { type BlockFinding, invariantsClaim } from "./broken-invariants.ts";
+import { type BlockFinding, invariantsClaim } from "./gate-claims.ts";
 
 const finding = (side: Side, pair: number, id: string, verdict: Claim["verdict"], level: Claim["level"] = "must") => ({
   side,

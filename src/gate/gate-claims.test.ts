@@ -1,8 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { BlockValues } from "./block.ts";
-import { gateTable } from "./gate-claims.ts";
+import { gateTable, sinkingClaim, sinkingOf } from "./gate-claims.ts";
 import { comparePairs, type Pair } from "./paired-comparison.ts";
-import { sinkingClaim, sinkingOf } from "./sinking.ts";
 
 const block = (times: number): BlockValues => ({
   latency_ms_p50: 12_345.6 * times,

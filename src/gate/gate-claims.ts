@@ -1,7 +1,13 @@
-/** The gate's comparisons as claims `gate/<measurement>`, as measurements of a report, and as a table of 80 columns. */
-import { type Claim, claimOf, type Measurement } from "../history/run-document.ts";
-import { MEASUREMENT_FACTS } from "./measurements.ts";
-import { type Comparison, type GateVerdict, smallestSeen } from "./paired-comparison.ts";
+/**
+ * What the gate claims: of each measurement, of invariants, and of a goodput that sinks while the head runs. The
+ * comparisons also as measurements of a report and as a table of 80 columns.
+ */
+import { claimOf } from "../history/claim.ts";
+import type { Claim, Measurement } from "../history/run-document.ts";
+import { logWorse, MEASUREMENT_FACTS } from "./block.ts";
+import { SIDES, type Side } from "./block-plan.ts";
+import { type Comparison, type GateVerdict, type Pair, smallestSeen } from "./paired-comparison.ts";
+import { typicalDifference } from "./signed-rank.ts";
 
 const VERDICTS: Record<GateVerdict, readonly [Claim["verdict"], inTable: string]> = {
   regression: ["fail", "WORSE"],
@@ -30,7 +36,6 @@ export const gateClaims = (comparisons: readonly Comparison[], stage: string, re
     });
   });
 
-/** Both sides' typical values, and the ratio with its interval. */
 export const gateMeasurements = (comparisons: readonly Comparison[], stage: string): Measurement[] =>
   comparisons.flatMap(({ measurement, base, head, worseBy, low, high, pairs: n }) => {
     if (base === null || head === null || worseBy === null) return [];
@@ -49,7 +54,6 @@ const shown = ({ measurement }: Comparison, value: number | null): string => {
   return value >= 100 ? value.toFixed(0) : value.toFixed(value >= 10 ? 1 : 2);
 };
 
-/** Three decimals, one from 10 on, none from 100 on. */
 const shownRatio = (value: number | null): string =>
   value === null ? "-" : value >= 100 ? ">=100" : value.toFixed(value >= 10 ? 1 : 3);
 
@@ -74,3 +78,133 @@ export const gateTable = (comparisons: readonly Comparison[]): string[] => [
   "of the calls), typical of the pairs. seen: the smallest ratio that these pairs",
   "would have shown as worse nine times in ten.",
 ];
+
+/** The claim of one invariant about one block. */
+export type BlockFinding = { side: Side; pair: number; claim: Claim };
+
+const nameOf = ({ id, stage }: Claim): string => (id.endsWith(`/${stage}`) ? id.slice(0, -stage.length - 1) : id);
+
+/** Broken *musts* of a side, by name. */
+const brokenOn = (findings: readonly BlockFinding[], of: Side): Map<string, Claim[]> => {
+  const broken = findings.flatMap(({ side, claim }) =>
+    side === of && claim.level === "must" && claim.verdict === "fail" ? [claim] : [],
+  );
+  return Map.groupBy(broken, nameOf);
+};
+
+type Broken = [id: string, claims: Claim[]];
+
+const listed = (broken: readonly Broken[]): string =>
+  broken.map(([id, { length }]) => `${id} (${length} block${length === 1 ? "" : "s"})`).join(", ");
+
+export const brokenOnHeadAlone = (findings: readonly BlockFinding[]): Broken[] => {
+  const base = brokenOn(findings, "base");
+  return [...brokenOn(findings, "head")].filter(([id]) => !base.has(id));
+};
+
+/**
+ * Judges invariants, which are exact on any machine: one that fails in a block of the head and in no block of the base
+ * is a regression, whatever the figures show.
+ */
+export const invariantsClaim = (findings: readonly BlockFinding[], stage: string, replay: string): Claim => {
+  const base = brokenOn(findings, "base");
+  const onlyHead = brokenOnHeadAlone(findings);
+  const onBoth = [...brokenOn(findings, "head")].filter(([id]) => base.has(id));
+  const known = onBoth.length === 0 ? "" : `; broken on both, so not new: ${listed(onBoth)}`;
+  const judged = (verdict: Claim["verdict"], reason: string, got: string, evidence: string[] = []): Claim => {
+    const expected = "no invariant fails on the head that holds on the base";
+    return claimOf({ id: "gate/invariants", stage, replay, expected, verdict, reason: reason + known, got, evidence });
+  };
+  if (onlyHead.length > 0) {
+    const got = onlyHead.map(([id, [first]]) => `${id}: ${first?.reason}: ${first?.got}`).join("; ");
+    const evidence = onlyHead.flatMap(([, [first]]) => first?.evidence ?? []).slice(0, 10);
+    return judged("fail", `broken on the head alone: ${listed(onlyHead)}`, got, evidence);
+  }
+  // A side left too many calls unanswered if `answered` fails or is open in half of its blocks.
+  const answered = findings.filter(({ claim }) => nameOf(claim) === "answered");
+  const isOpen = ({ claim: { verdict } }: BlockFinding): boolean => verdict === "fail" || verdict === "inconclusive";
+  const silent = SIDES.filter((of) => {
+    const asked = answered.filter(({ side }) => side === of);
+    return asked.some(isOpen) && 2 * asked.filter(isOpen).length >= asked.length;
+  });
+  if (silent.length > 0) {
+    const first = answered.find(({ claim }) => claim.verdict !== "pass")?.claim;
+    const what = `the ${silent.join(" and the ")} left too many calls unanswered to be compared`;
+    return judged("inconclusive", `${what}: ${first?.reason ?? ""}`, first?.got ?? "", first?.evidence);
+  }
+  const held = findings.filter(({ side, claim }) => side === "head" && claim.verdict === "pass");
+  const passed = [...new Set(held.map(({ claim }) => nameOf(claim)))].sort();
+  return passed.length > 0 || onBoth.length > 0
+    ? judged("pass", `${passed.length} invariants held on the head`, passed.join(", "))
+    : judged("inconclusive", "no block could be judged by any invariant", "nothing to judge by");
+};
+
+/**
+ * The probability that so few pairs of `values` descend (the later is lower) if their order is random: the exact test of
+ * Mann and Kendall. Ties count as descending, which is the safe side. 1 for an empty list.
+ *
+ * Source: Kendall & Gibbons, "Rank Correlation Methods", 5th ed. (1990), chapters 1 and 4.
+ */
+export const risingP = (values: readonly number[]): number => {
+  let descending = 0;
+  for (const [at, value] of values.entries()) {
+    for (const later of values.slice(at + 1)) if (later <= value) descending += 1;
+  }
+  // ways[k]: the share of permutations of n values that have k inversions.
+  let ways = [1];
+  for (let n = 2; n <= values.length; n += 1) {
+    const next = new Array<number>(ways.length + n - 1).fill(0);
+    for (const [k, share] of ways.entries()) for (let more = 0; more < n; more += 1) next[k + more]! += share / n;
+    ways = next;
+  }
+  return ways.slice(0, descending + 1).reduce((sum, share) => sum + share, 0);
+};
+
+const SINKING = {
+  sinks: ["fail", "the head carries less from pair to pair, as where slots are not given back"],
+  holds: ["pass", "the head carries as much in the last pairs as in the first"],
+  "too-few": ["inconclusive", "too few pairs"],
+  // The claim about goodput itself shows that the head carries nothing.
+  nothing: ["inconclusive", "the head carried nothing from the first pairs on"],
+} as const;
+
+/** `lostBy`: how many times worse the last third of the pairs is than the first, typically; `null` where nothing is decided. */
+type Sinking = { verdict: keyof typeof SINKING; pairs: number; lostBy: number | null; p: number };
+
+const FEWEST_PAIRS = 6;
+/** A head with a hundredth of the base's goodput carries nothing. */
+const NOTHING = Math.log(100);
+
+/**
+ * Judges whether the ratio of head's to base's goodput falls by `margin` or more, at the significance `falseAlarm`:
+ * leaking slots cost nothing in the first block and everything in the last.
+ */
+export const sinkingOf = (pairs: readonly Pair[], margin: number, falseAlarm: number): Sinking => {
+  const worse = pairs.flatMap(({ base, head }) =>
+    base.goodput === null || head.goodput === null ? [] : [logWorse("goodput", base.goodput, head.goodput)],
+  );
+  const undecided = (verdict: Sinking["verdict"]): Sinking => ({ verdict, pairs: worse.length, lostBy: null, p: 1 });
+  const third = Math.ceil(worse.length / 3);
+  const first = typicalDifference(worse.slice(0, third));
+  const last = typicalDifference(worse.slice(-third));
+  if (first === null || last === null || worse.length < FEWEST_PAIRS) return undecided("too-few");
+  if (first >= NOTHING) return undecided("nothing");
+  const p = risingP(worse);
+  const lostBy = Math.exp(last - first);
+  return { verdict: p <= falseAlarm && lostBy >= margin ? "sinks" : "holds", pairs: worse.length, lostBy, p };
+};
+
+/** The claim `gate/goodput_kept`: the head carries as much in the last pairs as in the first. */
+export const sinkingClaim = ({ verdict, pairs, lostBy, p }: Sinking, stage: string, replay: string): Claim => {
+  const [judged, reason] = SINKING[verdict];
+  const chance = `a fall like this by chance ${(p * 100).toPrecision(2)} %`;
+  return claimOf({
+    ...{ id: "gate/goodput_kept", stage, replay, verdict: judged },
+    reason: verdict === "too-few" ? `${reason}: ${pairs}` : reason,
+    expected: "the head's goodput beside the base's does not fall while the run goes on",
+    got:
+      lostBy === null
+        ? "nothing to compare"
+        : `${lostBy.toFixed(3)} times worse in the last third of ${pairs} pairs; ${chance}`,
+  });
+};

@@ -2,9 +2,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { uniform } from "../workload/random.ts";
-import type { BlockValues } from "./block.ts";
+import type { BlockValues, GateMeasurement } from "./block.ts";
 import { gateClaims } from "./gate-claims.ts";
-import type { GateMeasurement } from "./measurements.ts";
 import { NO_VALUES } from "./no-values.fixture.ts";
 import {
   type Comparison,

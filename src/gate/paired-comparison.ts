@@ -1,7 +1,6 @@
 /**
- * Did it get worse? Judges pairs of blocks, base and head side by side, with three answers: a regression, no regression, or
- * that the pairs do not show which. "No regression" is never the absence of proof: the head has to be shown to be no worse
- * than a margin (non-inferiority), so too few or too noisy pairs cannot pass.
+ * Did it get worse? Judges pairs of blocks, base beside head. "No regression" is never the absence of proof: the head has
+ * to be shown to be no worse than a margin (non-inferiority), so too few or too noisy pairs cannot pass.
  *
  * Per measurement, h = ln(head / base), turned so that worse is positive:
  *   regression      h > 0 by the exact signed-rank test, Holm over the measurements; and typically at least the margin
@@ -10,8 +9,7 @@
  *   not measured    no pair has it (a story without streams has no gaps between events)
  */
 import { median } from "../history/statistics/statistics.ts";
-import type { BlockValues } from "./block.ts";
-import { GATE_MEASUREMENTS, type GateMeasurement, logWorse, MEASUREMENT_FACTS } from "./measurements.ts";
+import { type BlockValues, GATE_MEASUREMENTS, type GateMeasurement, logWorse, MEASUREMENT_FACTS } from "./block.ts";
 import {
   holm,
   PAIRS_MAX,
@@ -34,11 +32,6 @@ export const GATE_POLICY = {
   missed: 0.05,
   /** How often the growing pairs may be looked at. Each look gets an equal part of both chances (Bonferroni). */
   looks: 1,
-  /** How much worse still passes, as a ratio above 1. */
-  margins: Object.fromEntries(GATE_MEASUREMENTS.map((name) => [name, MEASUREMENT_FACTS[name].margin])) as Record<
-    GateMeasurement,
-    number
-  >,
 };
 
 export type GateVerdict = "regression" | "no-regression" | "inconclusive" | "not-measured";
@@ -57,7 +50,6 @@ export const comparePairs = (pairs: readonly Pair[], policy: GatePolicy = GATE_P
     const values = pairs.map(({ base, head }) => [base[measurement], head[measurement]] as const);
     const both = values.filter((pair): pair is [number, number] => pair[0] !== null && pair[1] !== null);
     const differences = both.map(([was, is]) => logWorse(measurement, was, is));
-    // Neither side ever had a value: the story has no such calls.
     const isAbsent = pairs.length > 0 && values.every(([was, is]) => was === null && is === null);
     return { measurement, isAbsent, both, differences };
   });
@@ -72,12 +64,11 @@ export const comparePairs = (pairs: readonly Pair[], policy: GatePolicy = GATE_P
   return seen.map((one) => {
     const { measurement, isAbsent, both, differences } = one;
     const at = present.indexOf(one);
-    const margin = policy.margins[measurement];
+    const { margin } = MEASUREMENT_FACTS[measurement];
     const interval = typicalInterval(differences);
     const tested = {
       measurement,
       margin,
-      /** Pairs that had both values. */
       pairs: both.length,
       /** ln of how many times worse, by pair; `tail`: the significance that a regression needs (`smallestSeen`). */
       ...{ differences, tail },
@@ -93,12 +84,9 @@ export const comparePairs = (pairs: readonly Pair[], policy: GatePolicy = GATE_P
       high: exp(interval?.high),
     };
     /** `improved`: shown to be better by more than the margin, which passes. */
-    const found = (verdict: GateVerdict, reason: string, improved = false) => ({
-      ...tested,
-      verdict,
-      improved,
-      reason,
-    });
+    const found = (verdict: GateVerdict, reason: string, improved = false) => {
+      return { ...tested, verdict, improved, reason };
+    };
     const { worseBy, pInside } = tested;
     if (isAbsent) return found("not-measured", "no block has enough calls of the kind to measure it by");
     if (worseBy === null || both.length < pairsNeeded) {
@@ -121,7 +109,6 @@ export const comparePairs = (pairs: readonly Pair[], policy: GatePolicy = GATE_P
 export const smallestSeen = ({ differences, tail, margin }: Comparison): number | null =>
   exp(smallestEffect(differences, tail, Math.log(margin)));
 
-/** A regression needs one measurement that regressed; a pass needs at least one measurement, and all have to pass. */
 export const verdictOf = (comparisons: readonly Comparison[]): GateVerdict => {
   const measured = comparisons.filter(({ verdict }) => verdict !== "not-measured");
   if (measured.some(({ verdict }) => verdict === "regression")) return "regression";

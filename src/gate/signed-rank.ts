@@ -45,10 +45,9 @@ export const signedRankP = (differences: readonly number[]): number => {
   return atLeast / 2 ** ranks.length;
 };
 
-/** The smallest value that `signedRankP` can take with so many pairs. */
 export const smallestP = (pairs: number): number => 2 ** -pairs;
 
-/** The means of all pairs of differences, each with itself too, ascending. */
+/** The means of all pairs of differences (Walsh averages), ascending. */
 const pairMeans = (differences: readonly number[]): number[] =>
   differences.flatMap((one, at) => differences.slice(at).map((other) => (one + other) / 2)).sort((a, b) => a - b);
 
@@ -69,10 +68,7 @@ const lowestSums = (n: number, tail: number): number => {
 
 const TAIL = (1 - 0.95) / 2;
 
-/**
- * The interval in which the typical difference lies with at least 95 % confidence: between two of the ordered
- * `pairMeans`. `null` below 6 differences.
- */
+/** The 95 % interval of the typical difference, between two of the ordered `pairMeans`; `null` below 6 differences. */
 export const typicalInterval = (differences: readonly number[]): Interval | null => {
   const means = pairMeans(differences);
   const sums = lowestSums(differences.length, TAIL);

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { uniform } from "../workload/random.ts";
 import type { BlockValues } from "./block.ts";
+import { risingP, sinkingOf } from "./gate-claims.ts";
 import { NO_VALUES } from "./no-values.fixture.ts";
 import type { Pair } from "./paired-comparison.ts";
-import { risingP, sinkingOf } from "./sinking.ts";
 
 const block = (goodput: number | null): BlockValues => ({ ...NO_VALUES, goodput });
 const pairs = (heads: readonly (number | null)[]): Pair[] =>

@@ -1,19 +1,11 @@
-/**
- * Plans when the two deployments of the gate's small stage are loaded: pairs of short blocks, the first side drawn at
- * random for each pair, so that no rhythm of the machine favours either. A block has a part below the capacity, where
- * latency is read, and a part far above it, where goodput is read.
- */
+/** Plans when the two deployments of the gate's small stage are loaded: pairs of blocks, much shorter than a gate's. */
 import type { CallLine } from "../history/line.ts";
 import type { Piece, Profile } from "../workload/load-profiles.ts";
-import { saltOf, uniform } from "../workload/random.ts";
 import { measureBlock } from "./block.ts";
-import { type BlockLoad, loadFor, partsOfBlock, profileOfBlock, type Side } from "./block-plan.ts";
+import { type BlockLoad, loadFor, orderOf, partsOfBlock, profileOfBlock, type Side } from "./block-plan.ts";
 import { GATE_POLICY, type GatePolicy, type Pair } from "./paired-comparison.ts";
 
-/**
- * The policy for blocks of half a second, which hold too few calls for the other measurements. It looks at the result
- * after one, two and three times the number of pairs.
- */
+/** Blocks of half a second hold too few calls for the other measurements. */
 export const SMALL_POLICY: GatePolicy = {
   ...GATE_POLICY,
   measurements: ["latency_ms_p50", "latency_ms_p99", "goodput"],
@@ -41,9 +33,7 @@ type GateBlock = { pair: number; side: Side; startS: number };
 export const gateBlocks = (pairs: number): GateBlock[] =>
   Array.from({ length: pairs * 2 }, (_, at) => {
     const pair = at >> 1;
-    const first: Side = uniform(SEED, pair, saltOf("who is first")) < 0.5 ? "base" : "head";
-    const side = at % 2 === 0 ? first : first === "base" ? "head" : "base";
-    return { pair, side, startS: 2 * WARM_UP_S + at * (LOAD_S + REST_S) };
+    return { pair, side: orderOf(SEED, pair)[at % 2] as Side, startS: 2 * WARM_UP_S + at * (LOAD_S + REST_S) };
   });
 
 /** One side's load: its own blocks, and silence while the other is loaded. */

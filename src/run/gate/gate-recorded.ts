@@ -10,7 +10,7 @@ import {
   notABaseline,
   type RecordedComparison,
   type RunFigures,
-} from "../../gate/recorded/recorded-comparison.ts";
+} from "../../gate/recorded-comparison.ts";
 import type { RunDocument } from "../../history/run-document.ts";
 import { REPOSITORY } from "../../supervision/repository.ts";
 import { makeFolders } from "../../supervision/user-file.ts";

@@ -1,8 +1,8 @@
 /** The whole design of the gate in virtual time: how often it is wrong, and how often it sees what it has to see. */
 import { describe, expect, test } from "vitest";
 import { loadFor, looksFrom, PAIRS_DEFAULT, profileOfBlock, type Side } from "../../gate/block-plan.ts";
+import { sinkingOf } from "../../gate/gate-claims.ts";
 import { verdictOf } from "../../gate/paired-comparison.ts";
-import { sinkingOf } from "../../gate/sinking.ts";
 import type { CallLine } from "../../history/line.ts";
 import { openVirtualDeployment, type VirtualDeployment } from "../../simulation/virtual-deployment.fixture.ts";
 import { arrivalTimesUs } from "../../workload/arrivals.ts";

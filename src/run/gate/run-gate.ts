@@ -5,24 +5,34 @@
 import type { Deployment } from "../../deployments/deployment.ts";
 import type { RunContext } from "../../deployments/run-context.ts";
 import { hostDoubts } from "../../drivers/host-notes.ts";
-import { isWhole, knowsLastEvent, measureBlock } from "../../gate/block.ts";
+import { isWhole, knowsLastEvent, MEASUREMENT_FACTS, measureBlock } from "../../gate/block.ts";
 import {
   type BlockLoad,
+  capacityOf,
   loadFor,
   looksFrom,
+  nextProbe,
   orderOf,
+  PROBE_S,
+  type Probe,
   pairTakesS,
   partsOfBlock,
+  probeOf,
   profileOfBlock,
   SIDES,
   type Side,
 } from "../../gate/block-plan.ts";
-import { type BlockFinding, brokenOnHeadAlone, invariantsClaim } from "../../gate/broken-invariants.ts";
-import { capacityOf, nextProbe, PROBE_S, type Probe, probeOf } from "../../gate/capacity-probes.ts";
-import { gateClaims, gateMeasurements, gateTable } from "../../gate/gate-claims.ts";
-import { MEASUREMENT_FACTS } from "../../gate/measurements.ts";
+import {
+  type BlockFinding,
+  brokenOnHeadAlone,
+  gateClaims,
+  gateMeasurements,
+  gateTable,
+  invariantsClaim,
+  sinkingClaim,
+  sinkingOf,
+} from "../../gate/gate-claims.ts";
 import { type Comparison, comparePairs, GATE_POLICY, type Pair, verdictOf } from "../../gate/paired-comparison.ts";
-import { sinkingClaim, sinkingOf } from "../../gate/sinking.ts";
 import type { CallLine } from "../../history/line.ts";
 import { type StageMeasure, stageMeasure } from "../../history/measure.ts";
 import { type Claim, claimOf, doubt, type Measurement, type Protocol } from "../../history/run-document.ts";

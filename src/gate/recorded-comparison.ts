@@ -1,12 +1,11 @@
 /**
- * Compares recorded runs with recorded runs. The runs did not alternate, so the machine may have changed in between:
- * only runs of one profile on one kind of machine are compared, by the scatter between runs. Claims come first, because
- * they are exact on any machine: a *must* that passed before and fails now is a regression, even in one run.
+ * Compares recorded runs. They did not alternate, so only runs of one profile on one kind of machine are compared, by the
+ * scatter between runs. Claims come first: a *must* that passed before and fails now is a regression, even in one run.
  */
-import { eitherOf } from "../../history/played-again.ts";
-import type { Claim, RunDocument } from "../../history/run-document.ts";
-import { median } from "../../history/statistics/statistics.ts";
-import { doubledRanks, holm } from "../signed-rank.ts";
+import { eitherOf } from "../history/played-again.ts";
+import type { Claim, RunDocument } from "../history/run-document.ts";
+import { median } from "../history/statistics/statistics.ts";
+import { doubledRanks, holm } from "./signed-rank.ts";
 
 export type RunFigures = ReturnType<typeof figuresOf>;
 
@@ -21,7 +20,6 @@ export const figuresOf = ({ id, profile, environment, measurements, claims }: Ru
 
 type Rule = readonly [matches: RegExp, worse: "higher" | "lower", margin: number, added: number];
 
-/** The measurements that are compared, each with the margin up to which worse still passes. */
 const RULES: readonly Rule[] = [
   [/^(latency|ttfe|event_gap)_ms_p50$/, "higher", 1.05, 1],
   [/^(latency|ttfe|event_gap)_ms_p(90|99)$/, "higher", 1.2, 5],
@@ -75,7 +73,6 @@ const judge = (before: readonly RunFigures[], after: readonly RunFigures[]) => {
   const series = [...byName(before)].flatMap(([measurement, first]) => {
     const second = now.get(measurement) ?? [];
     const [, worse, margin, added] = RULES.find(([matches]) => matches.test(first[0]?.name ?? "")) ?? [];
-    // A measurement that some runs lack is not compared.
     if (margin === undefined || first.length !== before.length || second.length !== after.length) return [];
     /** Logarithms, with the sign that makes worse higher. A value below 0 is noise and counts as 0. */
     const turned = (values: Measured): number[] =>
@@ -147,7 +144,6 @@ export const rankSumP = (first: readonly number[], second: readonly number[]): n
   return last.slice(seen).reduce((sum, n) => sum + n, 0) / all;
 };
 
-/** The smallest value of `rankSumP` for groups of these sizes: one draw of all. */
 export const smallestRankSumP = (first: number, second: number): number => {
   let p = 1;
   for (let k = 1; k <= second; k += 1) p *= k / (first + k);
@@ -158,14 +154,12 @@ export const BASELINE_SCHEMA = "floodgate/baseline@1";
 
 export type Baseline = {
   schema: typeof BASELINE_SCHEMA;
-  /** Why these runs were chosen, in the user's words. */
   reason: string;
   saved_at: string;
   commit: string | null;
   runs: RunFigures[];
 };
 
-/** What is wrong with a value that should be a baseline, or `null`. */
 export const notABaseline = (value: unknown): string | null => {
   if (typeof value !== "object" || value === null) return "it is no JSON object";
   const { schema, runs } = value as Partial<Baseline>;

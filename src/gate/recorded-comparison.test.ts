@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { uniform } from "../../workload/random.ts";
+import { uniform } from "../workload/random.ts";
 import { compareRecorded, type RunFigures } from "./recorded-comparison.ts";
 
 const run = (seed: number, times = 1, more: Partial<RunFigures> = {}): RunFigures => ({
