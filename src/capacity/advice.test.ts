@@ -1,10 +1,17 @@
 /** What a reader is advised: whose limit was met, what a demand needs, and that a figure is never said to be another's. */
 import { describe, expect, test } from "vitest";
-import type { Answer } from "./answer.ts";
-import { firstLimit } from "./answer.ts";
-import { advise, capacityClaims, capacityMeasurement, demandOf, demandVerdict, type Found } from "./capacity-claims.ts";
+import type { Answer } from "./capacity-claims.ts";
+import {
+  advise,
+  capacityClaims,
+  capacityMeasurement,
+  demandOf,
+  demandVerdict,
+  type Found,
+  firstLimit,
+  probeTable,
+} from "./capacity-claims.ts";
 import type { ProbeResult } from "./probe.ts";
-import { probeTable } from "./probe-table.ts";
 
 const probe = (ratePerS: number, outcomes: Record<string, number>, bad = 0, lagMsP99 = 1): ProbeResult => {
   const calls = Object.values(outcomes).reduce((sum, n) => sum + n, 0);

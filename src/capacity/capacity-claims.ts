@@ -1,17 +1,87 @@
 /**
- * What follows from a search: whether the capacity carries a stated demand, advice, the claims `capacity/<objective>`
- * and the measurement of a report.
+ * What a search found, and what follows from it: the limit that is met first, whether a stated demand is carried, advice,
+ * the claims `capacity/<objective>`, the measurement of a report, and the probes as a table of 80 columns.
  */
-import { type Claim, claimOf, type Measurement } from "../history/run-document.ts";
-import type { Answer, FirstLimit } from "./answer.ts";
-import { perS } from "./probe.ts";
+import { outcomeOf, type RefusalName } from "../contract/refusals.ts";
+import { claimOf } from "../history/claim.ts";
+import type { Claim, Measurement } from "../history/run-document.ts";
+import { add } from "../history/statistics/counts.ts";
+import { generatorDoubt } from "./generator-limit.ts";
+import { judgeTallies, type ProbeResult, perS } from "./probe.ts";
+
+export type Answer = {
+  /**
+   * `found`: between `low` and `high`. `at-least`: met at `low`, and nothing higher could be tried. `never`: broken at the
+   * lowest rate that was tried. `unknown`: the probes do not decide it.
+   */
+  kind: "found" | "at-least" | "never" | "unknown";
+  ratePerS: number;
+  /** 95 % interval, calls per second; the upper end is null where nothing bounds it. */
+  low: number;
+  high: number | null;
+  /** Index of the objective that breaks first; `null` if none did. */
+  binding: number | null;
+  reason: string;
+  /** Says why the answer is not the generator's limit, or that it is. */
+  generator: string;
+};
+
+const MAP_LOADS = "an organization's allowance of map loads, which is no capacity";
+const OWNERS = {
+  b2b_overloaded: ["deployment", "the deployment's own slots"],
+  org_overloaded: ["organization", "an organization's cap on calls in flight, not the deployment's slots"],
+  rate_limited: ["key", "a key's rate limit, not the deployment's slots"],
+  map_load_quota_exceeded: ["allowance", MAP_LOADS],
+  map_load_hard_stop: ["allowance", MAP_LOADS],
+  tile_access_restricted: ["allowance", "an organization's access to tiles, which is no capacity"],
+  limiter_unavailable: ["limiter", "the limiter: it did not answer in time"],
+  key_service_unavailable: ["key-service", "the key service: it did not answer in time"],
+} as const satisfies Partial<Record<RefusalName, readonly string[]>>;
+
+const ownerOf = (outcome: string) => {
+  const found = Object.entries(OWNERS).find(([name]) => outcomeOf(name as RefusalName) === outcome);
+  if (found !== undefined) return found[1];
+  if (outcome.startsWith("edge")) return ["edge", "something before the API: its answer is not the API's"] as const;
+  if (outcome === "indeterminate") return ["no-answer", "calls without an answer"] as const;
+  return ["other", `answers ${outcome}`] as const;
+};
+
+/** Probes up to this many times the answer are "just above"; further up other limits join. */
+const JUST_ABOVE = 1.7;
+
+export type FirstLimit = ReturnType<typeof firstLimit>;
+
+/** Reads the limit met first from the refusals just above the answer: each subcode has one owner. */
+export const firstLimit = (results: readonly ProbeResult[], answerPerS: number, bindsOnTime: boolean) => {
+  const above = results.filter(({ plan }) => plan.ratePerS > answerPerS);
+  const near = above.filter(({ plan }) => plan.ratePerS <= answerPerS * JUST_ABOVE);
+  const chosen = near.length > 0 ? near : above;
+  const calls = chosen.reduce((sum, probe) => sum + probe.calls, 0);
+  const sums = new Map<string, number>();
+  for (const [outcome, n] of chosen.flatMap(({ outcomes }) => Object.entries(outcomes))) {
+    if (!/^2\d\d$/.test(outcome)) add(sums, outcome, n);
+  }
+  const [outcome, n] = [...sums].sort((a, b) => b[1] - a[1])[0] ?? [null, 0];
+  if (bindsOnTime) {
+    const beside = outcome === null ? "nothing was refused" : `${outcome} stayed within its objective`;
+    const sentence = `calls take too long before that is refused; ${beside}`;
+    return { owner: "time" as const, outcome, share: 0, sentence };
+  }
+  if (outcome === null)
+    return { owner: "none" as const, outcome, share: 0, sentence: "nothing was refused above the answer" };
+  const [owner, what] = ownerOf(outcome);
+  const refused = [...sums.values()].reduce((sum, one) => sum + one, 0);
+  const part = n === refused ? "" : `, ${((100 * n) / refused).toFixed(0)} % of what was not answered`;
+  const sentence = `${what} (${outcome}, ${n} of ${calls} calls just above the answer${part})`;
+  return { owner, outcome, share: n / Math.max(1, calls), sentence };
+};
 
 /** Today's peak in calls per second, the factor by which it may grow, and headroom as a share of the grown peak. */
 export type Demand = Readonly<Record<"peakPerS" | "growth" | "headroom", number>>;
 
 const SHAPE = 'a demand is JSON like { "peak_rps": 120, "growth": 1.3, "headroom": 0.3 }';
 
-/** Reads a demand from parsed JSON. Throws an `Error` that says what was expected. */
+/** Reads parsed JSON. Throws an `Error` that says what was expected. */
 export const demandOf = (value: unknown): Demand => {
   if (typeof value !== "object" || value === null || Array.isArray(value)) throw new Error(SHAPE);
   const { peak_rps, growth = 1, headroom = 0, ...others } = value as Record<string, unknown>;
@@ -53,9 +123,9 @@ export const advise = (
 ): string[] => {
   const needed = demand === null ? null : neededPerS(demand);
   const lines: string[] = [];
-  if (demand !== null && needed !== null) {
+  if (demand !== null) {
     const times = `${demand.growth} growth x ${(1 + demand.headroom).toFixed(2)} with headroom`;
-    lines.push(`Needed: ${perS(demand.peakPerS)} x ${times} = ${perS(needed)}.`);
+    lines.push(`Needed: ${perS(demand.peakPerS)} x ${times} = ${perS(neededPerS(demand))}.`);
   }
   // Even a wide interval shows whose limit it is.
   if (answer.kind === "never" || answer.low === 0 || owner === "none") return lines;
@@ -96,7 +166,6 @@ export type Found = {
   limit: FirstLimit;
   advice: readonly string[];
   demand: Demand | null;
-  /** As the user wrote them. */
   objectives: readonly string[];
   /** The number of calls that count, in all probes. */
   calls: number;
@@ -142,4 +211,40 @@ export const capacityMeasurement = ({ answer, calls: n }: Found, stage: string):
   const { kind, ratePerS: value, low, high } = answer;
   if (kind === "unknown" && high === null) return [];
   return [{ name: "capacity_rps", stage, unit: "1/s", n, value, low, high }];
+};
+
+const COLUMNS = 80;
+/** Widths of probe, rate, calls and seconds. */
+const FIXED = [8, 8, 7, 6] as const;
+const VERDICT = 9;
+const OBJECTIVE_LEAST = 10;
+
+const cut = (text: string, width: number): string => (text.length <= width ? text : `${text.slice(0, width - 1)}…`);
+
+/** In the order in which the probes were played. */
+export const probeTable = (
+  results: readonly (ProbeResult & { shown: readonly string[] })[],
+  objectives: readonly { text: string; limit: number }[],
+): string[] => {
+  const room = COLUMNS - FIXED.reduce((sum, width) => sum + width, 0) - VERDICT;
+  const shownCount = Math.max(1, Math.min(objectives.length, Math.floor(room / OBJECTIVE_LEAST)));
+  const width = Math.min(20, Math.floor(room / shownCount));
+  const line = (cells: readonly string[], values: readonly string[], verdict: string): string => {
+    const fixed = FIXED.map((wide, at) => (at === 0 ? cells[0]?.padEnd(wide) : cells[at]?.padStart(wide)));
+    const shown = values.slice(0, shownCount).map((value) => ` ${cut(value, width - 1)}`.padStart(width));
+    return [...fixed, ...shown, `  ${verdict}`].join("").trimEnd();
+  };
+  const limits = objectives.map(({ limit }) => limit);
+  const rows = results.map((result) => {
+    const { plan, calls, playedS, shown, tallies } = result;
+    const rate = plan.ratePerS.toFixed(plan.ratePerS < 100 ? 1 : 0);
+    const verdict = generatorDoubt(result) === null ? judgeTallies(tallies, limits, plan.dispersions) : "left out";
+    return line([plan.purpose, rate, String(calls), playedS.toFixed(1)], shown, verdict);
+  });
+  const hidden = objectives.length - shownCount;
+  const texts = objectives.map(({ text }) => text);
+  return [
+    ...[line(["probe", "calls/s", "calls", "s"], texts, "verdict"), ...rows],
+    ...(hidden > 0 ? [`${hidden} more ${hidden === 1 ? "objective" : "objectives"}: see run.json`] : []),
+  ];
 };

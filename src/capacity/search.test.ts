@@ -1,7 +1,7 @@
 /** The search beside servers whose capacity stands in books, in virtual time: what it answers, and how often it is right. */
 import { describe, expect, test } from "vitest";
 import type { Arrivals } from "../workload/arrivals.ts";
-import type { Answer } from "./answer.ts";
+import type { Answer } from "./capacity-claims.ts";
 import type { ProbeResult } from "./probe.ts";
 import { nextStep, POLICY, type SearchPolicy } from "./search.ts";
 import {

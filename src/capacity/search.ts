@@ -5,7 +5,7 @@
  * interval is narrow enough or the time is used up. The safe end of the interval is confirmed, and the generator is
  * tried at twice the answer.
  */
-import type { Answer } from "./answer.ts";
+import type { Answer } from "./capacity-claims.ts";
 import { ceilingOf, generatorDoubt, generatorEvidence } from "./generator-limit.ts";
 import {
   judgeTallies,

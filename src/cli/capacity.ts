@@ -1,7 +1,6 @@
 /** `floodgate capacity`: the highest rate inside the objectives, the limit met first, replicas and headroom. */
 import { Command } from "commander";
-import { answerText, type Found } from "../capacity/capacity-claims.ts";
-import { probeTable } from "../capacity/probe-table.ts";
+import { answerText, type Found, probeTable } from "../capacity/capacity-claims.ts";
 import { wrapped } from "../report/terminal.ts";
 import { type CapacityWishes, findCapacity, planCapacity } from "../run/capacity/capacity.ts";
 import type { Arrivals } from "../workload/arrivals.ts";

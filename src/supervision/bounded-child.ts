@@ -8,11 +8,11 @@ type ChildEnd = Record<"error" | "late", string | null> & { code: number | null;
 
 export type BoundedChild = ReturnType<typeof boundChild>;
 
-/** How long to wait after the exit for `close`, which comes late if a grandchild holds the pipe. */
+/** After the exit, `close` comes late if a grandchild holds the pipe. */
 const REST_OF_OUTPUT_MS = 500;
-/** The longest delay of Node's timers; a longer one fires at once. */
+/** A longer delay of Node's timers fires at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
-/** How long to wait after SIGKILL; a process that the kernel cannot end is then abandoned. */
+/** A process that the kernel cannot end is abandoned this long after SIGKILL. */
 const KILL_MS = 2_000;
 
 export const boundChild = (child: ChildProcess) => {

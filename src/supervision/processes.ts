@@ -6,7 +6,7 @@ import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { pause, waitUntil } from "./waiting.ts";
 
-/** Unit of the kernel's CPU times: clock ticks, 100 a second on every Linux that Node runs on. */
+/** Unit of the kernel's CPU times, the same on every Linux that Node runs on. */
 export const TICKS_PER_S = 100;
 
 export const readProc = (path: string): string | null => {
@@ -47,7 +47,7 @@ export const fileLimitsOf = (pid: number | "self"): { soft: number; hard: number
   return soft === undefined || hard === undefined ? null : { soft: numberOf(soft), hard: numberOf(hard) };
 };
 
-export const pidsHere = (): number[] => {
+const pidsHere = (): number[] => {
   try {
     return readdirSync("/proc")
       .filter((name) => /^\d+$/.test(name))

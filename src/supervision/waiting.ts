@@ -1,18 +1,9 @@
 /** Waits with a deadline, so that no fixed sleep is needed. */
+import { setTimeout as after } from "node:timers/promises";
 
-const NEVER = new AbortController().signal;
-
-export const pause = (ms: number, signal: AbortSignal = NEVER): Promise<void> =>
-  new Promise((resolve) => {
-    if (signal.aborted) return resolve();
-    const done = (): void => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", done);
-      resolve();
-    };
-    const timer = setTimeout(done, ms);
-    signal.addEventListener("abort", done);
-  });
+/** Resolves after `ms`, or as soon as the signal fires. */
+export const pause = (ms: number, signal?: AbortSignal): Promise<void> =>
+  after(ms, undefined, { signal }).catch(() => undefined);
 
 /** The promise's value, or `late` if it takes longer than `ms`. */
 export const inTime = async <T>(promise: Promise<T>, ms: number): Promise<T | "late"> => {

@@ -1,6 +1,6 @@
 /** Dots with intervals: ratios of a gate, shares of bad calls of a capacity search, organizations of a stage. */
 import { scaleLinear, scaleLog } from "d3-scale";
-import type { Answer } from "../../capacity/answer.ts";
+import type { Answer } from "../../capacity/capacity-claims.ts";
 import type { Comparison, GateVerdict } from "../../gate/paired-comparison.ts";
 import { fairnessIndex, sumOf, wilsonInterval } from "../../history/statistics/statistics.ts";
 import { clip } from "../escape.ts";

@@ -44,25 +44,23 @@ const why = ({ verdict, reason, expected, got }: Claim): Markup => {
     : html`<p class="reason">${reason}</p>${both}`;
 };
 
-const again = (claim: Claim, chart: string | undefined): Markup => {
-  const there = (
-    [
-      ["evidence", claim.evidence.length === 0 ? null : codes(claim.evidence)],
-      ["replay", claim.replay === "" ? null : command(claim.replay)],
-    ] as const
-  ).filter(([, what]) => what !== null);
-  const seen = chart === undefined ? null : html`<a href="#${chart}">Charts of ${claim.stage}</a>`;
-  if (there.length === 0 && seen === null) return html`<span class="muted">none</span>`;
+const again = ({ evidence, replay, stage, verdict }: Claim, chart: string | undefined): Markup => {
+  const there = Object.entries({
+    ...(evidence.length > 0 && { evidence: codes(evidence) }),
+    ...(replay !== "" && { replay: command(replay) }),
+  });
+  const seen = chart && html`<a href="#${chart}">Charts of ${stage}</a>`;
+  if (there.length === 0 && !seen) return html`<span class="muted">none</span>`;
   const body = there.map(([name, what]) => html`<div class="small">${name}</div>${what}`);
-  return claim.verdict === "pass" ? folded(there.map(([name]) => name).join(", "), body) : html`${seen}${body}`;
+  return verdict === "pass" ? folded(there.map(([name]) => name).join(", "), body) : html`${seen}${body}`;
 };
 
-const rowOf = (id: string, claims: readonly Claim[], what: Markup, chart: string | undefined): Markup => {
+const rowOf = (id: string, claims: readonly Claim[], what: Markup, chart?: string): Markup => {
   const [first] = claims as [Claim];
   const spec = [...new Set(claims.flatMap((claim) => claim.spec))].sort((a, b) => a - b);
   const items = html`<span class="muted">, ${defined("item", "items")} ${spec.join(", ")}</span>`;
-  return html`<tr><td>${badge(first.verdict)}${claims.length === 1 ? null : ` × ${claims.length}`}</td>
-<td><code class="id">${id}</code><div class="small">${defined("level", first.level)}${spec.length === 0 ? null : items}</div></td>
+  return html`<tr><td>${badge(first.verdict)}${claims.length > 1 && ` × ${claims.length}`}</td>
+<td><code class="id">${id}</code><div class="small">${defined("level", first.level)}${spec.length > 0 && items}</div></td>
 <td>${what}</td><td>${again(first, chart)}</td></tr>`;
 };
 
@@ -82,25 +80,23 @@ const rows = (claims: readonly Claim[], chartOf: ChartOf): Markup[] => {
     const [first] = list as [Claim];
     if (list.length === 1) return rowOf(first.id, list, why(first), chartOf(first.stage));
     const stages = list.map(({ stage, reason, got }) => {
-      return html`<li><code>${stage}</code> ${reason}${got === "as expected" ? "" : `; got: ${got}`}</li>`;
+      return html`<li><code>${stage}</code> ${reason}${got !== "as expected" && `; got: ${got}`}</li>`;
     });
     const what = html`${first.expected}${folded(`in ${list.length} stages`, html`<ul class="held">${stages}</ul>`)}`;
-    return rowOf(nameOf(first), list, what, undefined);
+    return rowOf(nameOf(first), list, what);
   });
 };
 
 const HEADS = ["Verdict", "Claim", "Why, expected, got", "Evidence, replay"];
 
-const groupsOf = (run: RunDocument, verdicts: readonly (keyof typeof MEANING)[], chartOf: ChartOf): Markup[] => {
-  const ordered = claimsInOrder(run.claims);
-  return verdicts.flatMap((verdict) => {
-    const claims = ordered.filter((claim) => claim.verdict === verdict);
+const groupsOf = (run: RunDocument, verdicts: readonly (keyof typeof MEANING)[], chartOf: ChartOf): Markup[] =>
+  verdicts.flatMap((verdict) => {
+    const claims = claimsInOrder(run.claims).filter((claim) => claim.verdict === verdict);
     if (claims.length === 0) return [];
     const all = table("claims", HEADS, rows(claims, chartOf));
     const isFolded = verdict === "pass" && claims.length > OPEN_PASSES;
     return html`<h3 id="claims-${verdict}">${sign(verdict, 20)} ${verdict} <span class="muted">(${claims.length})</span></h3><p class="muted">${MEANING[verdict]}</p>${isFolded ? folded(`Show all ${claims.length}`, all) : all}`;
   });
-};
 
 /** Claims that failed or could not be decided; `null` if there are none. */
 export const openClaimsSection = (run: RunDocument, chartOf: ChartOf): Markup | null => {

@@ -15,8 +15,8 @@ export const notJudgedSection = (run: RunDocument): Markup => {
   const claims = html`<h3 id="claims-skipped">Skipped, because this was missing</h3><ul>${groups}</ul>`;
   const outcomes = html`<h3>Outcomes</h3><p>${seen} of ${all} documented outcomes were seen in this run. About the others it says nothing.</p>${folded(`${unseen.length} that are in no stage's table`, codes(unseen, " inline"))}`;
   const nothing = html`<p>Nothing was skipped, and every documented outcome was seen.</p>`;
-  const body = [skipped.length === 0 ? null : claims, unseen.length === 0 ? null : outcomes];
-  return card("not-judged", "What is not judged, and why", body.every((part) => part === null) ? nothing : body);
+  const body = [skipped.length > 0 && claims, unseen.length > 0 && outcomes];
+  return card("not-judged", "What is not judged, and why", body.some(Boolean) ? body : nothing);
 };
 
 const HEADS = ["Measurement", "Value", defined("interval", "95 % interval"), defined("samples", "Samples")];

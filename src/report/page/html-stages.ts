@@ -37,15 +37,15 @@ const outcomeBar = (rows: readonly OutcomeRow[], label: string): Markup => {
     const letter = html`<text class="on-${kind}" x="${percent(at + width / 2)}" y="${BAR_HEIGHT / 2 + 5}" text-anchor="middle">${key}</text>`;
     const gap = html`<rect class="gap" x="${percent(at)}" width="2" height="${BAR_HEIGHT}"/>`;
     const title = `${key}: ${outcome}, ${count(n)} calls, ${share(n, total)}`;
-    return html`<g><title>${title}</title><rect ${fillOf(kind)} x="${percent(at)}" width="${percent(width)}" height="${BAR_HEIGHT}"/>${i === 0 ? null : gap}${isWide ? letter : null}</g>`;
+    return html`<g><title>${title}</title><rect ${fillOf(kind)} x="${percent(at)}" width="${percent(width)}" height="${BAR_HEIGHT}"/>${i > 0 && gap}${isWide && letter}</g>`;
   });
   const note = html`<p class="small muted">The thinnest segments are drawn wider than their share.</p>`;
-  return html`<svg class="bar" width="100%" height="${BAR_HEIGHT}" role="img" aria-label="${label}">${segments}</svg>${shown.some(({ n }) => (100 * n) / total < LEAST) ? note : null}`;
+  return html`<svg class="bar" width="100%" height="${BAR_HEIGHT}" role="img" aria-label="${label}">${segments}</svg>${shown.some(({ n }) => (100 * n) / total < LEAST) && note}`;
 };
 
 /** An outcome that may break after an underscore: subcodes are long and phones narrow. */
 const code = (outcome: string): Markup =>
-  html`<code>${outcome.split(/(?<=_)/).map((part, i) => (i === 0 ? part : html`<wbr>${part}`))}</code>`;
+  html`<code>${outcome.split(/(?<=_)/).map((part, i) => html`${i > 0 && html`<wbr>`}${part}`)}</code>`;
 
 /** This many of the largest outcomes of a stage are shown; the others are folded. */
 const ROWS_OPEN = 10;
@@ -57,13 +57,13 @@ const stage = (summary: StageSummary): Markup => {
   if (rows.length === 0) return html`<div class="stage">${head}<p>No call was sent.</p></div>`;
   const words = rows.map((r) => `${r.outcome} ${share(r.n, calls.sent)}`).join(", ");
   const line = (r: OutcomeRow): Markup =>
-    html`<tr><td><b>${r.key}</b> ${swatch(`fill ${r.kind}`)}</td><td>${code(r.outcome)}${r.kind === r.outcome ? null : html`<div class="small muted">${OUTCOME_KINDS[r.kind].label}</div>`}</td><td class="number">${count(r.n)}</td><td class="number">${share(r.n, calls.sent)}</td></tr>`;
+    html`<tr><td><b>${r.key}</b> ${swatch(`fill ${r.kind}`)}</td><td>${code(r.outcome)}${r.kind !== r.outcome && html`<div class="small muted">${OUTCOME_KINDS[r.kind].label}</div>`}</td><td class="number">${count(r.n)}</td><td class="number">${share(r.n, calls.sent)}</td></tr>`;
   const heads = ["Key", "Outcome", { number: defined("calls", "Calls") }, { number: defined("share", "Share") }];
   const largest = new Set([...rows].sort((a, b) => b.n - a.n).slice(0, ROWS_OPEN));
-  const [open, rest] = [rows.filter((row) => largest.has(row)), rows.filter((row) => !largest.has(row))];
+  const rest = rows.filter((row) => !largest.has(row));
+  const open = table("narrow", heads, rows.filter((row) => largest.has(row)).map(line));
   const smaller = folded(counted(rest.length, "smaller outcome"), table("narrow", heads, rest.map(line)));
-  const more = rest.length === 0 ? null : smaller;
-  return html`<div class="stage">${head}${outcomeBar(rows, `Outcomes of ${summary.name}: ${words}`)}${table("narrow", heads, open.map(line))}${more}</div>`;
+  return html`<div class="stage">${head}${outcomeBar(rows, `Outcomes of ${summary.name}: ${words}`)}${open}${rest.length > 0 && smaller}</div>`;
 };
 
 export const stagesSection = ({ stages }: RunDocument): Markup => {
@@ -82,7 +82,7 @@ const when = (fault: FaultRecord): string => `${moment(fault.started_ms)} to ${m
 const faultBar = (fault: FaultRecord, spanMs: number): Markup => {
   const width = percent(Math.max(fault.ended_ms - fault.started_ms, spanMs / 200), spanMs);
   const kind = fault.took_effect ? "fault" : "fault-without-effect";
-  return html`<rect class="${kind}" x="${percent(fault.started_ms, spanMs)}" y="4" width="${width}" height="${TRACK - 8}" rx="2"><title>${when(fault)}${fault.took_effect ? "" : ", no effect"}</title></rect>`;
+  return html`<rect class="${kind}" x="${percent(fault.started_ms, spanMs)}" y="4" width="${width}" height="${TRACK - 8}" rx="2"><title>${when(fault)}${!fault.took_effect && ", no effect"}</title></rect>`;
 };
 
 const track = (faults: readonly FaultRecord[], spanMs: number): Markup => {
@@ -115,7 +115,7 @@ const metTable = (run: RunDocument): Markup | null => {
   const [bare, others] = [met.rows.filter(isBare), met.rows.filter((row) => !isBare(row))];
   const rows = others.map(({ stage: name, cells }) => {
     const shown = cells.map(({ text, must, missed }) => {
-      const what = missed ? html`<b class="warn">✖ never</b>` : must ? html`<b>${text}</b>` : text === "0" ? "" : text;
+      const what = missed ? html`<b class="warn">✖ never</b>` : must ? html`<b>${text}</b>` : text !== "0" && text;
       return html`<td class="number">${what}</td>`;
     });
     return html`<tr><td>${name}</td>${shown}</tr>`;
@@ -123,12 +123,12 @@ const metTable = (run: RunDocument): Markup | null => {
   const names = bare.map(({ stage: name }) => name).join(", ");
   const nothing = html`<p>${others.length === 0 ? "They" : "The others"} met nothing but ordinary calls: ${names}.</p>`;
   const heads = ["Experiment", ...met.heads.map((number) => ({ number }))];
-  return html`<h3>What the faults met</h3><p>How often, while each fault was in; blank is never. What an experiment has to meet is bold: without it, it proves nothing.</p>${others.length === 0 ? null : table("met", heads, rows)}${bare.length === 0 ? null : nothing}`;
+  return html`<h3>What the faults met</h3><p>How often, while each fault was in; blank is never. What an experiment has to meet is bold: without it, it proves nothing.</p>${others.length > 0 && table("met", heads, rows)}${bare.length > 0 && nothing}`;
 };
 
 export const faultsSection = (run: RunDocument): Markup => {
   const without = run.faults.filter((f) => !f.took_effect).length;
   const note = html`<p class="warn">✖ ${counted(without, "fault")} took no effect: what was judged under ${without === 1 ? "it" : "them"} proves nothing.</p>`;
-  const all = html`<p>When each fault was in force, counted from the start of the run. A filled bar took effect; a dashed frame did not.</p>${without === 0 ? null : note}${faultTimeline(run.faults, run.duration_ms)}${metTable(run)}`;
+  const all = html`<p>When each fault was in force, counted from the start of the run. A filled bar took effect; a dashed frame did not.</p>${without > 0 && note}${faultTimeline(run.faults, run.duration_ms)}${metTable(run)}`;
   return card("faults", "Faults", run.faults.length === 0 ? html`<p>No fault was injected.</p>` : all);
 };

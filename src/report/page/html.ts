@@ -38,11 +38,11 @@ const banner = (run: RunDocument): Markup => {
   };
   const first = open.slice(0, FIRST_MAX).map((c) => html`<li><code>${c.id}</code>: ${c.reason}</li>`);
   // A failed run's reason is the list; an inconclusive run may have others (something required is absent).
-  const why = verdict === "pass" || (verdict === "fail" && open.length > 0) ? null : html`<p>${whyOf(run)}</p>`;
+  const hasReason = verdict === "inconclusive" || (verdict === "fail" && open.length === 0);
   const left = open.length - FIRST_MAX;
-  const more = left > 0 ? html`<li><a href="#claims">and ${left} more</a></li>` : null;
+  const more = left > 0 && html`<li><a href="#claims">and ${left} more</a></li>`;
   return html`<section class="banner ${verdict}"><div class="verdict">${sign(verdict, 40)}<h1>${verdict}</h1></div>
-<p class="lead">${leads[verdict]}</p>${why}${open.length === 0 ? null : html`<ul>${first}${more}</ul>`}</section>`;
+<p class="lead">${leads[verdict]}</p>${hasReason && html`<p>${whyOf(run)}</p>`}${open.length > 0 && html`<ul>${first}${more}</ul>`}</section>`;
 };
 
 /** Each figure links to its details, each word to its definition. */
@@ -84,7 +84,7 @@ const oneStage = (run: RunDocument, drawn: readonly StageSeries[]): Markup => {
   const [series, verdict] = [drawn[at] as StageSeries, verdicts[at] ?? null];
   // The stage's purpose; an experiment is no story, its name says what it breaks.
   const story = STORIES.get(series.stage);
-  const played = story === undefined ? null : html`<p class="muted">${`${story.purpose}.`}</p>`;
+  const played = story && html`<p class="muted">${story.purpose}.</p>`;
   const chart = chartFigure(loadChart(chartSeriesOf(series, HEADLINE_DETAIL), "headline-load"));
   return html`<h2>${verdict && sign(verdict, 20)} <a href="#c${at}">${series.stage}</a></h2>${played}${chart}`;
 };
@@ -109,14 +109,12 @@ export type Found = { gate?: unknown; capacity?: unknown; curve?: unknown };
 
 /** `hasCurve`: a run of few stages needs no headline, because the section of the curve follows. */
 const headline = (run: RunDocument, series: Series, found: Found, hasCurve: boolean): Markup | null => {
-  const charts = [gateChart(found.gate, "gate-ratios"), capacityChart(found.capacity, "capacity-rates")].filter(
-    (chart) => chart !== null,
-  );
-  if (charts.length > 0)
-    return html`<section class="card" id="headline">${charts.map((chart) => chartFigure(chart))}</section>`;
+  const charts = [gateChart(found.gate, "gate-ratios"), capacityChart(found.capacity, "capacity-rates")];
+  const figures = charts.flatMap((chart) => (chart === null ? [] : chartFigure(chart)));
   const drawn = series.stages.filter(isDrawn(run.stages));
-  if (drawn.length === 0 || (hasCurve && drawn.length <= STAGES_MOST)) return null;
-  const body = drawn.length > STAGES_MOST ? strip(run, drawn) : oneStage(run, drawn);
+  const isSmall = drawn.length <= STAGES_MOST;
+  if (figures.length === 0 && (drawn.length === 0 || (hasCurve && isSmall))) return null;
+  const body = figures.length > 0 ? figures : isSmall ? oneStage(run, drawn) : strip(run, drawn);
   return html`<section class="card" id="headline">${body}</section>`;
 };
 
@@ -143,17 +141,15 @@ const changesSection = (run: RunDocument, earlier: Earlier | undefined): Markup 
     if (changed.length === 0) return [];
     const shown = changed
       .slice(0, CHANGED_MOST)
-      .map(({ id }, i) => html`${i === 0 ? "" : ", "}<code>${id}</code> (was ${was.get(id) ?? ""})`);
+      .map(({ id }, i) => html`${i > 0 && ", "}<code>${id}</code> (was ${was.get(id)})`);
     const more = changed.length - shown.length;
-    return [
-      html`<li><b>${counted(changed.length, "claim")} ${words}:</b> ${shown}${more > 0 ? ` and ${more} more` : ""}</li>`,
-    ];
+    return html`<li><b>${counted(changed.length, "claim")} ${words}:</b> ${shown}${more > 0 && ` and ${more} more`}</li>`;
   });
   const fresh = run.claims.filter(({ id }) => !was.has(id)).length;
   const which = html`<p class="muted"><code>${earlier.id}</code>, ${moment(earlier.started_at)}: ${earlier.verdict}</p>`;
   const list = changes.length === 0 ? html`<p>No claim has another verdict.</p>` : html`<ul>${changes}</ul>`;
   const others = html`<p class="muted">${counted(fresh, "claim")} that run did not have.</p>`;
-  return card("changes", "Since the run before", which, list, fresh === 0 ? null : others);
+  return card("changes", "Since the run before", which, list, fresh > 0 && others);
 };
 
 const MEGABYTE = 1_048_576;

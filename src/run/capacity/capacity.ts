@@ -1,11 +1,23 @@
 /** `capacity`: finds the highest rate at which a deployment keeps its objectives, and whether it meets a demand. */
 
-import { firstLimit } from "../../capacity/answer.ts";
-import { advise, capacityClaims, capacityMeasurement, demandOf, type Found } from "../../capacity/capacity-claims.ts";
+import {
+  advise,
+  capacityClaims,
+  capacityMeasurement,
+  demandOf,
+  type Found,
+  firstLimit,
+} from "../../capacity/capacity-claims.ts";
 import { generatorDoubt } from "../../capacity/generator-limit.ts";
-import { judgeTallies, type ProbePlan } from "../../capacity/probe.ts";
+import {
+  judgeTallies,
+  type ProbePlan,
+  type ShareObjective,
+  shareObjective,
+  tallyCalls,
+  tallyPlainly,
+} from "../../capacity/probe.ts";
 import { answerSoFar, nextStep, POLICY, type SearchPolicy, SHORT_POLICY } from "../../capacity/search.ts";
-import { type ShareObjective, shareObjective, tallyCalls, tallyPlainly } from "../../capacity/tally-calls.ts";
 import type { Deployment } from "../../deployments/deployment.ts";
 import { openDeployment } from "../../deployments/embedded.ts";
 import { type RunContext, stoppedBy } from "../../deployments/run-context.ts";
