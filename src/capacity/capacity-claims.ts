@@ -10,10 +10,7 @@ import { generatorDoubt } from "./generator-limit.ts";
 import { judgeTallies, type ProbeResult, perS } from "./probe.ts";
 
 export type Answer = {
-  /**
-   * `found`: between `low` and `high`. `at-least`: met at `low`, and nothing higher could be tried. `never`: broken at the
-   * lowest rate that was tried. `unknown`: the probes do not decide it.
-   */
+  /** `at-least`: met at `low`, and nothing higher could be tried. `never`: broken at the lowest rate that was tried. */
   kind: "found" | "at-least" | "never" | "unknown";
   ratePerS: number;
   /** 95 % interval, calls per second; the upper end is null where nothing bounds it. */
@@ -167,7 +164,6 @@ export type Found = {
   advice: readonly string[];
   demand: Demand | null;
   objectives: readonly string[];
-  /** The number of calls that count, in all probes. */
   calls: number;
 };
 
@@ -214,14 +210,12 @@ export const capacityMeasurement = ({ answer, calls: n }: Found, stage: string):
 };
 
 const COLUMNS = 80;
-/** Widths of probe, rate, calls and seconds. */
 const FIXED = [8, 8, 7, 6] as const;
 const VERDICT = 9;
 const OBJECTIVE_LEAST = 10;
 
 const cut = (text: string, width: number): string => (text.length <= width ? text : `${text.slice(0, width - 1)}…`);
 
-/** In the order in which the probes were played. */
 export const probeTable = (
   results: readonly (ProbeResult & { shown: readonly string[] })[],
   objectives: readonly { text: string; limit: number }[],

@@ -19,7 +19,6 @@ const shortfall = ({ generator, calls }: ProbeResult): string | null => {
   return null;
 };
 
-/** Says that calls left late, which a busy host can cause as well. */
 const lateness = ({ generator, latencyMsP50 }: ProbeResult): string | null => {
   const { lagMsP99, stealShare } = generator;
   if (lagMsP99 > Math.max(LAG_MS, LAG_SHARE * (latencyMsP50 ?? 0)))
@@ -61,7 +60,6 @@ export const ceilingOf = (results: readonly ProbeResult[]): Ceiling | null => {
   return spoilt.toSorted((a, b) => a.ratePerS - b.ratePerS)[0] ?? null;
 };
 
-/** Evidence for a reader that the answer is not the generator's limit. */
 export const generatorEvidence = (results: readonly ProbeResult[], answerPerS: number): string => {
   const above = results.filter(({ plan }) => plan.ratePerS >= answerPerS * 0.95);
   const clean = above.filter((result) => generatorDoubt(result) === null);

@@ -1,8 +1,4 @@
-/**
- * One probe of a capacity search: a short block of calls at a steady rate, its results without the warm-up, and whether
- * an objective is met. Every objective is a limit on a share of calls: `refusals<=1%` as it stands, `p99<=300ms` as "at
- * most 1 % take longer".
- */
+/** One probe of a capacity search: a short block of calls at a steady rate, and whether each objective is met. */
 import { isWholeAnswer } from "../contract/streams.ts";
 import { type CallLine, classOf } from "../history/line.ts";
 import { judgeObjectives } from "../history/objective-verdicts.ts";
@@ -13,16 +9,13 @@ import { median, sequentialLines } from "../history/statistics/statistics.ts";
 /** Why the rate is played: to find a rate that breaks, to narrow it down, to be sure of the answer, to try the generator. */
 export type Purpose = "bracket" | "narrow" | "confirm" | "beyond";
 
-export type ProbePlan = {
+/**
+ * The seconds of `warmUpS` are not counted, those of `playS` at the most. `mayStopEarly`: as soon as the verdict is clear.
+ * `dispersions`: for each objective, the variance of a tally divided by that of independent calls, as known before.
+ */
+export type ProbePlan = Readonly<Record<"ratePerS" | "warmUpS" | "playS", number>> & {
   readonly purpose: Purpose;
-  readonly ratePerS: number;
-  /** Seconds at the beginning that are not counted. */
-  readonly warmUpS: number;
-  /** Seconds that count, at the most. */
-  readonly playS: number;
-  /** The probe may end as soon as its verdict is clear. */
   readonly mayStopEarly: boolean;
-  /** For each objective, the variance of a tally divided by that of independent calls, as known before the probe. */
   readonly dispersions: readonly number[];
 };
 
@@ -33,25 +26,13 @@ export type Tally = { bad: number; n: number };
 export type ObjectiveTally = Tally & { readonly blocks: readonly Tally[] };
 
 /** What the generator and its host did. Shares are of one core; `null` if not measured. */
-export type GeneratorFacts = {
-  readonly lagMsP99: number;
-  readonly dropped: number;
-  readonly queued: number;
-  readonly unmade: number;
-  readonly cpuShare: number | null;
-  readonly stealShare: number | null;
-  readonly notes: readonly string[];
-};
+type GeneratorFacts = Readonly<Record<"lagMsP99" | "dropped" | "queued" | "unmade", number>> &
+  Readonly<Record<"cpuShare" | "stealShare", number | null>> & { readonly notes: readonly string[] };
 
-export type ProbeResult = {
+/** Seconds and calls that counted; a tally for each objective; the outcomes as in `by_outcome` of a run. */
+export type ProbeResult = Readonly<Record<"playedS" | "calls", number>> & {
   readonly plan: ProbePlan;
-  /** Seconds that counted. */
-  readonly playedS: number;
-  /** Calls that counted. */
-  readonly calls: number;
-  /** In the order of the objectives. */
   readonly tallies: readonly ObjectiveTally[];
-  /** As in `by_outcome` of a run, of the calls that counted. */
   readonly outcomes: Readonly<Record<string, number>>;
   readonly latencyMsP50: number | null;
   readonly generator: GeneratorFacts;
@@ -92,7 +73,6 @@ export const judgeShare = ({ bad, n }: Tally, limit: number, dispersion: number,
   return above >= reject ? "broken" : above <= -accept ? "met" : "open";
 };
 
-/** Broken when one objective is, met when all are. */
 export const judgeTallies = (
   tallies: readonly Tally[],
   limits: readonly number[],
@@ -127,7 +107,6 @@ export const dispersionOf = (tallies: readonly ObjectiveTally[]): number => {
   return Math.max(1, chiSquare / freedom);
 };
 
-/** Run time in microseconds, from inclusive, to exclusive. */
 type Span = { fromUs: number; toUs: number };
 
 /** A block of a probe lasts this many times as long as a call, so that blocks are nearly independent. */
@@ -153,7 +132,6 @@ const tallyOf = (counted: readonly CallLine[], { isBad }: ShareObjective, fromUs
   return { ...whole, blocks: [...blocks.values()] };
 };
 
-/** Tallies without blocks, for a probe that still runs. */
 export const tallyPlainly = (lines: readonly CallLine[], objectives: readonly ShareObjective[], span: Span): Tally[] =>
   objectives.map((objective) => tallyOf(within(lines, span), objective, span.fromUs, Number.POSITIVE_INFINITY));
 
@@ -188,18 +166,15 @@ export const shareObjective = (objective: Objective) => {
     throw new Error(`objective "${text}": ${why}`);
   }
   return {
-    /** As the user wrote it; names the claim. */
-    text,
-    /** `isTime`: the objective limits a time, which is then `limitMs`. */
-    ...{ isTime, limitMs: isTime ? limit : undefined },
+    /** `text` names the claim; `limitMs`: of an objective about a time. */
+    ...{ text, isTime, limitMs: isTime ? limit : undefined },
     /** Largest share of bad calls, 0 to 1. */
     limit: isTime ? 1 - objective.quantile : limit,
-    /** Judges one call by `judgeObjectives`; `null` if the objective does not cover the call. */
+    /** `null` if the objective does not cover the call. */
     isBad: (line: CallLine): boolean | null => {
       const verdict = judgeObjectives([objective], [line])[0];
       return verdict === undefined || verdict.n === 0 ? null : verdict.against > 0;
     },
-    /** The objective's value over these calls, to be read in a table. */
     shown: (lines: readonly CallLine[]): string => {
       const value = judgeObjectives([objective], lines)[0]?.value ?? null;
       if (value === null) return "-";

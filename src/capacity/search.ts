@@ -1,9 +1,8 @@
 /**
- * Searches for the highest rate at which every objective is met. From the results of the probes so far it returns the
- * next probe or the answer, and sends nothing itself. The rate is doubled until an objective is broken; then each probe
- * is played at the likeliest answer (the median of the posterior; by bisection while little is known) until the
- * interval is narrow enough or the time is used up. The safe end of the interval is confirmed, and the generator is
- * tried at twice the answer.
+ * Searches for the highest rate at which every objective is met: from the results of the probes so far it returns the
+ * next probe or the answer. The rate is doubled until an objective is broken; then each probe is played at the likeliest
+ * answer (the median of the posterior; by bisection while little is known) until the interval is narrow enough or the
+ * time is used up. The safe end of the interval is confirmed, and the generator is tried at twice the answer.
  */
 import type { Answer } from "./capacity-claims.ts";
 import { ceilingOf, generatorDoubt, generatorEvidence } from "./generator-limit.ts";
@@ -65,14 +64,12 @@ const stateOf = (results: readonly ProbeResult[], limits: readonly number[], pol
     ...{ limits, policy, results, clean, ceiling },
     broken: clean.filter(({ verdict }) => verdict === "broken"),
     spentS: results.reduce((sum, { plan, playedS }) => sum + plan.warmUpS + playedS, 0),
-    /** The highest rate that may be played. */
     topPerS: Math.min(policy.maxPerS, (ceiling?.ratePerS ?? Number.POSITIVE_INFINITY) * 0.97),
   };
 };
 
 const ratesOf = (probes: readonly Judged[]): number[] => probes.map(({ ratePerS }) => ratePerS);
 
-/** The verdict of all probes at one rate together. */
 const verdictAt = ({ clean, limits }: State, ratePerS: number): ProbeVerdict => {
   const there = clean.filter((one) => one.ratePerS === ratePerS);
   const sum = (of: number, part: "bad" | "n"): number =>
@@ -136,7 +133,6 @@ const bracket = (state: State): Step => {
   return isMet ? { answer: answerBracket(state) } : probe(state, "confirm", highest, policy.confirmS, true);
 };
 
-/** The middle between the highest rate that is not broken and the lowest that is; `null` when they are near. */
 const bisect = ({ limits, clean }: State): number | null => {
   // Without a verdict the measured share shows on which side the answer is.
   const isBroken = ({ verdict, tallies }: Judged): boolean =>
@@ -203,7 +199,6 @@ const isBracketed = ({ broken, clean }: State): boolean => broken.length > 0 && 
 
 const soFar = (state: State): Answer => (isBracketed(state) ? intervalOf(state).answer(false) : answerBracket(state));
 
-/** The answer from the probes so far, when nothing more may be played. */
 export const answerSoFar = (...played: Parameters<typeof stateOf>): Answer => soFar(stateOf(...played));
 
 /** Returns the next probe, given the results so far in the order of play, or the answer. */

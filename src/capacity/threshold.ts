@@ -1,8 +1,7 @@
 /**
  * The posterior of the rate at which a share of bad calls reaches its limit, from all probes together. Near the limit
- * the logit of the share is taken as linear in the logarithm of the rate. The line's two unknowns, the rate at the
- * limit and the slope, are weighed on a grid with a uniform prior. So undecided probes count as well, and a share that
- * jumps from none to many is bounded by the rates around it.
+ * the logit of the share is taken as linear in the logarithm of the rate, and the rate at the limit and the slope are
+ * weighed on a grid with a uniform prior, so undecided probes count as well.
  */
 import {
   dispersionOf,
@@ -21,7 +20,6 @@ type Posterior = { readonly logRates: readonly number[]; readonly weights: reado
 
 type Point = Tally & { logRate: number };
 
-/** A probe with less weight than this is passed over. */
 const NO_WEIGHT = 1e-3;
 
 const STEP = 0.01;
@@ -111,7 +109,6 @@ const between = (
   return logRates.map((at) => (isIn(at) ? 1 / count : 0));
 };
 
-/** The middle, in logarithms, of the lowest rate above the limit and the next rate below that. */
 const firstGuess = (points: readonly Point[], limit: number): number => {
   const above = points.filter(({ bad, n }) => bad > n * limit).map(({ logRate }) => logRate);
   const lowest = above.length > 0 ? Math.min(...above) : Math.max(...points.map(({ logRate }) => logRate));
@@ -171,6 +168,5 @@ export const lowestOf = (thresholds: readonly Posterior[]): Posterior => {
   return { logRates, weights: normalized(weights) };
 };
 
-/** The dispersion of each objective over all probes. */
 export const dispersionsOf = (results: readonly ProbeResult[], objectives: number): number[] =>
   Array.from({ length: objectives }, (_, of) => dispersionOf(results.flatMap(({ tallies }) => tallies[of] ?? [])));

@@ -25,7 +25,6 @@ export const orderOf = (seed: number, pair: number): readonly [Side, Side] => {
   return isBaseFirst ? ["base", "head"] : ["head", "base"];
 };
 
-/** Calls a second and seconds. */
 export type BlockLoad = Record<"lowPerS" | "overloadPerS" | "settleS" | "lowS" | "overloadS", number>;
 
 const LOW = 0.7;
@@ -57,7 +56,6 @@ export const profileOfBlock = ({ lowPerS, overloadPerS, settleS, lowS, overloadS
 export const callsOfBlock = ({ lowPerS, overloadPerS, settleS, lowS, overloadS }: BlockLoad): number =>
   Math.ceil(lowPerS * (settleS + lowS) + overloadPerS * overloadS);
 
-/** The parts of a block that begins at `startUs`. */
 export const partsOfBlock = (load: BlockLoad, startUs: number): Pick<BlockPlan, "steady" | "past"> => {
   const us = (afterS: number): number => Math.round(startUs + afterS * 1e6);
   const { settleS, lowS, overloadS } = load;

@@ -1,8 +1,4 @@
-/**
- * Reduces a short block of calls to the numbers that the gate compares: for each measurement the direction of worse and
- * the margin. Blocks of base and head alternate, so a disturbance of the machine hits both, and the ratio within a pair
- * counts.
- */
+/** Reduces a short block of calls to the numbers that the gate compares. */
 import { ERROR_IN_BODY } from "../contract/refusals.ts";
 import { streamResult } from "../contract/streams.ts";
 import { type CallLine, classOf } from "../history/line.ts";
@@ -57,7 +53,6 @@ export type BlockPlan = {
   steady: { fromUs: number; toUs: number };
   /** Part above the capacity, in which goodput is measured. */
   past: { fromUs: number; toUs: number };
-  /** The longest time of a good answer. */
   sloMs: number;
   /** Organizations that reach their own caps on purpose: below the capacity, latency and sheds leave them out. */
   noisy?: ReadonlySet<string>;
@@ -75,10 +70,7 @@ const isRefusedForALimit = ({ outcome }: CallLine): boolean => FOR_A_LIMIT.test(
 export const isWhole = (call: CallLine): boolean =>
   classOf(call.outcome) === "answered" && call.outcome !== ERROR_IN_BODY && streamResult(call) === "whole";
 
-/**
- * Reports whether any of these streams ended with the known last event. If none did on either side, the deployment uses
- * another name, which item 173 leaves open.
- */
+/** If no stream of either side ended with the known last event, the deployment uses another name (item 173). */
 export const knowsLastEvent = (lines: readonly CallLine[]): boolean => lines.some(({ ended }) => ended === "done");
 
 const wholeMs = (line: CallLine): number => (line.done_us - line.intended_us) / 1000;

@@ -79,7 +79,6 @@ export const gateTable = (comparisons: readonly Comparison[]): string[] => [
   "would have shown as worse nine times in ten.",
 ];
 
-/** The claim of one invariant about one block. */
 export type BlockFinding = { side: Side; pair: number; claim: Claim };
 
 const nameOf = ({ id, stage }: Claim): string => (id.endsWith(`/${stage}`) ? id.slice(0, -stage.length - 1) : id);
@@ -194,7 +193,6 @@ export const sinkingOf = (pairs: readonly Pair[], margin: number, falseAlarm: nu
   return { verdict: p <= falseAlarm && lostBy >= margin ? "sinks" : "holds", pairs: worse.length, lostBy, p };
 };
 
-/** The claim `gate/goodput_kept`: the head carries as much in the last pairs as in the first. */
 export const sinkingClaim = ({ verdict, pairs, lostBy, p }: Sinking, stage: string, replay: string): Claim => {
   const [judged, reason] = SINKING[verdict];
   const chance = `a fall like this by chance ${(p * 100).toPrecision(2)} %`;

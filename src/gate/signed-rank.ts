@@ -1,7 +1,6 @@
 /**
- * The exact one-sided Wilcoxon signed-rank test, with its estimate and interval. Written here because
- * @stdlib/stats-wilcoxon (0.2.3) brings 241 packages and 26 MB, and takes a normal approximation as soon as two differences
- * tie or one is zero, as short blocks often do.
+ * The exact one-sided Wilcoxon signed-rank test, with its estimate and interval. @stdlib/stats-wilcoxon takes a normal
+ * approximation as soon as two differences tie or one is zero, as short blocks often do.
  *
  * Source: Hollander, Wolfe & Chicken, "Nonparametric Statistical Methods", 3rd ed. (2014), sections 3.1 to 3.3.
  */
@@ -106,8 +105,7 @@ export const smallestEffect = (differences: readonly number[], tail: number, mar
 
 /**
  * Adjusts the p-values of several measurements: the chance that any falls below alpha by accident is at most alpha.
- * Unadjusted, three looks at noise find something three times as often. Source: Holm, "A Simple Sequentially Rejective
- * Multiple Test Procedure", Scandinavian Journal of Statistics 6 (1979).
+ * Source: Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian Journal of Statistics 6 (1979).
  */
 export const holm = (ps: readonly number[]): number[] => {
   const adjusted: number[] = [];

@@ -36,7 +36,6 @@ export const gateBlocks = (pairs: number): GateBlock[] =>
     return { pair, side: orderOf(SEED, pair)[at % 2] as Side, startS: 2 * WARM_UP_S + at * (LOAD_S + REST_S) };
   });
 
-/** One side's load: its own blocks, and silence while the other is loaded. */
 export const profileOf = (blocks: readonly GateBlock[], side: Side): Profile => {
   const silence = (durationS: number): Piece => ({ from: 0, to: 0, durationS });
   const warmUpS = side === "base" ? 0 : WARM_UP_S;
