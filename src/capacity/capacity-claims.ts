@@ -3,8 +3,8 @@
  * the claims `capacity/<objective>`, the measurement of a report, and the probes as a table of 80 columns.
  */
 import { outcomeOf, type RefusalName } from "../contract/refusals.ts";
-import { claimOf } from "../history/claim.ts";
 import type { Claim, Measurement } from "../history/run-document.ts";
+import { claimOf } from "../history/run-document.ts";
 import { add } from "../history/statistics/counts.ts";
 import { generatorDoubt } from "./generator-limit.ts";
 import { judgeTallies, type ProbeResult, perS } from "./probe.ts";
@@ -67,7 +67,7 @@ export const firstLimit = (results: readonly ProbeResult[], answerPerS: number, 
   if (outcome === null)
     return { owner: "none" as const, outcome, share: 0, sentence: "nothing was refused above the answer" };
   const [owner, what] = ownerOf(outcome);
-  const refused = [...sums.values()].reduce((sum, one) => sum + one, 0);
+  const refused = sums.values().reduce((sum, one) => sum + one, 0);
   const part = n === refused ? "" : `, ${((100 * n) / refused).toFixed(0)} % of what was not answered`;
   const sentence = `${what} (${outcome}, ${n} of ${calls} calls just above the answer${part})`;
   return { owner, outcome, share: n / Math.max(1, calls), sentence };

@@ -2,8 +2,9 @@
  * What the gate claims: of each measurement, of invariants, and of a goodput that sinks while the head runs. The
  * comparisons also as measurements of a report and as a table of 80 columns.
  */
-import { claimOf } from "../history/claim.ts";
+
 import type { Claim, Measurement } from "../history/run-document.ts";
+import { claimOf } from "../history/run-document.ts";
 import { logWorse, MEASUREMENT_FACTS } from "./block.ts";
 import { SIDES, type Side } from "./block-plan.ts";
 import { type Comparison, type GateVerdict, type Pair, smallestSeen } from "./paired-comparison.ts";

@@ -1,5 +1,6 @@
 /** One stage as an SVG for a README, in light or dark: it has no style, and cannot know the theme of the page. */
-import { type Series, sumOf } from "../history/series.ts";
+import type { Series } from "../history/series.ts";
+import { sumOf } from "../history/statistics/statistics.ts";
 import { chartSeriesOf, stepPath, WIDTH } from "./charts/chart-series.ts";
 import { linear, timeTicks } from "./charts/frame.ts";
 import { type Layer, layerAreas } from "./charts/layers.ts";

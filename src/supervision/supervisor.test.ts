@@ -129,7 +129,7 @@ describe("a child", () => {
     await child.exited;
     expect(startTimeOf(Number(line.split(" ")[1]))).not.toBeNull();
     expect(open()).toHaveLength(1);
-    await supervisor.stopAll();
+    await supervisor.close();
     expect(startTimeOf(Number(line.split(" ")[1]))).toBeNull();
     expect(open()).toEqual([]);
   });

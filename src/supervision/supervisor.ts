@@ -37,7 +37,6 @@ type SupervisorOptions = {
   journal: Journal;
   /** The entry file of the watchdog's process (`WATCHDOG_PROCESS` in faults/); null only in tests. */
   watchdog: string | null;
-  /** How long the body may take to end after a stop, in milliseconds. */
   stopMs?: number;
 };
 
@@ -48,7 +47,7 @@ const openSupervisor = async ({ journal, watchdog: entry, stopMs = STOP_MS }: Su
   const mark = randomBytes(8).toString("hex");
   const watchdog = entry === null ? null : await startWatchdog(entry, journal.path, mark);
   const run = { pid: process.pid, start: birthOf(process.pid), mark };
-  /** The journal's entry of the run itself; while it is open and the run's process lives, nobody else may heal. */
+  /** While this entry is open and the run's process lives, nobody else may heal. */
   const self = journal.about({ kind: "child", name: RUN_ITSELF, run });
   if (watchdog !== null) journal.keptBy(watchdog);
   // Marks processes that others start for the run (a driver's, a compiler) as belonging to it.
@@ -131,23 +130,11 @@ const openSupervisor = async ({ journal, watchdog: entry, stopMs = STOP_MS }: Su
       done: (): void => journal.done(id),
       /** Undoes the effect. If that throws, the effect stays open: the end of the run and the watchdog try again. */
       takeBack: (): Promise<void> => undo().then(forget),
-      /** Closes the effect, because there is nothing left to undo. */
       over: (): void => {
         forget();
         journal.undone(id, "over by itself");
       },
     };
-  };
-
-  /** Ends all children, last those that others need (`endLast`). Returns what could not be ended. */
-  const stopAll = async (): Promise<string[]> => {
-    const troubles: string[] = [];
-    for (const last of [false, true]) {
-      const now = [...children].filter(({ endLast }) => endLast === last);
-      const ending = now.map(({ name, stop }) => tryUndo({ name, undo: stop, deadlineMs: UNDO_MS }));
-      troubles.push(...(await Promise.all(ending)).flat());
-    }
-    return troubles;
   };
 
   const closeNow = async (): Promise<string[]> => {
@@ -161,7 +148,11 @@ const openSupervisor = async ({ journal, watchdog: entry, stopMs = STOP_MS }: Su
       undos.delete(next);
     }
     if (watchdog?.isThere() === false) troubles.push("the watchdog had ended before the run did");
-    troubles.push(...(await stopAll()));
+    for (const last of [false, true]) {
+      const now = [...children].filter(({ endLast }) => endLast === last);
+      const ending = now.map(({ name, stop }) => tryUndo({ name, undo: stop, deadlineMs: UNDO_MS }));
+      troubles.push(...(await Promise.all(ending)).flat());
+    }
     journal.undone(self);
     if (process.env[RUN_MARK] === mark) delete process.env[RUN_MARK];
     // What could not be undone is still open in the journal; the watchdog tries again with its own deadlines.
@@ -184,7 +175,7 @@ const openSupervisor = async ({ journal, watchdog: entry, stopMs = STOP_MS }: Su
       starting.add(started);
       return started.finally(() => starting.delete(started));
     },
-    ...{ registerUndo, begin, stopAll, close },
+    ...{ registerUndo, begin, close },
     /**
      * Registers a process that other code started as leader of its own group: it is ended with the run, also by the
      * watchdog. Call it in the turn of the event loop that started the process. The returned function removes it.

@@ -1,5 +1,6 @@
 /** One stage as charts draw it: without the empty time before and after, in few enough bins, with faults as bands. */
-import { busyPartOf, coarserSeries, type SeriesEvent, type StageSeries, sumOf } from "../../history/series.ts";
+import { busyPartOf, coarserSeries, type SeriesEvent, type StageSeries } from "../../history/series.ts";
+import { sumOf } from "../../history/statistics/statistics.ts";
 
 /** The width of a drawing in its own units; it is stretched to the width of the page. */
 export const WIDTH = 640;

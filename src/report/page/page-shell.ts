@@ -3,7 +3,7 @@
  * for light and for dark, chosen so that text on them has a contrast of at least 4.5 to 1. A word, a letter, a shape or
  * a pattern repeats whatever a colour says.
  */
-import { FAULT_STATE_WORDS, FAULT_STATES } from "../../history/states-reached.ts";
+import { FAULT_STATE_WORDS, FAULT_STATES } from "../../history/run-document.ts";
 import { fillDefs, HUES } from "../charts/layers.ts";
 import { PAGE_SCRIPT, PAGE_SCRIPT_HASH } from "../charts/page-script.ts";
 import { OUTCOME_KINDS } from "../outcome-kinds.ts";
