@@ -9,8 +9,8 @@ import { card, html, type Markup } from "../page/markup.ts";
 import { kneeSentences, objectiveText, shownCurve, timesKnee } from "../shown-curve.ts";
 import { groupOf } from "../verdict.ts";
 import { pathThrough, WIDTH } from "./chart-series.ts";
-import { type Chart, chartFigure, dot, label, linear, spread } from "./frame.ts";
-import { type Layer, layerKeys, layerShape, layersOf, swatch } from "./layers.ts";
+import { band, type Chart, chartFigure, dot, label, linear, spread } from "./frame.ts";
+import { type Layer, layerKeys, layerShape, layersOf } from "./layers.ts";
 
 const WAYS: Readonly<Record<Pass, string>> = { up: "up", down: "down", after: "once more, after calm" };
 
@@ -70,23 +70,22 @@ const goodputChart = (curve: Curve, broken: readonly string[], { x, from, to, li
   const inside = (value: number): number => y(Math.min(top, Math.max(0, value)));
   const way = (pass: Pass): string =>
     pathThrough(onWay(curve, pass).map(({ ratePerS, goodputPerS: { value } }) => [x(ratePerS) * WIDTH, inside(value)]));
-  const closedForm = system === null ? "" : lineOf(y, (r) => carriedPerS(system, r));
-  const lines = (
-    [
-      ["line", "closed form (Erlang) of the stated slots", closedForm],
-      ["line callers", "on the way up, filled dots", way("up")],
-      ["line p99", "on the way down, hollow dots", way("down")],
-    ] as const
-  ).filter(([, , path]) => path !== "");
-  const band = (of: Estimate | null, style: string, name: string): Markup | null => {
+  const lines = [
+    {
+      shape: "line",
+      text: "closed form (Erlang) of the stated slots",
+      d: system && lineOf(y, (r) => carriedPerS(system, r)),
+    },
+    { shape: "line callers", text: "on the way up, filled dots", d: way("up") },
+    { shape: "line p99", text: "on the way down, hollow dots", d: way("down") },
+  ] as const;
+  const kneeBand = (of: Estimate | null, name: string, isFilled?: false): Markup | null => {
     if (of === null || of.value < from || of.value > to) return null;
-    const [low, high] = [Math.max(from, of.low), Math.min(to, of.high)].map((rate) => x(rate) * WIDTH) as [
-      number,
-      number,
-    ];
-    return html`<rect class="${style}" fill="none" x="${low.toFixed(1)}" y="0" width="${Math.max(1, high - low).toFixed(1)}" height="${height}"><title>${name}: ${perSecond(of.value)}, with its 95 % interval</title></rect>`;
+    const [low = 0, high = 0] = [Math.max(from, of.low), Math.min(to, of.high)].map((rate) => x(rate) * WIDTH);
+    const title = `${name}: ${perSecond(of.value)}, with its 95 % interval`;
+    return band([low, Math.max(low + 1, high)], height, title, isFilled);
   };
-  const bands = [band(knee.overall, "band", "knee"), band(knee.after, "band empty", "knee after the overload")];
+  const bands = [kneeBand(knee.overall, "knee"), kneeBand(knee.after, "knee after the overload", false)];
   const dots = levels.map(({ pass, ratePerS, goodputPerS: { value, low, high } }) => {
     const [at, y] = [x(ratePerS), inside(value)];
     const interval = Number.isFinite(high) && spread("spread", [at, inside(high)], [at, inside(low)]);
@@ -117,9 +116,10 @@ const goodputChart = (curve: Curve, broken: readonly string[], { x, from, to, li
     description:
       "Rates of calls across, on a logarithmic scale; good calls a second up. A solid line with filled dots on the way up, a dashed one with hollow dots on the way down, each dot with its 95 % interval. A dotted line is where all would be served; a band is the knee with its interval, an empty dashed one the knee after the overload.",
     up: ticks,
-    drawn: html`${bands}<path class="limit" d="${lineOf(y, (r) => r)}"/>${lines.map(([shape, , path]) => html`<path class="${shape}" d="${path}"/>`)}`,
+    drawn: html`${bands}<path class="limit" d="${lineOf(y, (r) => r)}"/>`,
+    lines: lines.map(({ d, ...line }) => ({ ...line, d: d ?? "" })),
     labels: [...dots, kneeName, allServed],
-    keys: [...lines.map(([shape, text]) => ({ swatch: swatch(shape), text })), ...again],
+    keys: again,
     table: {
       head: ["way", "× knee", "offered/s", "good/s", "95 % interval", "p50", "p99", "p99 of refusals"],
       rows: levels.map(({ pass, ratePerS, goodputPerS: { value, low, high }, stayMs, refusalMs }) => [
@@ -179,8 +179,6 @@ const lostChart = (curve: Curve, { x, shared }: Axis): Chart => {
     if (first === undefined || last === undefined) return null;
     return layerShape({ layer, d: `${pathThrough([[0, first[1]], ...points, [WIDTH, last[1]]])}V${height}H0z` });
   });
-  const down = edge("down", layers.length);
-  const downKey = down.length === 0 ? [] : [{ swatch: swatch("line p99"), text: "all of them, on the way down" }];
   return {
     ...shared,
     id: "curve-lost",
@@ -191,8 +189,9 @@ const lostChart = (curve: Curve, { x, shared }: Axis): Chart => {
     description:
       "The same rates across; up the share of calls that were not good, on the way up, stacked by what came of them. A dashed line is the whole share on the way down.",
     up: ticks,
-    drawn: html`${areas.toReversed()}<path class="line p99" d="${pathThrough(down)}"/>`,
-    keys: [...layerKeys(layers), ...downKey],
+    drawn: html`${areas.toReversed()}`,
+    lines: [{ shape: "line p99", text: "all of them, on the way down", d: pathThrough(edge("down", layers.length)) }],
+    keys: layerKeys(layers),
     table: {
       head: ["way", "× knee", "calls", "good", ...layers.map(({ name }) => name), "retries"],
       rows: levels.map((level, i) => [

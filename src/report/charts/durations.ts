@@ -125,7 +125,7 @@ export const heatMap = (stage: ChartSeries, map: HeatMap, doubted: readonly bool
   const [lowMs, highMs] = [edgeMs(0), edgeMs(cells.rows)];
   const lines = (["p50", "p99"] as const).map((text) => {
     const values = quantileOverTime(bins, text === "p50" ? 0.5 : 0.99);
-    return { text, shape: `line ${text}` as const, values, halo: true as const };
+    return { text, shape: `line ${text}` as const, values, halo: true };
   });
   const drawn = lines.filter(({ values }) => values.some((ms) => ms !== null)).map(({ text }) => text);
   const width = (WIDTH / stage.bins).toFixed(2);
@@ -206,10 +206,6 @@ export const percentilePlot = (
   const xAt = (p: number): number => x(1 / (1 - p));
   const { y, ticks } = logarithmic(HEIGHT, low, high);
   const marks = MARKS.filter((p) => 1 / (1 - p) <= furthest * 1.001);
-  const lines = drawn.map(({ points, shape }) => {
-    const d = pathThrough(points.map(({ stretch, ms }) => [x(stretch) * WIDTH, y(ms)]));
-    return html`<path class="${shape}" d="${d}"/>`;
-  });
   const shownLimits = limits
     .filter(({ quantile: p, limit: ms }) => p < 1 && 1 / (1 - p) <= furthest && ms >= low && ms <= high)
     .map(({ quantile, limit: ms, text }) => {
@@ -226,10 +222,11 @@ export const percentilePlot = (
     across: marks.map((p) => ({ at: xAt(p), text: named(p) })),
     acrossName: "of the calls took no longer",
     up: ticks,
-    drawn: html`${lines.reverse()}`,
+    lines: drawn.map(({ name: text, shape, points }) => {
+      return { text, shape, d: pathThrough(points.map(({ stretch, ms }) => [x(stretch) * WIDTH, y(ms)])) };
+    }),
     labels: shownLimits,
     hasGrid: true,
-    keys: drawn.map(({ name, shape }) => ({ swatch: swatch(shape), text: name })),
     table: {
       head: ["percentile", ...drawn.map(({ name }) => name)],
       rows: marks.slice(1).map((p) => [named(p), ...drawn.map(({ buckets }) => quantileCell(buckets, p))]),

@@ -8,7 +8,7 @@ import { count, counted, figure, perSecond, share } from "../figures.ts";
 import { fieldsOf, listOf, shaped } from "../from-file.ts";
 import { html } from "../page/markup.ts";
 import { type ChartSeries, WIDTH } from "./chart-series.ts";
-import { type Chart, dot, label, linear, spread } from "./frame.ts";
+import { band, type Chart, dot, label, linear, spread } from "./frame.ts";
 
 const ROW_HEIGHT = 40;
 /** Ratios beyond these are drawn at the edge. */
@@ -95,7 +95,7 @@ export const gateChart = (found: unknown, id: string): Chart | null => {
     across: ticks.map((ratio) => ({ at: x(ratio), text: String(ratio) })),
     acrossName: "times worse",
     up: rows.map(({ measurement }, i) => ({ at: (i * ROW_HEIGHT + 13) / height, text: measurement })),
-    drawn: html`<path class="line" fill="none" stroke="currentColor" d="M${WIDTH / 2} 0V${height}"/>`,
+    lines: [{ shape: "line", d: `M${WIDTH / 2} 0V${height}` }],
     labels: marks,
     table: {
       head: ["measurement", "base", "head", "times worse", "95 % interval", "allowed", "pairs", "verdict"],
@@ -146,13 +146,6 @@ export const capacityChart = (found: unknown, id: string): Chart | null => {
     const line = interval && spread("spread", [at, y(Math.min(top, interval.high))], [at, y(interval.low)]);
     return html`<g><title>${perSecond(rate)}, ${purpose}: ${share(bad, n)} of ${n}</title>${line}${dot(isClean ? "kind-answered" : "hollow", [at, y(bad / n)])}</g>`;
   });
-  const band =
-    low !== null &&
-    high !== null &&
-    html`<rect class="band" fill="none" x="${x(low) * WIDTH}" y="0" width="${(x(high) - x(low)) * WIDTH}" height="${height}"><title>95 % interval of the answer</title></rect>`;
-  const answered =
-    ratePerS !== null &&
-    html`<path class="line" fill="none" stroke="currentColor" d="M${(x(ratePerS) * WIDTH).toFixed(1)} 0V${height}"/>`;
   return {
     id,
     height,
@@ -162,7 +155,8 @@ export const capacityChart = (found: unknown, id: string): Chart | null => {
     across: x.ticks(6).map((rate) => ({ at: x(rate), text: figure(rate) })),
     acrossName: "calls/s offered",
     up: ticks,
-    drawn: html`${band}${answered}`,
+    drawn: html`${low !== null && high !== null && band([x(low) * WIDTH, x(high) * WIDTH], height, "95 % interval of the answer")}`,
+    lines: [{ shape: "line", d: ratePerS === null ? "" : `M${(x(ratePerS) * WIDTH).toFixed(1)} 0V${height}` }],
     limits: limit <= top ? [{ y: y(limit), text: objective }] : [],
     labels: dots,
     table: {
@@ -232,7 +226,6 @@ export const organizationsChart = (stage: ChartSeries, id: string): Chart | null
     across: [0, 0.25, 0.5, 0.75, 1].map((at) => ({ at, text: `${at * 100} %` })),
     acrossName: "of its own calls answered",
     up: shown.map(({ org }, i) => ({ at: (i + 0.5) / shown.length, text: clip(org, NAME_MOST) })),
-    drawn: html``,
     labels: dots,
     hasGrid: true,
     table: {

@@ -7,7 +7,7 @@ import { scaleLinear, scaleLog } from "d3-scale";
 import { figure, milliseconds } from "../figures.ts";
 import { html, type Markup } from "../page/markup.ts";
 import { type ChartSeries, rowTimes, stepPath, type Values, WIDTH, xOf } from "./chart-series.ts";
-import { type LineShape, swatch } from "./layers.ts";
+import { type Key, type LineShape, swatch } from "./layers.ts";
 
 /** Pixels above the drawing, for the unit, and below, for the times. */
 const ABOVE = 20;
@@ -15,21 +15,24 @@ const BELOW = 22;
 
 /** `at`: share of the axis, where 0 is left or above. */
 type Tick = { at: number; text: string };
-export type Key = { swatch: Markup; text: string };
 export type Cell = string | number | null;
 /** `rowS`: seconds that a row covers, in a chart over time. Cursor and zoom work in these only. */
 type Table = { head: readonly string[]; rows: readonly (readonly Cell[])[]; rowS?: number };
 /** A horizontal line across the drawing, at a height in its units. */
 type Limit = { y: number; text: string };
+/** `d` is a path, empty for no line; `text` is for its key; `halo`: readable over a map. */
+type Line = { shape: LineShape; d: string; text?: string; halo?: boolean };
 
-/** `finding`: what the chart shows, in words; `description`: its axes and shapes; `drawn`: WIDTH by `height`. */
+/** `finding`: what the chart shows, in words; `description`: its axes and shapes; the drawing is WIDTH by `height`. */
 export type Chart = Record<"id" | "title" | "finding" | "description", string> & {
   height: number;
   unit?: string;
   across: readonly Tick[];
   acrossName?: string;
   up: readonly Tick[];
-  drawn: Markup;
+  /** Drawn under lines and limits. */
+  drawn?: Markup;
+  lines?: readonly Line[];
   limits?: readonly Limit[];
   labels?: readonly (Markup | null)[];
   keys?: readonly Key[];
@@ -74,8 +77,16 @@ const tableOf = ({ head, rows, rowS }: Table, name: string, above: Markup | null
 /** `columns`: the chart's columns of a shared table; without them the chart has its own table. */
 export const chartFigure = (chart: Chart, columns?: readonly [from: number, to: number]): Markup => {
   const { id, title, finding, description, height, unit, across, up, drawn, limits = [], labels = [] } = chart;
-  const { keys = [], acrossName, table, hasGrid, isNamed } = chart;
+  const { acrossName, table, hasGrid, isNamed } = chart;
   const isOverTime = table.rowS !== undefined;
+  const lines = (chart.lines ?? []).filter(({ d }) => d !== "");
+  const paths = lines.map(({ shape, d, halo, text }) =>
+    halo === true
+      ? html`<g class="halo"><path id="${id}-${text}" d="${d}"/></g><use class="${shape}" href="#${id}-${text}"/>`
+      : html`<path class="${shape}" d="${d}"/>`,
+  );
+  const ofLines = lines.flatMap(({ shape, text }) => (text === undefined ? [] : { swatch: swatch(shape), text }));
+  const keys = [...ofLines, ...(chart.keys ?? [])];
   const legend = html`<ul class="keys">${keys.map((key) => html`<li>${key.swatch} ${key.text}</li>`)}</ul>`;
   const below = ABOVE + height + BELOW + (acrossName === undefined ? 0 : 16);
   const name = acrossName && html`<text x="100%" y="${below - 4}" text-anchor="end">${acrossName}</text>`;
@@ -93,7 +104,7 @@ export const chartFigure = (chart: Chart, columns?: readonly [from: number, to: 
   const limitNames = limits.map(({ y, text }) => label("limit-name", text, [1, y - 4], { anchor: "end" }));
   return html`<figure class="chart${isOverTime && " timed"}${isNamed && " named"}" id="${id}"${columns && html` data-columns="${columns.join(" ")}"`}><figcaption><span class="what">${title}</span> ${finding}</figcaption>${keys.length > 0 && legend}
 <svg class="frame" role="img" aria-labelledby="${id}-t ${id}-d" width="100%" height="${below}" overflow="visible" fill="currentColor"><title id="${id}-t">${title}</title><desc id="${id}-d">${description}</desc>
-${unit && html`<text class="unit" x="-8" y="11" text-anchor="end">${unit}</text>`}<g text-anchor="end">${scale}</g><svg class="plot" y="${ABOVE}" width="100%" height="${height}" viewBox="0 0 ${WIDTH} ${height}" preserveAspectRatio="none" fill="none" stroke="currentColor"><path class="grid" stroke="#8884" d="${grid}"/>${drawn}${limitLines}</svg>
+${unit && html`<text class="unit" x="-8" y="11" text-anchor="end">${unit}</text>`}<g text-anchor="end">${scale}</g><svg class="plot" y="${ABOVE}" width="100%" height="${height}" viewBox="0 0 ${WIDTH} ${height}" preserveAspectRatio="none" fill="none" stroke="currentColor"><path class="grid" stroke="#8884" d="${grid}"/>${drawn}${paths}${limitLines}</svg>
 ${labels}${limitNames}<g class="ticks" text-anchor="middle">${ticks}</g>${name}</svg>
 ${columns === undefined && tableOf(table, "Table", null)}</figure>`;
 };
@@ -168,13 +179,15 @@ export const timeTicks = ({ spanS }: ChartSeries): Tick[] => {
     .map((value) => ({ at: (value * unitS) / spanS, text: value === 0 ? "0" : `${value} ${unit}` }));
 };
 
-/** Bands of faults, and marks: filled if the fault took effect, else an empty dashed frame. */
+/** A stretch of the axis, in units of the drawing: an empty dashed frame unless `isFilled`. */
+export const band = ([from, to]: readonly [number, number], height: number, title: string, isFilled = true): Markup =>
+  html`<rect class="band${!isFilled && " empty"}" x="${from.toFixed(1)}" width="${Math.max(0, to - from).toFixed(1)}" height="${height}"><title>${title}</title></rect>`;
+
+/** Bands of faults, filled if the fault took effect, and marks. */
 export const bandShapes = (stage: ChartSeries, height: number): Markup[] => [
-  ...stage.bands.map(({ fromS, toS, tookEffect, name }) => {
-    const x = xOf(stage, Math.max(0, fromS));
-    const width = (xOf(stage, Math.min(stage.spanS, toS)) - x).toFixed(1);
-    return html`<rect class="band${!tookEffect && " empty"}" x="${x}" width="${width}" height="${height}"><title>${name}</title></rect>`;
-  }),
+  ...stage.bands.map(({ fromS, toS, tookEffect, name }) =>
+    band([xOf(stage, Math.max(0, fromS)), xOf(stage, Math.min(stage.spanS, toS))], height, name, tookEffect),
+  ),
   ...stage.marks.map(
     ({ atS, name }) => html`<path class="mark" d="M${xOf(stage, atS)} 0V${height}"><title>${name}</title></path>`,
   ),
@@ -202,8 +215,8 @@ type OverTime = Pick<Chart, "id" | "title" | "finding" | "description" | "unit" 
   scale: Scale;
   /** Drawn under the bands of faults. */
   under?: Markup;
-  /** Lines without values are left out. `halo`: readable over a map; `of`: the stage of the bins, if another. */
-  lines: readonly { text: string; shape: LineShape; values: Values; halo?: true; of?: ChartSeries }[];
+  /** `of`: the stage of the bins, if another. */
+  lines: readonly (Omit<Line, "d"> & { values: Values; of?: ChartSeries })[];
   limits?: readonly { limit: number; text: string }[];
   /** A cell for each row of the stage. */
   columns: readonly (readonly [name: string, cells: readonly Cell[]])[];
@@ -211,25 +224,17 @@ type OverTime = Pick<Chart, "id" | "title" | "finding" | "description" | "unit" 
 
 /** A chart over the time of a stage: its scale, axis, bands of faults, lines, limits, keys and rows of the table. */
 export const overTime = (stage: ChartSeries, spec: OverTime): Chart => {
-  const { scale, under, limits = [], keys = [], columns, lines, ...about } = spec;
+  const { scale, under, limits = [], columns, lines, ...about } = spec;
   const { y, height } = scale;
-  const drawn = lines
-    .map(({ values, of = stage, ...line }) => ({ ...line, path: stepPath(of, values, y) }))
-    .filter(({ path }) => path !== "");
-  const paths = drawn.map(({ path, shape, halo, text }) =>
-    halo === undefined
-      ? html`<path class="${shape}" d="${path}"/>`
-      : html`<g class="halo"><path id="${about.id}-${text}" d="${path}"/></g><use class="${shape}" href="#${about.id}-${text}"/>`,
-  );
   return {
     ...about,
     height,
     across: timeTicks(stage),
     up: scale.ticks,
-    drawn: html`${under}${bandShapes(stage, height)}${paths}`,
+    drawn: html`${under}${bandShapes(stage, height)}`,
+    lines: lines.map(({ values, of = stage, ...line }) => ({ ...line, d: stepPath(of, values, y) })),
     limits: limits.map(({ limit, text }) => ({ y: y(limit), text })),
     labels: bandLabels(stage),
-    keys: [...drawn.map(({ shape, text }) => ({ swatch: swatch(shape), text })), ...keys],
     table: {
       head: ["from", ...columns.map(([name]) => name)],
       rows: rowTimes(stage).map((time, i) => [time, ...columns.map(([, cells]) => cells[i] ?? null)]),

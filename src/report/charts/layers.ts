@@ -6,7 +6,6 @@ import { sumOf } from "../../history/statistics/statistics.ts";
 import { kindOf, OUTCOME_KINDS, type OutcomeKind } from "../outcome-kinds.ts";
 import { html, type Markup } from "../page/markup.ts";
 import { areaPath, type ChartSeries } from "./chart-series.ts";
-import type { Key } from "./frame.ts";
 
 /** Patterns keep colour from being the only sign. */
 const PATTERNS: readonly (readonly [name: string, kind: OutcomeKind, size: number, turn: number, drawn: string])[] = [
@@ -34,6 +33,8 @@ const LINES = ["line", "line p50", "line p99", "line callers", "line gauges", "l
 export type LineShape = (typeof LINES)[number];
 
 const idOf = (shape: string): string => `key-${shape.replaceAll(" ", "-")}`;
+
+export type Key = { swatch: Markup; text: string };
 
 /** A sample for a key; `fill NAME` is the sample of a fill. */
 export const swatch = (of: LineShape | Hue | "doubt" | `fill ${string}`): Markup => {
