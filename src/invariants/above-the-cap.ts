@@ -1,7 +1,7 @@
 /** Judges what happens at the caps: calls admitted above them, calls that pile up, a full platform that collapses. */
 import { Heap } from "../history/heap.ts";
 import { type CallLine, type Line, lineTimeUs } from "../history/line.ts";
-import { Distribution } from "./evidence/distribution.ts";
+import { Histogram } from "../history/statistics/histogram.ts";
 import { BY_CONTENT, DIRECT_LINE, heldStreams, isStream, sureSpans } from "./evidence/held-streams.ts";
 import { changesCaps, changesReplicas, isAdmitted, isDefinite, isReference, isShed } from "./evidence/moments.ts";
 import { Evidence, failed, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
@@ -18,32 +18,32 @@ const RARE_SHARE = 0.01;
 /** Collects calls admitted above a cap and decides whether chance explains them. */
 const admittedAbove = () => {
   const evidence = new Evidence();
-  const slacks = new Distribution();
-  const quick = new Distribution();
+  const slacks = new Histogram();
+  const quick = new Histogram();
   let all = 0;
   /** Counts calls above the cap for longer than connections' delays differ; 0 if quick answers are too few to tell. */
   const standingOut = (): number => {
-    if (quick.count < ENOUGH_QUICK) return 0;
-    const differUs = quick.quantile(0.98) - quick.quantile(0.02);
-    return slacks.above(Math.max(LEAST_MARGIN_US, 1.5 * differUs));
+    if (quick.n < ENOUGH_QUICK) return 0;
+    const differUs = (quick.quantile(0.98) ?? 0) - (quick.quantile(0.02) ?? 0);
+    return slacks.n - slacks.countUpTo(Math.max(LEAST_MARGIN_US, 1.5 * differUs));
   };
   /** Whether the calls above the cap are too many for chance. */
-  const isTheRule = (): boolean => slacks.count >= RULE_COUNT && slacks.count >= RULE_SHARE * all;
+  const isTheRule = (): boolean => slacks.n >= RULE_COUNT && slacks.n >= RULE_SHARE * all;
   return {
     evidence,
     isTheRule,
     isCertain: (): boolean => isTheRule() || standingOut() >= ENOUGH_STANDING_OUT,
     /** Whether the calls above the cap are so few that the order of reading explains them. */
-    isExplained: (): boolean => quick.count >= ENOUGH_QUICK && slacks.count <= RARE_SHARE * all && standingOut() === 0,
+    isExplained: (): boolean => quick.n >= ENOUGH_QUICK && slacks.n <= RARE_SHARE * all && standingOut() === 0,
     /** Takes quick answers, which show how the delays of connections differ. */
     see: (call: CallLine): void => {
-      if (isDefinite(call) && !(isStream(call) && isAdmitted(call))) quick.add(call.done_us - call.sent_us);
+      if (isDefinite(call) && !(isStream(call) && isAdmitted(call))) quick.record(call.done_us - call.sent_us);
     },
     /** `slackUs`: for how long after this call's admission streams still filled the cap. */
     admitted: (call: CallLine, slackUs: number, got: string): void => {
       all += 1;
       if (slackUs < LEAST_MARGIN_US) return;
-      slacks.add(slackUs);
+      slacks.record(slackUs);
       evidence.breach(call.id, got);
     },
   };
@@ -65,7 +65,7 @@ const overloadProgress = (full: number) => {
     came: 0,
     sent: 0,
     lost: new Evidence(),
-    sheds: new Distribution(),
+    sheds: new Histogram(),
     /** Whether any caller was a slow reader. */
     disturbed: false,
   };
@@ -101,7 +101,7 @@ const overloadProgress = (full: number) => {
         if (isLost) seen.lost.breach(line.id, "no answer");
       }
       if (isShed(line)) {
-        seen.sheds.add(line.done_us - line.sent_us);
+        seen.sheds.record(line.done_us - line.sent_us);
         return;
       }
       waiting.push(line.done_us, null);
@@ -184,7 +184,7 @@ export const shedsAboveTheCap: Judge = (facts) => {
     }
     if (slots === undefined || serviceMs === undefined || disturbed || fullUs < ENOUGH_FULL_US) return null;
     // Quick sheds show that the platform is full and not just far away.
-    if (cost.count < ENOUGH_SHEDS || cost.quantile(0.5) > (serviceMs * 1000) / 2) return null;
+    if (cost.n < ENOUGH_SHEDS || (cost.quantile(0.5) ?? 0) > (serviceMs * 1000) / 2) return null;
     const possible = (fullUs / (serviceMs * 1000)) * slots * replicas;
     if (possible < ENOUGH_POSSIBLE || came >= WORKING_SHARE * possible) return null;
     const first = `${came} calls came out of the full platform, which can serve ${Math.round(possible)} in that time`;

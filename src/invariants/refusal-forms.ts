@@ -2,7 +2,7 @@
 import { outcomeOf, REFUSAL_BY_OUTCOME } from "../contract/refusals.ts";
 import { readRetryAfter } from "../contract/retry-after.ts";
 import type { CallLine } from "../history/line.ts";
-import { Distribution } from "./evidence/distribution.ts";
+import { Histogram } from "../history/statistics/histogram.ts";
 import { isOthersRefusal } from "./evidence/legal-answers.ts";
 import { earliestUs, isAdmitted, isDefinite, isReference, isShed, latestUs } from "./evidence/moments.ts";
 import { Evidence, failed, failedBy, inconclusive, type Judge, passed, unseen } from "./invariant.ts";
@@ -17,17 +17,15 @@ const quotaFault = ({ quota }: CallLine): string | null => {
   return name === undefined ? null : `${name} is ${JSON.stringify(quota[name])}, not an integer`;
 };
 
-/** Whether the refusal is a sentence, as servers in front of the API send. A 401 carries no text at all (item 190). */
-const isSentence = (outcome: string): boolean => !outcome.startsWith("401") && !/^\d{3}( \S+)?$/.test(outcome);
-
 /** What is wrong with a refusal's form; `null` for nothing. */
 const formFault = (call: CallLine, ours: boolean): string | null => {
   const { outcome, envelope } = call;
   const refusal = REFUSAL_BY_OUTCOME.get(outcome);
   if (refusal === undefined) {
-    // Servers in front of the API may send JSON of their own.
-    const others = /^(404|405|408|413|431|5(?!03)\d\d)\b/.test(outcome) || isOthersRefusal(call) || isSentence(outcome);
-    return others && !ours ? null : `"${outcome}" is no refusal of the specification`;
+    // Servers in front of the API send JSON of their own, or sentences; a 401 carries no text at all (item 190).
+    const isSentence = !outcome.startsWith("401") && !/^\d{3}( \S+)?$/.test(outcome);
+    const isOthers = /^(404|405|408|413|431|5(?!03)\d\d)\b/.test(outcome) || isOthersRefusal(call) || isSentence;
+    return isOthers && !ours ? null : `"${outcome}" is no refusal of the specification`;
   }
   if (envelope === undefined) return null;
   const fault = outcome === "429 map_load_quota_exceeded" ? quotaFault(call) : null;
@@ -66,8 +64,9 @@ export const envelopeFitsSubcode: Judge = (facts) => {
 const RATE_LIMITED = outcomeOf("rate_limited");
 const TILE_RESTRICTED = outcomeOf("tile_access_restricted");
 const LIMITER_UNAVAILABLE = outcomeOf("limiter_unavailable");
-const OVERLOADED = [outcomeOf("b2b_overloaded"), outcomeOf("org_overloaded")];
-const OURS_AS_WELL = [...OVERLOADED, LIMITER_UNAVAILABLE, outcomeOf("key_service_unavailable")];
+const OURS_AS_WELL = [
+  ...(["b2b_overloaded", "org_overloaded", "limiter_unavailable", "key_service_unavailable"] as const),
+].map(outcomeOf);
 
 /** Whole seconds; `null` for a date or none. */
 const secondsOf = (header: string | undefined): number | null => {
@@ -171,31 +170,30 @@ const ms = (us: number): string => `${Math.round(us / 100) / 10} ms`;
  * slow refusal. A should, because machines differ.
  */
 export const refusalsAreCheap: Judge = ({ limits }) => {
-  const sheds = new Distribution();
-  const served = new Distribution();
-  const firstBytes = new Distribution();
+  const [sheds, served, firstBytes] = [new Histogram(), new Histogram(), new Histogram()];
+  const at = (times: Histogram, share: number): number => times.quantile(share) ?? 0;
   const slow = new Evidence();
   return {
     see(line) {
       if (line.type !== "call" || !isDefinite(line)) return;
       if (isShed(line)) {
         const us = line.done_us - line.sent_us;
-        sheds.add(us);
+        sheds.record(us);
         if (us > FLOOR_US) slow.breach(line.id, "");
         return;
       }
-      firstBytes.add((line.first_us ?? line.done_us) - line.sent_us);
-      if (isAdmitted(line) && line.aborted !== true) served.add(line.done_us - line.sent_us);
+      firstBytes.record((line.first_us ?? line.done_us) - line.sent_us);
+      if (isAdmitted(line) && line.aborted !== true) served.record(line.done_us - line.sent_us);
     },
     end() {
-      const serviceUs = limits.service_ms === undefined ? served.quantile(0.5) : limits.service_ms * 1000;
-      if (sheds.count < ENOUGH_SHEDS) return unseen(`${sheds.count} calls were shed; 20 are needed`);
+      const serviceUs = limits.service_ms === undefined ? at(served, 0.5) : limits.service_ms * 1000;
+      if (sheds.n < ENOUGH_SHEDS) return unseen(`${sheds.n} calls were shed; 20 are needed`);
       if (serviceUs === 0) return unseen("no served call to compare with");
-      const roundTripUs = firstBytes.quantile(0.1);
-      const costUs = Math.max(0, sheds.quantile(0.25) - roundTripUs);
+      const roundTripUs = at(firstBytes, 0.1);
+      const costUs = Math.max(0, at(sheds, 0.25) - roundTripUs);
       const allowedUs = Math.max(FLOOR_US, SHARE * serviceUs);
-      const seen = `three quarters of ${sheds.count} shed calls took ${ms(costUs)} or more beyond the round trip`;
-      const unevenUs = sheds.quantile(0.75) - sheds.quantile(0.25);
+      const seen = `three quarters of ${sheds.n} shed calls took ${ms(costUs)} or more beyond the round trip`;
+      const unevenUs = at(sheds, 0.75) - at(sheds, 0.25);
       const uneven = `half of all sheds differ by ${ms(unevenUs)}: too uneven to judge`;
       if (unevenUs > allowedUs / 2) return inconclusive(uneven);
       if (costUs <= allowedUs) return passed(`${seen}; ${ms(allowedUs)} are allowed`);

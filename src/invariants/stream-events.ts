@@ -1,7 +1,7 @@
 /** Judges the events of streams: each kind uses its own names, and events come one after another. */
 import { routeOf, type Stream } from "../contract/routes.ts";
 import { VOCABULARIES } from "../contract/streams.ts";
-import { Distribution } from "./evidence/distribution.ts";
+import { Histogram } from "../history/statistics/histogram.ts";
 import { isAdmitted, isReference } from "./evidence/moments.ts";
 import { Evidence, failed, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
 
@@ -56,7 +56,7 @@ export const eventsAreNotBuffered: Judge = (facts) => {
   const { limits } = facts;
   // Prefers the service time, because waiting for a slot is not streaming.
   const serviceUs = limits.service_ms === undefined ? undefined : limits.service_ms * 1000;
-  const spreads = new Distribution();
+  const spreads = new Histogram();
   const evidence = new Evidence();
   return {
     see(line) {
@@ -70,19 +70,19 @@ export const eventsAreNotBuffered: Judge = (facts) => {
       // In millionths, so that streams of any length share a distribution.
       const spreadUs = (line.last_event_us ?? line.done_us) - line.first_event_us;
       const spread = (spreadUs / wholeUs) * 1_000_000;
-      spreads.add(spread);
+      spreads.record(spread);
       if (spread < SHARE * 1_000_000 && (isReference(facts) || spreadUs < ONE_PIECE_US)) {
         const share = `${Math.round(spread / 1000) / 10} % of the stream's time`;
         evidence.breach(line.id, `${line.events} events within ${share}`);
       }
     },
     end() {
-      const { count } = spreads;
-      const few = `${count} complete streams of at least 100 ms and 4 events; 10 are needed`;
-      if (count < ENOUGH_STREAMS) return unseen(few);
-      if (evidence.count >= 0.9 * count) return failed("streams came in one piece", evidence);
-      const percent = Math.round(spreads.quantile(0.5) / 10_000);
-      return passed(`half of ${count} streams spread over ${percent} % of their time or more`);
+      const { n } = spreads;
+      const few = `${n} complete streams of at least 100 ms and 4 events; 10 are needed`;
+      if (n < ENOUGH_STREAMS) return unseen(few);
+      if (evidence.count >= 0.9 * n) return failed("streams came in one piece", evidence);
+      const percent = Math.round((spreads.quantile(0.5) ?? 0) / 10_000);
+      return passed(`half of ${n} streams spread over ${percent} % of their time or more`);
     },
   };
 };

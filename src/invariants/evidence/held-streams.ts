@@ -11,8 +11,8 @@
  */
 import { routeOf } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
+import { Histogram } from "../../history/statistics/histogram.ts";
 import { sumOf } from "../../history/statistics/statistics.ts";
-import { Distribution } from "./distribution.ts";
 import { decidedByUs, earliestUs, isAdmitted, isDefinite } from "./moments.ts";
 
 export const isStream = ({ route }: CallLine): boolean => route !== "-" && routeOf(route).stream !== undefined;
@@ -101,8 +101,8 @@ export const heldStreams = (times: TimesAtServer) => {
 const ENOUGH_PLAIN = 20;
 const TRICKLE_QUANTILE = 0.75;
 const TRICKLE_TIMES = 2;
-/** Answers between two computations of the quantile. */
-const REFRESH = 32;
+/** The quantile is computed again when there are so many times the answers. */
+const REFRESH = 1.1;
 
 /** Lower median; 0 if events usually come together. */
 const typicalGapUs = (gapsUs: readonly number[]): number => {
@@ -124,8 +124,9 @@ const typicalGapUs = (gapsUs: readonly number[]): number => {
  */
 export const sureSpans = (serviceMs: number | undefined): TimesAtServer & { see(call: CallLine): void } => {
   /** Times from first to last byte of answers that are not streams. */
-  const plain = new Distribution();
+  const plain = new Histogram();
   let trickleUs = 0;
+  let refreshAt = ENOUGH_PLAIN;
   let streams = 0;
   let streamsUs = 0;
   const spanUs = (call: CallLine): number => {
@@ -143,8 +144,10 @@ export const sureSpans = (serviceMs: number | undefined): TimesAtServer & { see(
         streamsUs += sumOf(contentGaps(call));
         return;
       }
-      plain.add(call.done_us - call.first_us);
-      if (plain.count % REFRESH === ENOUGH_PLAIN) trickleUs = plain.quantile(TRICKLE_QUANTILE);
+      plain.record(call.done_us - call.first_us);
+      if (plain.n < refreshAt) return;
+      trickleUs = plain.quantile(TRICKLE_QUANTILE) ?? 0;
+      refreshAt = REFRESH * plain.n;
     },
     /** A gateway may send the head before the server decides, so the first event counts. */
     admittedByUs: ({ first_event_us, done_us, clock_error_us }) => (first_event_us ?? done_us) + clock_error_us,
