@@ -15,7 +15,7 @@ const RULE_SHARE = 0.2;
 /** A stalled reader sees bytes out of order in few calls; a cap that is too high shows in every call that fills it. */
 const RARE_SHARE = 0.01;
 
-/** Collects calls admitted above a cap and decides whether chance explains them. */
+/** Decides whether chance explains the calls admitted above a cap. */
 const admittedAbove = () => {
   const evidence = new Evidence();
   const slacks = new Histogram();
@@ -27,7 +27,6 @@ const admittedAbove = () => {
     const differUs = (quick.quantile(0.98) ?? 0) - (quick.quantile(0.02) ?? 0);
     return slacks.n - slacks.countUpTo(Math.max(LEAST_MARGIN_US, 1.5 * differUs));
   };
-  /** Whether the calls above the cap are too many for chance. */
   const isTheRule = (): boolean => slacks.n >= RULE_COUNT && slacks.n >= RULE_SHARE * all;
   return {
     evidence,
@@ -49,7 +48,7 @@ const admittedAbove = () => {
   };
 };
 
-/** Measures what a platform serves and loses while its caps, `full` calls in all, are full. */
+/** What a platform serves and loses while its caps, `full` calls in all, are full. */
 const overloadProgress = (full: number) => {
   /** Calls in flight by the time of their end: `served` those that get an answer, `waiting` all but sheds. */
   const served = new Heap<CallLine>();
@@ -66,8 +65,7 @@ const overloadProgress = (full: number) => {
     sent: 0,
     lost: new Evidence(),
     sheds: new Histogram(),
-    /** Whether any caller was a slow reader. */
-    disturbed: false,
+    hasSlowReader: false,
   };
   const advance = (us: number): void => {
     if (nowUs !== Number.NEGATIVE_INFINITY && served.size >= full) {
@@ -90,7 +88,7 @@ const overloadProgress = (full: number) => {
     see: (line: Line): void => {
       runUntil(lineTimeUs(line));
       if (line.type !== "call") return;
-      if (line.slow_reader === true) seen.disturbed = true;
+      if (line.slow_reader === true) seen.hasSlowReader = true;
       const cutOff = line.aborted === true || line.error === "connection_refused";
       const isLost = line.outcome === "indeterminate" && !cutOff;
       if (waiting.size < full) {
@@ -135,9 +133,9 @@ const weighingBy = (times: Parameters<typeof heldStreams>[0]) => ({
  * - streams piled up to twice the caps and waited for seconds, and no call of the stage was shed;
  * - the platform was full and collapsed: calls got no answer, or nearly nothing was served.
  *
- * The first sign rests on a lower bound, which other callers only raise; on a foreign deployment it fails only by times that
- * no gateway can cause (`sureSpans`). There the other two are inconclusive, because a queue or a buffering gateway may stand
- * in front. The third is judged only if nobody else calls.
+ * Other callers only raise the lower bound of the first sign. On a foreign deployment it fails only by times that no gateway can
+ * cause (`sureSpans`), and the other two are inconclusive, because a queue or a buffering gateway may stand in front. The third
+ * is judged only if nobody else calls.
  */
 export const shedsAboveTheCap: Judge = (facts) => {
   const { shedding, limits, tenants, faults, exclusive } = facts;
@@ -176,13 +174,13 @@ export const shedsAboveTheCap: Judge = (facts) => {
     if (ahead >= 2 * cap) waiting.breach(call.id, got);
   };
   const collapse = (): Evidence | null => {
-    const { lost, sent, came, fullUs, disturbed, sheds: cost, usuallyLost } = progress.end();
+    const { lost, sent, came, fullUs, hasSlowReader, sheds: cost, usuallyLost } = progress.end();
     if (faults || moved || !exclusive) return null;
     if (lost.count >= ENOUGH_LOST && lost.count > (0.5 + usuallyLost) * sent) {
       lost.first = `${lost.count} of ${sent} calls sent to the full platform got no answer`;
       return lost;
     }
-    if (slots === undefined || serviceMs === undefined || disturbed || fullUs < ENOUGH_FULL_US) return null;
+    if (slots === undefined || serviceMs === undefined || hasSlowReader || fullUs < ENOUGH_FULL_US) return null;
     // Quick sheds show that the platform is full and not just far away.
     if (cost.n < ENOUGH_SHEDS || (cost.quantile(0.5) ?? 0) > (serviceMs * 1000) / 2) return null;
     const possible = (fullUs / (serviceMs * 1000)) * slots * replicas;

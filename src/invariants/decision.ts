@@ -46,7 +46,7 @@ const recordChanges = ({ limits: { revocation_budget_ms: budgetMs } }: StageFact
         addSpan(line.org, line.at_us - MARK_MARGIN_US, line.at_us + budgetUs);
       if (line.type === "call" && mayChangeKeys(line)) addSpan(line.org, earliestUs(line), latestUs(line) + budgetUs);
     },
-    /** Whether a known change may affect this call. An unknown organization may be any. */
+    /** Whether a known change may affect this call; an unknown organization may be any. */
     touches: (call: CallLine): boolean =>
       [...spansOf].some(
         ([org, spans]) =>
@@ -58,10 +58,7 @@ const recordChanges = ({ limits: { revocation_budget_ms: budgetMs } }: StageFact
   };
 };
 
-/**
- * The order of checks is specified for the exchange; for other routes it is this project's choice. Answers due to overload
- * and faults are judged by other invariants.
- */
+/** The order of checks is specified for the exchange alone. Answers due to overload and faults are judged by other invariants. */
 export const firstFailingCheckDecides: Judge = (facts, settling) => {
   const ours = facts.reference === true;
   const changes = recordChanges(facts);
@@ -115,10 +112,7 @@ const isCapable = (call: CallLine, ours: boolean): boolean | null => {
   return lacks === undefined ? null : !lacks;
 };
 
-/**
- * A call needs both the stored capability and the tier: if one sufficed, features would be given away, and a stale tier
- * would keep granting them after a downgrade (specification 2.3; items 46, 74, 75, 156). Judges only calls whose facts decide.
- */
+/** If stored capability or tier sufficed, a stale tier would keep granting features (specification 2.3; items 46, 74, 75, 156). */
 export const admissionIsStoredAndTier: Judge = (facts, settling) => {
   const ours = facts.reference === true;
   const changes = recordChanges(facts);

@@ -29,7 +29,7 @@ const ORG_SHED = "429 org_overloaded";
 /** Order of events at the same moment. */
 const ORDER = { start: 0, open: 1, close: 2, end: 3 } as const;
 
-/** On the reference platform neither calls shed by an organization's cap nor 401s without an organization hold a slot. */
+/** On the reference platform calls shed by an organization's cap and 401s without an organization hold no slot. */
 const holdsOrgSlot = ({ outcome, org }: CallLine, ours: boolean): boolean =>
   !ours || (outcome !== ORG_SHED && !(org === "-" && outcome.startsWith("401")));
 
@@ -53,10 +53,9 @@ const heldUntilUs = (call: CallLine, ours: boolean): number | null => {
  *     counted            |------------ ~ ~ ~      no answer: it may be in flight still
  *     judged               [======]               the most that overlap at any one moment in here
  *
- * The reference platform holds a call between its sending and its end, or longer if the caller left, which it may
- * notice late; a call that it sheds holds nothing. A foreign one may release a slot a moment after the last byte,
- * notice a caller who left at any time, and count a call while it sheds it. The bound holds only if nobody else calls.
- * `tell` gets each watched call that ended before the caps changed, once its count is final.
+ * The reference platform may notice late that a caller left; a call that it sheds holds nothing. A foreign one may release a
+ * slot a moment after the last byte, notice a caller who left at any time, and count a call while it sheds it. The bound holds
+ * only if nobody else calls. `tell` gets each watched call that ended before the caps changed, once its count is final.
  */
 const mostInFlight = (tell: (call: CallLine, most: number, mostOfOrg: number) => void, ours: boolean) => {
   const events = new Heap<() => void>();
@@ -67,7 +66,6 @@ const mostInFlight = (tell: (call: CallLine, most: number, mostOfOrg: number) =>
   let holding = 0;
   let unnamed = 0;
   let doneUntilUs = Number.NEGATIVE_INFINITY;
-  /** Sheds are judged by the stated caps, until these change. */
   let capsUntilUs = Number.POSITIVE_INFINITY;
   let lost = false;
 

@@ -20,7 +20,7 @@ export type Found = {
   bound?: string;
 };
 
-export type Finding = Found & { expected: string };
+export type Finding = Omit<Found, "unseen" | "bound"> & { expected: string };
 
 type Fold = {
   /** Lines come in the order of `lineTimeUs`. `alike`: the line stands for this many folded calls (history/tally.ts). */
@@ -48,7 +48,7 @@ export type Invariant = {
 
 const EVIDENCE_MAX = 10;
 
-/** Keeps the first ids and the first description. */
+/** The first ids and the first description of what speaks against the target. */
 export class Evidence {
   ids: string[] = [];
   count = 0;
@@ -61,34 +61,31 @@ export class Evidence {
   }
 }
 
-const found = (verdict: ClaimVerdict, reason: string, got: string, evidence: string[] = []): Found => ({
-  verdict,
-  reason,
-  got,
-  evidence,
-});
-
 /** For a reason that contains the number of breaches. */
-export const failedBy = (reason: string, { first, ids }: Evidence): Found => found("fail", reason, first, ids);
+export const failedBy = (reason: string, { first, ids }: Evidence): Found => {
+  return { verdict: "fail", reason, got: first, evidence: ids };
+};
 
 export const failed = (reason: string, evidence: Evidence): Found =>
   failedBy(evidence.count > 1 ? `${reason} (${evidence.count} times)` : reason, evidence);
 
-export const passed = (reason: string): Found => found("pass", reason, "as expected");
+export const passed = (reason: string): Found => ({ verdict: "pass", reason, got: "as expected", evidence: [] });
 
-export const inconclusive = (reason: string, got = "not enough to judge by", evidence: string[] = []): Found =>
-  found("inconclusive", reason, got, evidence);
+export const inconclusive = (reason: string, got = "not enough to judge by", evidence: string[] = []): Found => {
+  return { verdict: "inconclusive", reason, got, evidence };
+};
 
 /** The situation did not occur: inconclusive on the reference platform, whose stages are made to produce it; skipped elsewhere. */
 export const unseen = (reason: string): Found => ({ ...inconclusive(reason), unseen: true });
 
-export const skipped = (missing: string): Found => found("skipped", `skipped: ${missing}`, "not judged");
+export const skipped = (missing: string): Found => {
+  return { verdict: "skipped", reason: `skipped: ${missing}`, got: "not judged", evidence: [] };
+};
 
 /** For judges that need every call. Skipped, because a longer run would not help. `why`: what another caller may have done. */
 export const skippedWhenShared = (why: string): Found =>
   skipped(`"exclusive": true in the target file, which does not state that nobody else calls it; ${why}`);
 
-/** A part of a sentence, or nothing if `n` is 0. */
 export const counted = (n: number, what: string): string[] => (n === 0 ? [] : [`${n} ${what}`]);
 
 /** Doubts about generator and host make a finding about time inconclusive. */
@@ -147,7 +144,7 @@ export const openJudge = (invariant: Invariant, facts: StageFacts): { see(line: 
   return {
     see: (line) => void guarded(() => see(line)),
     end: () => {
-      const { bound, ...finding } = guarded(end) ?? (broken as unknown as Found);
+      const { bound, unseen: _, ...finding } = guarded(end) ?? (broken as unknown as Found);
       return { ...finding, expected: bound === undefined ? statement : `${statement}: ${bound}` };
     },
   };

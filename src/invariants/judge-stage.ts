@@ -1,16 +1,11 @@
 /** Runs a stage's invariants over its lines. */
-import type { Line } from "../history/line.ts";
-import { lineTimeUs } from "../history/line.ts";
+import { type Line, lineTimeUs } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { isDefinite } from "./evidence/moments.ts";
 import { type Finding, type Invariant, openJudge } from "./invariant.ts";
 
-export const inOrder = (lines: readonly Line[]): Line[] =>
-  lines
-    .map((line, index) => ({ line, index, at: lineTimeUs(line) }))
-    .sort((a, b) => a.at - b.at || a.index - b.index)
-    .map(({ line }) => line);
+export const inOrder = (lines: readonly Line[]): Line[] => lines.toSorted((a, b) => lineTimeUs(a) - lineTimeUs(b));
 
 /** A cut-off stage's failures are inconclusive, because what is missing looks like a breach. */
 export const ofCutOffStage = (claim: Claim): Claim =>
@@ -38,19 +33,10 @@ export const openJudges = (invariants: readonly Invariant[], facts: StageFacts) 
       const isOfRest = found.some(({ invariant, finding }) => invariant.id === "answered" && isOpen(finding));
       const rest = `; judged on ${calls - unanswered} of ${calls} calls, which the API answered`;
       return found.map(({ invariant, finding }) => {
-        const saysOfHowMany = isOfRest && invariant.id !== "answered" && finding.verdict !== "skipped";
-        return {
-          id: `${invariant.id}/${facts.stage}`,
-          stage: facts.stage,
-          level: finding.level ?? invariant.level,
-          verdict: finding.verdict,
-          reason: saysOfHowMany ? finding.reason + rest : finding.reason,
-          expected: finding.expected,
-          got: finding.got,
-          spec: invariant.spec,
-          evidence: finding.evidence,
-          replay,
-        };
+        const { id, level, spec } = invariant;
+        const saysOfHowMany = isOfRest && id !== "answered" && finding.verdict !== "skipped";
+        const reason = saysOfHowMany ? finding.reason + rest : finding.reason;
+        return { id: `${id}/${facts.stage}`, stage: facts.stage, level, ...finding, reason, spec, replay };
       });
     },
   };

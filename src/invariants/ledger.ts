@@ -82,10 +82,7 @@ const entryFault = ({ charges, refunds }: Entry): string | null => {
   return null;
 };
 
-/**
- * After a lost reply of the limiter the platform asks again and refunds by id; done wrongly, a load is charged or refunded
- * twice (items 222, 234). On a shared deployment only our own calls' entries are judged.
- */
+/** A limiter that is asked again after a lost reply may charge or refund twice (items 222, 234). Judges entries of our calls. */
 export const chargedOnce: Judge = (facts) => {
   const { ledger, exclusive, drained } = facts;
   if (ledger === undefined) return skipped("a ledger (control.limiter, or observers.ledger)");
@@ -141,10 +138,9 @@ const ownerOf = (outcome: string, org: string, ours: boolean): string =>
   !ours || BEFORE_AUTHENTICATION.test(outcome) ? "all" : isUnnamed(org) ? "-" : org;
 
 /**
- * What callers saw, the platform counted and the store charged must agree exactly: per organization once authenticated, in
- * total before. Each indeterminate call allows one more in the platform's sums. On a shared deployment counts may be higher,
- * and only entries with our ids are summed. On a foreign one differing counts are inconclusive, because a gateway may retry
- * or cache.
+ * What callers saw, the platform counted and the store charged must agree: per organization once authenticated, in total before.
+ * Each indeterminate call allows one more. On a shared deployment counts may be higher, and only entries with our ids are summed;
+ * on a foreign one differing counts are inconclusive, because a gateway may retry or cache.
  */
 export const countsAgree: Judge = (facts) => {
   const { counts, ledger, drained, exclusive } = facts;

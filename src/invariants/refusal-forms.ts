@@ -41,7 +41,7 @@ const formFault = (call: CallLine, ours: boolean): string | null => {
   return `${outcome} came in the envelope "${envelope}", not "${refusal.envelope}"`;
 };
 
-/** Clients find the subcode by the envelope, and must not decide by a bare status (specification 7.1; item 188). */
+/** Clients find the subcode by the envelope (specification 7.1; item 188). */
 export const envelopeFitsSubcode: Judge = (facts) => {
   const ours = isReference(facts);
   const evidence = new Evidence();
@@ -89,22 +89,20 @@ const headerFault = ({ outcome, retry_after: header }: CallLine, strict: boolean
 /** The bucket of all calls, if it is unknown how a rate is counted. */
 const EVERYBODY = "*";
 
-/** Whether the call was admitted or may have been. */
 const mayTakeToken = (call: CallLine): boolean =>
   !isDefinite(call) || /^[25]/.test(call.outcome) || call.outcome === LIMITER_UNAVAILABLE;
 
 /**
  * A missing or too short Retry-After causes a retry storm (specification 7.2; items 208, 214, 217, 218). It is too short if
- * a client alone on its key waited and was refused again, judged only if nobody else calls. How a foreign deployment counts
- * a rate is unknown (item 230), so there no other call of ours may interfere. A should: few answers must have the header.
+ * a client alone on its key waited and was refused again. How a foreign deployment counts a rate is unknown (item 230), so
+ * there no other call of ours may interfere. A should: few answers must have the header.
  */
 export const tellsWhenToRetry: Judge = (facts, settling) => {
   const strict = isReference(facts);
   const evidence = new Evidence();
   let judged = 0;
-  /** What refusals promised, by key: a call after `fromUs` that is alone on the key is admitted. */
+  /** By key: what a refusal promised, and until when the calls seen so far may take a token. */
   const promises = new Map<string, { fromUs: number; seconds: number }>();
-  /** By key: until when the calls seen so far may take a token. */
   const busyUntilUs = new Map<string, number>();
   const obeyed = new Map<CallLine, string>();
   /** Drops a key's promise, because another call may have taken the token. */
@@ -166,8 +164,7 @@ const ms = (us: number): string => `${Math.round(us / 100) / 10} ms`;
 
 /**
  * Compares the time of sheds, less the round trip (the quickest tenth of other answers), with the service time (item 220).
- * It fails only if even the quicker quarter is slow, and is inconclusive if sheds vary widely, because varying delay is not
- * slow refusal. A should, because machines differ.
+ * It fails only if even the quicker quarter is slow; a delay that varies widely is not slow refusal. A should: machines differ.
  */
 export const refusalsAreCheap: Judge = ({ limits }) => {
   const [sheds, served, firstBytes] = [new Histogram(), new Histogram(), new Histogram()];

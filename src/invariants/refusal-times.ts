@@ -17,12 +17,9 @@ const STRAY_SHARE = 0.2;
 
 const STALL_US = 250_000;
 
-/**
- * Times in which the load generator stood still, so that all due calls left afterwards; a machine that starves it starves the
- * deployment too.
- */
+/** Times in which the load generator stood still; a machine that starves it starves the deployment too. */
 const generatorStalls = () => {
-  /** The stalls, without overlaps. */
+  /** Without overlaps. */
   let spans: { fromUs: number; toUs: number }[] = [];
   return {
     see: ({ intended_us: fromUs, sent_us: toUs }: CallLine): void => {
@@ -43,10 +40,7 @@ const generatorStalls = () => {
 
 type Late = { id: string; got: string; sentUs: number; tookUs: number; allowedUs: number };
 
-/**
- * Waiting calls hold slots (items 213, 216). While a fault of limiter or key service takes effect, each call is decided within
- * that dependency's budget and some slack. A few late calls are strays.
- */
+/** Waiting calls hold slots (items 213, 216), so each is decided within the broken dependency's budget and some slack. */
 export const refusesInTime: Judge = (facts, settling) => {
   if (!facts.faults) return skipped("a fault of the limiter or the key service");
   const { limiter_budget_ms: limiterMs, key_service_budget_ms: keysMs } = facts.limits;
@@ -142,8 +136,8 @@ const judgedP99 = (tookMs: readonly number[], allowedMs: number): Pick<Claim, "v
 };
 
 /**
- * Judges the p99 of the time of refusals while a dependency is broken, pooled over a run's experiments: within its budget
- * and 50 ms. A should, because it depends on the machine; disturbed experiments are left out. `refuses-in-time` is the must.
+ * Judges the p99 of the time of refusals while a dependency is broken, pooled over a run's experiments. A should, because it
+ * depends on the machine (`refuses-in-time` is the must); disturbed experiments are left out.
  */
 export const createPooledRefusals = () => {
   /** For each experiment and dependency: the times, in milliseconds, of the refusals that its fault caused. */

@@ -51,7 +51,7 @@ const SHARE = 0.02;
 /** A foreign platform may compute long and send fast; a buffered piece is read within this time. */
 const ONE_PIECE_US = 10_000;
 
-/** A buffering intermediary shows the reader nothing until the end (items 8, 178). A should: the specification promises no pace. */
+/** A buffering intermediary shows nothing until the end (items 8, 178). A should: the specification promises no pace. */
 export const eventsAreNotBuffered: Judge = (facts) => {
   const { limits } = facts;
   // Prefers the service time, because waiting for a slot is not streaming.

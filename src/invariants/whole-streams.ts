@@ -10,13 +10,9 @@ import { isAdmitted, isReference, MARK_MARGIN_US } from "./evidence/moments.ts";
 import { counted, Evidence, failed, failedBy, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
 
 /**
- * Whether a share of bad streams is more than strays:
- *
- * - kept: there is none, or one more would still be within the limit, so one bad stream of too few is no pass (at 1 %:
- *   one of 200 is kept, one of 100 and nine of 900 are not)
- * - broken: at least three, because a network failure of a moment spoils one or two, and the exact 95 % interval lies
- *   above the limit
- * - open: anything else
+ * Whether a share of bad streams is more than strays. Kept: there is none, or one more would still be within the limit (at 1 %,
+ * one of 200 is kept, one of 100 and nine of 900 are not). Broken: the exact 95 % interval lies above the limit, and there are at
+ * least three, because a network failure of a moment spoils one or two.
  */
 type StrayShare = { verdict: "kept" | "broken" | "open"; share: number; low: number; high: number };
 
@@ -42,8 +38,8 @@ const EMPTY_SHARE = 0.01;
 const CUTS = ["truncated", "reset", "eof", "timeout"];
 
 /**
- * Section 6; items 168, 173. On the reference platform each stream is judged, outside faults. On a foreign deployment the
- * share of empty streams is judged, and `streams-cut` judges cuts. Last events other than `error` are known only if stated.
+ * Section 6; items 168, 173. On a foreign deployment the share of empty streams is judged, and `streams-cut` judges cuts. Last
+ * events other than `error` are known only if stated.
  */
 export const streamsEndOnce: Judge = (facts) => {
   const ours = isReference(facts);
@@ -136,8 +132,7 @@ const whereWords = (kinds: readonly Kind[]): string => {
 /**
  * Judges the share of cut streams, because balancers cut some. Cut: the message broke off, or ended without the stated last
  * event. Doubtful: it outlasted our timeout, or ended without the event that ends others of its kind. Skipped if no last
- * event is known (item 173). Leaves out streams that our faults overlap, that the reader left or read slowly, and those
- * without an event (`streams-end-once`).
+ * event is known (item 173).
  */
 export const streamsCut: Judge = (facts, settling) => {
   const tolerated = facts.limits.streams_cut_share;

@@ -28,8 +28,8 @@ export const letsNothingThrough = ({ fault, tookEffect }: FaultWindow): boolean 
   tookEffect && LETS_NOTHING_THROUGH.has(fault);
 
 /**
- * Spans in which a fault was in force, from `injected` to `healing`. Changing another fault on the same link rebuilds the
- * link and may release held data (toxiproxy's latency does), so every such change begins a new window.
+ * Spans in which a fault was in force, from `injected` to `healing`. Another fault on the same link rebuilds the link and may
+ * release held data (toxiproxy's latency does), so every change begins a new window.
  */
 export class FaultWindows {
   readonly all: FaultWindow[] = [];

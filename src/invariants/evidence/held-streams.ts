@@ -49,11 +49,11 @@ export const DIRECT_LINE: TimesAtServer = {
   heldUntilUs: ({ done_us, clock_error_us }) => done_us - clock_error_us,
 };
 
-/** Gaps between events, without the gap before the last one. Of a long stream only the first gaps are recorded. */
+/** Without the gap before the last event. Of a long stream only the first gaps are recorded. */
 const contentGaps = ({ gaps_us: gaps = [], events = 0 }: CallLine): readonly number[] =>
   gaps.length < events - 1 ? gaps : gaps.slice(0, -1);
 
-/** Times behind a gateway that delays the last event, for example to moderate the text. */
+/** Behind a gateway that delays the last event, for example to moderate the text. */
 export const BY_CONTENT: TimesAtServer = {
   admittedByUs: decidedByUs,
   heldUntilUs: (call) =>

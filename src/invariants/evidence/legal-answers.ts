@@ -13,8 +13,6 @@ import { isAdmitted, isDefinite } from "./moments.ts";
 export const either = (...facts: (boolean | undefined)[]): boolean | undefined =>
   facts.includes(true) ? true : facts.includes(undefined) ? undefined : false;
 
-const not = (fact: boolean | undefined): boolean | undefined => (fact === undefined ? undefined : !fact);
-
 /** Free admits only the product `tile` and publishable keys (items 48, 75; A15); without a plan nothing is admitted. */
 const FREE_PRODUCTS: readonly Product[] = ["tile"];
 const FREE_SCOPES: readonly Scope[] = ["maps"];
@@ -75,10 +73,7 @@ const runtimeLacks = (facts: CallFacts, scope: Scope | null, ours: boolean): Lac
   };
 };
 
-/**
- * Returns which capabilities a call lacks by its caller's facts: they must be stored in the key and admitted by the tier
- * (specification 2.3, 4.1, 7.2; table B6). The call must have a valid credential of the right kind.
- */
+/** Specification 2.3, 4.1, 7.2; table B6. The call must have a valid credential of the right kind. */
 export const lacksOf = (call: CallLine, facts: CallFacts, ours: boolean): Lacks => {
   if (call.route === "-") return { scope: undefined, product: undefined, tier: undefined };
   const route = routeOf(call.route);
@@ -118,14 +113,10 @@ export const CAPABILITY = [O("insufficient_scope"), O("product_not_allowed"), O(
 const SESSIONS_OFF = [O("sessions_not_configured"), O("sessions_disabled")];
 const QUOTA = { free: O("map_load_quota_exceeded"), paid: O("map_load_hard_stop") };
 
-type Reading = {
-  ours: boolean;
-  stateUnsettled: boolean;
-};
+type Reading = { ours: boolean; stateUnsettled: boolean };
 
-/** Whether the credential is refused by its form, before any look-up. */
-const isForeign = (facts: CallFacts): boolean =>
-  facts.credential === "none" || facts.credential === "garbage" || facts.credential === "admin";
+/** Credentials that are refused by their form, before any look-up. */
+const FOREIGN: readonly CallFacts["credential"][] = ["none", "garbage", "admin"];
 
 const isForeignOrigin = (facts: CallFacts): boolean => facts.origin === "foreign" || facts.origin === "null";
 
@@ -135,7 +126,7 @@ const front = (walk: Walk, facts: CallFacts, { ours, stateUnsettled }: Reading):
   // A2: it is open when overload and limiter are checked, and whether a malformed credential is looked up (item 58). A server
   // in front may answer 503 `{}`.
   if (!ours) walk.may(O("key_service_unavailable"), O("limiter_unavailable"), O("rate_limited"));
-  walk.check(isForeign(facts), UNAUTHENTICATED);
+  walk.check(FOREIGN.includes(facts.credential), UNAUTHENTICATED);
   walk.may(O("key_service_unavailable"));
   if (!ours) walk.may(O("org_overloaded"));
   walk.check(facts.credential === "unknown", UNAUTHENTICATED);
@@ -252,11 +243,8 @@ const OF_MANAGEMENT = /^(400|401|403|404|405|409|410|422)\b/;
 export const isOthersRefusal = ({ route, outcome, facts }: CallLine): boolean =>
   BETWEEN.test(outcome) ||
   (route.startsWith("keys.") && OF_MANAGEMENT.test(outcome)) ||
-  (isOver(facts) && /^401\b/.test(outcome));
-
-/** Whether the call's session has ended; item 164 covers keys only. */
-const isOver = (facts: CallFacts | undefined): boolean =>
-  facts?.credential === "session" && (facts.state === "expired" || facts.state === "revoked");
+  // Item 164 covers keys only.
+  (facts?.credential === "session" && /^(expired|revoked)$/.test(facts.state ?? "") && /^401\b/.test(outcome));
 
 /** A11: any refusal may come under 200 on this route. */
 export const mayBeRefusalUnder200 = ({ route, outcome }: CallLine): boolean =>
@@ -264,13 +252,11 @@ export const mayBeRefusalUnder200 = ({ route, outcome }: CallLine): boolean =>
 
 /** B5. The facts do not say what the body asked for, so most answers are legal. */
 const management = (route: Route, facts: CallFacts, reading: Reading): ReadonlySet<string> => {
-  const unlessDeletion = (fails: boolean): boolean | undefined =>
-    fails && route.method !== "DELETE" ? true : undefined;
+  const unlessDeletion = (fails: boolean) => (fails && route.method !== "DELETE") || undefined;
   const walk = new Walk();
   if (!reading.ours) walk.may(O("b2b_overloaded"), MALFORMED); // A22, A2
   walk.may(O("key_service_unavailable"));
-  const good = facts.credential === "admin" ? (facts.state === undefined ? undefined : facts.state === "valid") : false;
-  walk.check(not(good), UNAUTHENTICATED);
+  walk.check(facts.credential === "admin" ? facts.state && facts.state !== "valid" : true, UNAUTHENTICATED);
   walk.may(O("forbidden"), O("not_found"), O("plan_required"));
   walk.check(unlessDeletion(facts.tier === null), O("plan_required"));
   walk.may(MALFORMED, O("unknown_scope"), O("unknown_product"), O("publishable_live_requires_origins"));
@@ -280,7 +266,7 @@ const management = (route: Route, facts: CallFacts, reading: Reading): ReadonlyS
   return walk.answers("200", "201", "204");
 };
 
-/** Returns every legal outcome; `null`: unknown. */
+/** `null`: unknown. */
 export const legalAnswers = (call: CallLine, reading: Reading): ReadonlySet<string> | null => {
   const { facts, route: name } = call;
   if (facts === undefined || name === "-") return null;
