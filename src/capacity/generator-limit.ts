@@ -4,6 +4,10 @@ import { type ProbeResult, perS } from "./probe.ts";
 /** A p99 lag up to this, or up to this share of the median latency, does not change what the deployment sees. */
 const LAG_MS = 20;
 const LAG_SHARE = 0.1;
+/**
+ * Nearly all of a core: beyond that calls are missing or late for sure. Whether a measured time may be believed is another
+ * question, with a lower limit (`history/time-doubts.ts`).
+ */
 const CPU_SHARE = 0.9;
 const STEAL_SHARE = 0.1;
 /** The allowed share of calls that may have waited for one of our connections. */

@@ -25,10 +25,7 @@ export type CalibrationPlay = Record<Rates | Phases, number> & {
 /** A call: when it was due, the driver's line and the stub's stamp. */
 type Witnessed = { dueUs: number; line: CallLine; stamp: Stamp };
 
-/**
- * Joins each line with its stamp and its place in the schedule; a line that lacks either is left out. `startUs`: when
- * arrival 0 was due by the stub's clock: the latest start by which no call came early.
- */
+/** Lines with a stamp and a place in the schedule. `startUs`: of the schedule, by the stub's clock: the latest by which no call is early. */
 const witnessed = ({ schedule, lines, stamps }: CalibrationPlay): { startUs: number; calls: Witnessed[] } => {
   const byId = new Map(stamps.map((stamp) => [stamp.id, stamp]));
   const found = lines.flatMap((line) => {
@@ -52,7 +49,6 @@ const EVENT_MS = 2;
 const CLOCK_MS = 0.1;
 /** A rate counts as held from this share on, because one late last call lowers the measured rate. */
 export const CEILING_SHARE = 0.95;
-/** Fewer calls than this show nothing. */
 const ENOUGH = 30;
 const STALL_LEAST_US = 100_000;
 const WINDOW_CALLS = 6;
@@ -195,6 +191,5 @@ export const calibrationChecks = (play: CalibrationPlay): Calibration[] => {
   }));
 };
 
-/** The checks of a driver that failed or stayed open. */
 export const failedChecks = (checks: readonly Calibration[], driver: string): Calibration[] =>
   checks.filter((check) => check.verdict !== "pass" && check.driver === driver);

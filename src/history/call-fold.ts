@@ -43,7 +43,7 @@ const sameIn = <T extends object>(names: readonly (keyof T)[], a: T | undefined,
 const sameKind = (a: CallLine, b: CallLine): boolean =>
   sameIn(OF_KIND, a, b) && sameIn<CallFacts>(OF_FACTS, a.facts, b.facts);
 
-/** How many calls before and after one that looks wrong are kept whole. */
+/** So many calls before and after one that looks wrong are kept whole. */
 export const NEIGHBOURS = 100;
 /** A second is emitted when a call ends this much later. Later calls of that second start another line. */
 const SETTLED_AFTER_US = 1_000_000;

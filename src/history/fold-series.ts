@@ -1,6 +1,6 @@
 /**
- * Folds the lines of a run into its series as they come, in any order. Memory is bounded: a stage begins with bins of an
- * eighth of a second, and its bins double whenever there are too many; bins of a second suffice for 20 minutes.
+ * Folds the lines of a run into its series, in any order. Memory is bounded: bins begin with an eighth of a second and double
+ * whenever there are too many; bins of a second suffice for 20 minutes.
  */
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import { type CallLine, classOf, type FoldLine, type Line } from "./line.ts";

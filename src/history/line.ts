@@ -20,9 +20,7 @@ export type CallLine = {
   /** Alias of the key that the call's rate is counted by (a session's: the key behind it); never the key itself. */
   bucket?: string;
   route: RouteName | "-";
-  /**
-   * When the call was due: by the schedule, after a retry's wait, or after the step before. Latency counts from here.
-   */
+  /** When the call was due: by the schedule, after a retry's wait, or after the step before. Latency counts from here. */
   intended_us: number;
   /** When the call was handed to the transport. The time since `intended_us` is the generator's lag. */
   started_us: number;
@@ -32,7 +30,6 @@ export type CallLine = {
   sent_us: number;
   /** First byte of the head of the answer; `null` when none came. */
   first_us: number | null;
-  /** When the first event of a stream was read. */
   first_event_us?: number;
   /** End of the answer or of the stream; for no answer, when the caller gave up. */
   done_us: number;
@@ -42,7 +39,7 @@ export type CallLine = {
   attempt: number;
   /** Why a call that is no arrival of the schedule was made: to mint a session, or as a later step of an arrival. */
   unscheduled?: "mint" | "step";
-  /** How far the driver's clock may be from the run's, in microseconds. */
+  /** How far the driver's clock may be from the run's. */
   clock_error_us: number;
   envelope?: EnvelopeSeen;
   retry_after?: string;
@@ -50,17 +47,17 @@ export type CallLine = {
   quota?: { meter: unknown; limit: unknown; used: unknown };
   /** The meter an admitted call is charged to, and how much. */
   meter?: "map_loads" | "design_analyses";
-  /** The number of events that a stream sent, and their distinct names. */
+  /** How many events a stream sent, and their distinct names. */
   events?: number;
   event_names?: string[];
-  /** When the last event came; if absent, take the end of the stream. */
+  /** Absent: the end of the stream. */
   last_event_us?: number;
   /** Microseconds between each two events, in order; of a stream without end the first 10,000. */
   gaps_us?: number[];
   ended?: StreamEnd;
   /** Events that came after the terminal one: a broken stream. */
   late?: number;
-  /** Fields of the answer to a session exchange. */
+  /** Of the answer to a session exchange. */
   expires_in?: unknown;
   product?: unknown;
   /** `aborted`: the caller left the stream on purpose. `slow_reader`: it reads more slowly than the events are sent, on purpose. */
@@ -82,10 +79,9 @@ export type FaultLine = Record<"stage" | "experiment" | "link" | "fault", string
 
 /**
  * A named moment of a stage: `drained`, `steady`, `recovered`, … Judges read these, each written once the change is confirmed:
- * `revoked` (`org`; `detail`: the key's `bucket` alias), `tier-changed` (`org`), `new-month` (the meters' clock is in the next month;
- * `clock_offset_ms` ahead of the host's), `caps-changed`, `replicas-changed` (one was added, taken away, lost or
- * begins to drain; also written before it, since old and new may run side by side), `operator-changed` (an operator is about to
- * change what `detail` names) until `operator-restored`.
+ * `revoked` (`org`; `detail`: the key's `bucket`), `tier-changed` (`org`), `new-month` (the meters' clock, `clock_offset_ms` ahead
+ * of the host's, is in the next month), `caps-changed`, `replicas-changed` (one was added, lost or drains; also written before
+ * it, since old and new may run side by side), `operator-changed` (what `detail` names is about to change), `operator-restored`.
  */
 export type MarkLine = {
   type: "mark";
@@ -97,7 +93,7 @@ export type MarkLine = {
   clock_offset_ms?: number;
 };
 
-/** Fields that differ from call to call; a fold keeps them in histograms or drops them. */
+/** What differs from call to call; a fold keeps it in histograms or drops it. */
 export const OWN_OF_CALL = [
   ...(["intended_us", "started_us", "connect_us", "sent_us", "first_us"] as const),
   ...(["first_event_us", "last_event_us", "gaps_us", "done_us", "events"] as const),
@@ -106,10 +102,7 @@ export const OWN_OF_CALL = [
 /** The fields that all calls of a kind share; `id` is that of the first call. */
 export type CallKind = Omit<CallLine, (typeof OWN_OF_CALL)[number]>;
 
-/**
- * `lag` is how late the generator was; whole answers and first events last from the moment due or from sending; `gaps`
- * are the times between two events, in the second of the later one.
- */
+/** Rows of `DURATIONS` (tally.ts) that admitted calls have; a gap counts in the second of its later event. */
 export const FOLDED_DURATIONS = [
   ...(["lag", "latency", "latency_from_sent", "first_event", "first_event_from_sent", "gaps"] as const),
 ];
@@ -124,7 +117,7 @@ export type FoldLine = Record<"stage" | "driver" | "org" | "outcome", string> & 
   type: "fold";
   /** The first microsecond of the second; a call belongs to the second in which it was due. */
   at_us: number;
-  /** Calls that were due (`offered`), were handed to the transport, and ended in this second. */
+  /** Calls that were due, were handed to the transport, and ended in this second. */
   offered: number;
   started: number;
   ended: number;
@@ -138,7 +131,7 @@ export type FoldLine = Record<"stage" | "driver" | "org" | "outcome", string> & 
 
 export type Line = CallLine | FaultLine | MarkLine | FoldLine;
 
-/** The moment by which lines are ordered: when the call, or the first call of the fold, was sent. */
+/** Lines are ordered by when the call, or the first call of the fold, was sent. */
 export const lineTimeUs = (line: Line): number => {
   if (line.type === "fold") return line.moments?.first_sent_us ?? line.at_us;
   return line.type === "call" ? line.sent_us : line.at_us;

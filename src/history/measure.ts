@@ -9,9 +9,8 @@ import type { DurationName } from "./tally.ts";
 import { countedIn, DURATIONS, durationOf, durationsOfCall, FOLD_SPAN_US, joinedMoments } from "./tally.ts";
 
 /**
- * `offeredRatePerS`: the mean rate of the schedule, for `rate_error`. `scheduledMs`: how long the schedule sends;
- * without it the rate is read from the gaps between calls. `durationMs`: by default from the first intended moment to
- * the last end.
+ * `offeredRatePerS`: the schedule's mean, for `rate_error`. `scheduledMs`: how long it sends; without it the rate is read from
+ * the gaps between calls. `durationMs`: by default from the first intended moment to the last end.
  */
 type StageMeasureOptions = Partial<Record<"offeredRatePerS" | "scheduledMs" | "durationMs", number>>;
 

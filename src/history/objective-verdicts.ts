@@ -20,8 +20,7 @@ export type ObjectiveVerdict = {
   met: boolean | null;
   /**
    * Milliseconds for a time, 0 to 1 for a share; `null` where there is none, for example because the call at that rank
-   * got no answer. `low` and `high` are the 95 % interval: of a quantile by `quantileRanks`, of a share by Wilson; a
-   * maximum has none.
+   * got no answer. `low` and `high` are the 95 % interval, which a maximum has not.
    */
   value: number | null;
   low: number | null;
@@ -41,10 +40,7 @@ const isRefusal = (call: CallLine): boolean => classOf(call.outcome) === "refuse
 const isStream = ({ route, ended, events }: CallLine): boolean =>
   ended !== undefined || events !== undefined || (route !== "-" && routeOf(route).stream !== undefined);
 
-/**
- * How long the caller waited, in milliseconds; `Infinity` if nothing came, so that unanswered calls improve no quantile;
- * `null` for calls without such a time: refusals, and streams that the caller left.
- */
+/** `Infinity` if nothing came, so that unanswered calls improve no quantile; `null` for refusals and streams that the caller left. */
 const waitedMs = (call: CallLine, of: "answer" | "first event"): number | null => {
   if (of === "first event" && !isStream(call)) return null;
   const kind = classOf(call.outcome);
@@ -156,7 +152,7 @@ const timeTally = (objective: Objective & { kind: "time" }): Tally => {
   };
 };
 
-/** Leaves a verdict about time open if generator or host may explain it; shares of calls are not about time. */
+/** Leaves a verdict about time open if generator or host may explain it. */
 const onThisHost = (verdict: ObjectiveVerdict, host: StageHost | undefined): ObjectiveVerdict => {
   const { objective, met, n } = verdict;
   if (host === undefined || met === null || objective.kind === "share") return verdict;

@@ -30,7 +30,6 @@ export type Objective = {
   | { kind: "time"; metric: TimeMetric; of: "answer" | "first event"; quantile: number }
 );
 
-/** Says what was expected of an objective, and what came. */
 export class ObjectiveError extends Error {
   override name = "ObjectiveError";
 }

@@ -3,7 +3,6 @@ import type { Claim } from "./run-document.ts";
 
 const SUFFIX = "-again";
 
-/** The name of a stage or a claim that is played again. */
 export const secondOf = (name: string): string => `${name}${SUFFIX}`;
 /** The name without the suffix, which both plays share. */
 export const eitherOf = (name: string): string => (name.endsWith(SUFFIX) ? name.slice(0, -SUFFIX.length) : name);

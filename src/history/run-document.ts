@@ -19,7 +19,7 @@ export type Claim = Record<"id" | "stage" | "reason" | "expected" | "got" | "rep
   judged_in?: string;
 };
 
-/** Makes a claim; by default a *must* without requirement numbers and evidence. */
+/** By default a *must* without requirement numbers and evidence. */
 export const claimOf = (
   parts: Pick<Claim, "id" | "stage" | "verdict" | "reason" | "expected" | "replay"> & Partial<Claim>,
 ): Claim => ({ level: "must", got: parts.reason, spec: [], evidence: [], ...parts });

@@ -71,7 +71,7 @@ export type Sample = {
   values: Partial<Record<SampleName, number>>;
 };
 
-/** A fault (`injecting`, `injected`, `healing`, `healed`) or the name of a mark, on the run's clock. */
+/** `name`: of a mark, or the phase of a fault. */
 export type SeriesEvent = {
   at_ms: number;
   name: string;
@@ -81,10 +81,7 @@ export type SeriesEvent = {
 /** Calls by the moment at which they were due (all of the stage), were handed to the transport, and ended. */
 export const COUNTED = ["offered", "started", "ended"] as const;
 type Counts = Record<(typeof COUNTED)[number], number[]>;
-/**
- * `latency` (whole answers), `refusals` (of the platform itself) and `first_event` last from the moment due; `gaps` are
- * times between two events of a stream, at the moment of the second; `lag` is how late the generator was.
- */
+/** Rows of `DURATIONS` (tally.ts); a gap counts at the moment of its second event. */
 export const TIMED = ["latency", "refusals", "first_event", "gaps", "lag"] as const;
 type Durations = Record<(typeof TIMED)[number], SparseBuckets[]>;
 /** The largest sample in each bin, where there is one. */

@@ -1,6 +1,6 @@
 /**
- * What a judge may know about a stage besides its lines. Each part may be absent on a deployment that is not ours; a judge that
- * needs an absent part says "skipped" with its name, never "pass". An absent fact is not known: nothing is put in its place.
+ * What a judge may know about a stage besides its lines. A part that is absent, because the deployment does not show it, is not
+ * known: nothing is put in its place, and a judge that needs it says "skipped" with its name.
  */
 
 import type { StatedStreamEnds } from "../contract/streams.ts";
@@ -14,7 +14,6 @@ type Shares = "unanswered_share" | "streams_cut_share" | "false_sheds_allowed";
 /** `limits` of the target file. */
 export type Limits = Partial<Record<Caps | Budgets | Shares, number>>;
 
-/** The time that a dependency has to answer, in milliseconds; `undefined` if the target file does not state it. */
 export const dependencyBudgetMs = (link: string, limits: Limits): number | undefined =>
   link === "limiter" ? limits.limiter_budget_ms : limits.key_service_budget_ms;
 
@@ -35,7 +34,6 @@ export type Offered = {
   pieces: readonly { readonly from: number; readonly to: number; readonly durationS: number }[];
 };
 
-/** What the curve of a stage depends on besides its calls. */
 type CurveFacts = {
   /** Levels that were wanted and are beyond what is permitted, as multiples of the knee. */
   not_played: number[];
@@ -45,7 +43,6 @@ type CurveFacts = {
   objectives?: string;
 };
 
-/** What the step of a stage changes; objectives of the target file about its calls. */
 export type StepFacts = { of: "load" | "capacity"; objectives?: string };
 
 /** `/counts`: outcome -> organization or `"-"` -> number of calls, of this stage alone. */
@@ -102,7 +99,7 @@ export type StageFacts = {
   reference?: true;
   /** An older run whose driver left totals and no line for each call; judges that need each call are skipped. */
   totals_only?: true;
-  /** The driver was a closed loop: calls were due when they were sent, so nothing that compares times is judged. */
+  /** Calls were due when they were sent, so nothing that compares times is judged. */
   closed_loop?: true;
   /** Nobody else calls the deployment meanwhile (target file), so what is seen in flight, or charged, is all there is. */
   exclusive: boolean;
@@ -115,11 +112,9 @@ export type StageFacts = {
   tenants: Record<string, TenantFacts>;
   /** The judged states need not occur here (nobody is to be refused, faults were drawn): one not reached is skipped. */
   incidental?: true;
-  /** Absent if no judge needs the load over time. */
   offered?: Offered;
   curve?: CurveFacts;
   step?: StepFacts;
-  /** Whether faults were injected in this stage. */
   faults: boolean;
   /** Whether the stage waited until nothing was in flight before counts and ledger were read. */
   drained: boolean;
@@ -133,13 +128,11 @@ export type StageFacts = {
   texts?: Iterable<{ name: string; text: string }>;
   /** Look-ups of key records that the key service counted itself in spans of the stage, e.g. from a heal on. */
   key_lookups?: { from_us: number; to_us: number; count: number }[];
-  /** What generator and host did; may put claims about time in doubt. */
   host?: StageHost;
-  /** Deadline for recovery after a heal, in milliseconds. */
+  /** For recovery after a heal. */
   recovery_deadline_ms?: number;
 };
 
-/** The facts of a stage of which nothing is known. */
 export const bareFacts = (stage: string): StageFacts => ({
   ...{ stage, limits: {}, tenants: {}, shedding: "unknown", exclusive: false, faults: false, drained: false },
 });
@@ -158,7 +151,6 @@ export type StageOutcome = {
   didNotRecover?: boolean;
 };
 
-/** Makes an outcome; absent parts are empty. */
 export const stageOutcome = (parts: Pick<StageOutcome, "summary" | "facts"> & Partial<StageOutcome>): StageOutcome => ({
   ...{ claims: [], measurements: [], faults: [], notes: [] },
   ...parts,

@@ -65,17 +65,15 @@ export const durationsOfCall = (
   }
 };
 
-/** Records the durations of a line; those of a fold have the precision of its histograms. */
+/** Those of a fold have the precision of its histograms. */
 export const eachDuration = (
   line: CallLine | FoldLine,
   record: (name: DurationName, us: number, atUs: number, n: number) => void,
 ): void => {
-  if (line.type === "call") {
-    durationsOfCall(line, (name, us, atUs) => record(name, us, atUs, 1));
-    return;
-  }
-  for (const name of FOLDED_DURATIONS)
-    for (const { us, count } of durationOf(line, name)?.values() ?? []) record(name, us, line.at_us, count);
+  if (line.type === "call") durationsOfCall(line, (name, us, atUs) => record(name, us, atUs, 1));
+  else
+    for (const name of FOLDED_DURATIONS)
+      for (const { us, count } of durationOf(line, name)?.values() ?? []) record(name, us, line.at_us, count);
 };
 
 export const momentsOf = (call: CallLine): FoldedMoments => ({
@@ -110,16 +108,9 @@ export const countedIn = (
 /** One call for each kind of a fold, with times that enclose those of all calls in the fold. */
 export function* callsOfFold({ kinds, moments }: FoldLine): Generator<{ call: CallLine; n: number }> {
   if (moments === null) return;
-  for (const { call, n } of kinds) {
-    const like: CallLine = {
-      ...call,
-      intended_us: moments.first_intended_us,
-      started_us: moments.first_started_us,
-      connect_us: 0,
-      sent_us: moments.first_sent_us,
-      first_us: moments.last_done_us,
-      done_us: moments.last_done_us,
-    };
-    yield { call: like, n };
-  }
+  const times = {
+    ...{ intended_us: moments.first_intended_us, started_us: moments.first_started_us, connect_us: 0 },
+    ...{ sent_us: moments.first_sent_us, first_us: moments.last_done_us, done_us: moments.last_done_us },
+  };
+  for (const { call, n } of kinds) yield { call: { ...call, ...times }, n };
 }

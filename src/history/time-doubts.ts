@@ -1,7 +1,6 @@
 /**
- * Decides when claims about time are inconclusive because a disturbance may explain their verdict. A load that left
- * late, or a generator that measures wrongly, may explain a pass or a failure; a disturbance that only slows calls may
- * explain a failure. Other claims are unaffected. Each rule states its threshold and its source.
+ * Decides when claims about time are inconclusive. A load that left late, or a generator that measures wrongly, may explain a pass
+ * or a failure; a disturbance that only slows calls may explain a failure.
  */
 import type { Calibration } from "./run-document.ts";
 import type { HostFacts, StageHost } from "./stage-facts.ts";
@@ -17,23 +16,23 @@ const LAG_MS = 5;
 const RATE_ERROR = 0.01;
 /** Lateness up to a tenth of a claim's limit changes nothing. */
 const LAG_OF_LIMIT = 0.1;
-/** Above this share of its CPU a generator may be the bottleneck. */
-const GENERATOR_CPU = 0.7;
 /**
  * With one server that is busy for a share s of the time, waiting and service together take 1 / (1 - s) times as long
  * (M/M/1; Kleinrock, "Queueing Systems" I, section 3.2): s = 0.5 doubles every time, s = 0.1 adds about a tenth.
  */
 const OTHERS_HALF = 0.5;
 const OTHERS_TENTH = 0.1;
-/** By the same formula 5 % stolen time adds 5 %, and 95 % busy takes 20 times as long. */
+/**
+ * By the same formula a generator that uses 70 % of its CPU adds to each time more than twice its own work on a call. Whether it
+ * sent the calls at all is another question: there 90 % are allowed (`capacity/generator-limit.ts`).
+ */
+const GENERATOR_CPU = 0.7;
+/** 5 % stolen time adds 5 %, and 95 % busy takes 20 times as long. */
 const STEAL = 0.05;
 export const BUSY = 0.95;
 /** A throttled control group stands still until its next period; above this share of the time it moves a p99. */
 const THROTTLED = 0.01;
-/**
- * A lost SYN is sent again after a second (RFC 6298, section 2; measured: first events of 0.8 to 5 s beside 259 lost
- * SYNs). Lost SYNs move a claim if they are a tenth of the calls that decide it.
- */
+/** A lost SYN is sent again after a second (RFC 6298, section 2), which moves a claim if it is a tenth of the calls that decide. */
 const OF_TAIL = 0.1;
 /** The default budget of a dependency: the limiter's, which is shorter than the key service's. */
 const LIMITER_BUDGET_MS = 250;
@@ -43,7 +42,6 @@ const NEARLY_USED_UP = 0.8;
 const percent = (share: number): string => `${Number((share * 100).toFixed(share < 0.1 ? 1 : 0))} %`;
 const ms = (value: number): string => `${value < 10 ? value.toFixed(1) : value.toFixed(0)} ms`;
 
-/** Returns a doubt if a figure is known and above `most`. */
 const above = (value: number | null | undefined, most: number, said: (value: number) => string): string[] =>
   value != null && value > most ? [said(value)] : [];
 
@@ -56,7 +54,7 @@ const matters = ({ about, truth, measured, unit }: Calibration, limitMs: number)
   return about !== "arrivals" || LAG_OF_LIMIT * limitMs < LAG_MS;
 };
 
-/** Returns, as sentences, what failed checks mean for a claim that compares with a time (`limitMs`). */
+/** What failed checks mean for a claim that compares with a time. */
 export const calibrationDoubts = (checks: readonly Calibration[], limitMs: number): string[] => {
   const failed = checks.filter((check) => matters(check, limitMs));
   if (failed.length === 0) return [];
@@ -89,7 +87,6 @@ export const standstillDoubts = (stage: StageHost, budgetMs = LIMITER_BUDGET_MS)
   ...above(lagAt(stage, 0.99), budgetMs / 2, (lag) => `one call in a hundred left ${ms(lag)} late or later`),
 ];
 
-/** Returns the reasons why a claim about time in this stage may have no verdict. */
 export const timeDoubts = (stage: StageHost, { tail, limitMs }: AboutTime): TimeDoubts => {
   const { host, cores, calls } = stage;
   /** The smallest lateness that matters. */
@@ -130,13 +127,12 @@ export const timeDoubts = (stage: StageHost, { tail, limitMs }: AboutTime): Time
   };
 };
 
-/** All doubts about a stage as notes of a report; the calibration has its own place there. */
+/** As notes of a report, where the calibration has its own place. */
 export const hostNotesOf = (stage: StageHost): string[] => {
   const { always, ifFailed } = timeDoubts({ ...stage, calibration: [] }, { tail: 0.01, limitMs: 0 });
   return [...always, ...ifFailed];
 };
 
-/** The doubts that make a verdict about time inconclusive; none for other verdicts than pass and fail. */
 export const doubtsAgainst = (verdict: string, { always, ifFailed }: TimeDoubts): string[] => {
   if (verdict === "pass") return always;
   return verdict === "fail" ? [...always, ...ifFailed] : [];

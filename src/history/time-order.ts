@@ -1,6 +1,6 @@
 /**
- * Sorts lines by their times without holding all of them. A line is written when its call ends, so it comes late by the
- * length of the call. A first pass finds the largest lateness; the second holds only lines that recent.
+ * Sorts lines by their times without holding all of them: a line comes late by the length of its call. A first pass finds the
+ * largest lateness; the second holds only lines that recent.
  */
 import { Heap } from "./heap.ts";
 import { type Line, lineTimeUs } from "./line.ts";

@@ -78,9 +78,7 @@ const within = (t: number, freedom: number): number => {
   return isOdd ? (2 / Math.PI) * (angle + Math.sin(angle) * sum) : Math.sin(angle) * sum;
 };
 
-/**
- * The t for which `confidence` of the distribution lies in [-t, t]. Throws `RangeError` below one degree of freedom.
- */
+/** The t for which `confidence` of the distribution lies in [-t, t]. */
 export const studentT = (freedom: number, confidence = 0.95): number => {
   if (!Number.isSafeInteger(freedom) || freedom < 1) throw new RangeError(`${freedom} are no degrees of freedom`);
   let high = 1;
@@ -118,7 +116,7 @@ export type Interval = { low: number; high: number };
 
 export const sumOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);
 
-/** Arithmetic mean; `null` without values. */
+/** `null` without values. */
 export const mean = (values: readonly number[]): number | null =>
   values.length === 0 ? null : sumOf(values) / values.length;
 
@@ -140,19 +138,17 @@ export const quantile = (sorted: readonly number[], p: number): number | null =>
   return low + (at - below) * (high - low);
 };
 
-/** The median of values in any order; `null` without values. */
-export const median = (values: readonly number[]): number | null =>
-  quantile(
-    values.toSorted((a, b) => a - b),
-    0.5,
-  );
+/** Of values in any order; `null` without values. */
+export const median = (values: readonly number[]): number | null => {
+  const sorted = values.toSorted((a, b) => a - b);
+  return quantile(sorted, 0.5);
+};
 
 /**
  * Ranks (1 is the smallest sample) between which the true quantile lies with at least 95 % confidence, whatever the
  * distribution, both tails at most 2.5 %. `null` when `n` samples are too few to bound it on both sides: below 6 for the
- * median, 368 for p99, 3688 for p999. Source: Hahn & Meeker, "Statistical Intervals" (1991), section 5.2; David &
- * Nagaraja, "Order Statistics" (2003), section 7.1. It assumes independent samples, which calls that queue behind one
- * another are not: batched-histogram.ts uses their effective sample size.
+ * median, 368 for p99, 3688 for p999. Source: Hahn & Meeker, "Statistical Intervals" (1991), section 5.2. It assumes
+ * independent samples, which calls that queue are not: batched-histogram.ts uses their effective sample size.
  */
 export const quantileRanks = (n: number, p: number): Interval | null => {
   assertShare(p);
@@ -191,10 +187,6 @@ export const wilsonInterval = (hits: number, n: number): Interval | null => {
   return { low: hits === 0 ? 0 : Math.max(0, centre - half), high: hits === n ? 1 : Math.min(1, centre + half) };
 };
 
-/** The share at which `hits` or more of `n` (if `above`: `hits` or fewer) have the probability `tail`. */
-const shareAtTail = (hits: number, n: number, tail: number, above: boolean): number =>
-  bisect(1, (p) => (above ? shareBelow(n, p, hits) : 1 - shareBelow(n, p, hits - 1)) < tail === above);
-
 /**
  * Exact 95 % interval of a proportion: never too narrow, also for few calls and small shares, where Wilson's is. Source:
  * Clopper & Pearson, "The Use of Confidence or Fiducial Limits Illustrated in the Case of the Binomial", Biometrika 26 (1934).
@@ -204,9 +196,10 @@ export const exactInterval = (hits: number, n: number): Interval | null => {
   if (!(hits >= 0 && hits <= n)) throw new RangeError(`${hits} of ${n} is not a proportion`);
   if (n === 0) return null;
   const tail = (1 - CONFIDENCE) / 2;
+  // The shares at which `hits` or more, and `hits` or fewer, have the probability `tail`.
   return {
-    low: hits === 0 ? 0 : shareAtTail(hits, n, tail, false),
-    high: hits === n ? 1 : shareAtTail(hits, n, tail, true),
+    low: hits === 0 ? 0 : bisect(1, (p) => 1 - shareBelow(n, p, hits - 1) >= tail),
+    high: hits === n ? 1 : bisect(1, (p) => shareBelow(n, p, hits) < tail),
   };
 };
 
@@ -222,27 +215,18 @@ export const jainIndex = (shares: readonly number[]): number | null => {
 };
 
 /**
- * Divides `served` by max-min fairness: nobody gets more than it asked for, and no share can grow without lowering a
- * smaller one (Bertsekas & Gallager, "Data Networks", section 6.5.2).
+ * Jain's index over served calls divided by the max-min fair share, so that offered loads may differ: nobody is due more than it
+ * asked for, and no share can grow without lowering a smaller one (Bertsekas & Gallager, "Data Networks", section 6.5.2).
  */
-const fairShares = (offered: readonly number[], served: number): number[] => {
-  const shares = new Array<number>(offered.length).fill(0);
-  let left = served;
-  let open = offered.length;
-  for (const at of offered.map((_, i) => i).sort((a, b) => (offered[a] as number) - (offered[b] as number))) {
-    const share = Math.min(offered[at] as number, left / open);
-    shares[at] = share;
-    left -= share;
-    open -= 1;
-  }
-  return shares;
-};
-
-/** Jain's index over served calls divided by the max-min fair share, so that offered loads may differ. */
 export const fairnessIndex = (each: readonly { offered: number; served: number }[]): number | null => {
-  const asked = each.map(({ offered }) => offered);
-  const due = fairShares(asked, sumOf(each.map(({ served }) => served)));
-  return jainIndex(each.flatMap(({ served }, at) => ((due[at] as number) > 0 ? [served / (due[at] as number)] : [])));
+  let left = sumOf(each.map(({ served }) => served));
+  const ratios: number[] = [];
+  for (const [at, { offered, served }] of each.toSorted((a, b) => a.offered - b.offered).entries()) {
+    const due = Math.min(offered, left / (each.length - at));
+    if (due > 0) ratios.push(served / due);
+    left -= due;
+  }
+  return jainIndex(ratios);
 };
 
 /** The most spans that overlap at one moment; a span that ends where another begins does not overlap it. */
@@ -268,10 +252,9 @@ type SequentialPlan = {
 };
 
 /**
- * Wald, "Sequential Analysis" (1947), chapter 5: the sequential probability ratio test of a share. The published example of
- * the NIST/SEMATECH e-Handbook (section 6.2.6: 0.01 against 0.10, errors 5 % and 10 %) has -0.939 + 0.0397 n and
- * 1.205 + 0.0397 n. After `n` calls the share is good up to `slope * n - accept` bad ones, bad from `slope * n + reject` on.
- * Throws `RangeError` where the two shares are not apart, or an error is not between 0 and 1/2.
+ * Wald, "Sequential Analysis" (1947), chapter 5: the sequential probability ratio test of a share. After `n` calls the share is
+ * good up to `slope * n - accept` bad ones, bad from `slope * n + reject` on. Throws `RangeError` where the two shares are not
+ * apart, or an error is not between 0 and 1/2.
  */
 export const sequentialLines = ({ good, bad, falseAlarm, missed }: SequentialPlan) => {
   const isError = (share: number): boolean => share > 0 && share < 0.5;
