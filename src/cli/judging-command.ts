@@ -1,7 +1,7 @@
 /** What commands that judge a deployment share: options, the plan of `--dry-run`, recording, replay and exit code. */
 import { join } from "node:path";
 import { type Command, Option } from "commander";
-import { withServed } from "../deployments/served.ts";
+import { SERVED_TEXT, withServed } from "../deployments/served.ts";
 import { terminalText, wrapped } from "../report/terminal.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import type { RunRequest, RunResult } from "../run/recorded-run.ts";
@@ -127,8 +127,7 @@ export const stagesPlan = async (request: PlanRequest): Promise<Shown> => {
 };
 
 /** The note of a command that needs a target file and got none. */
-export const ON_SERVED =
-  "no --target: played on the reference platform, started here (24 slots of 200 ms, 12 tenants); `npx floodgate init --target URL` writes a file for your deployment";
+export const ON_SERVED = `no --target: played on the reference platform, started here (${SERVED_TEXT}); \`npx floodgate init --target URL\` writes a file for your deployment`;
 
 /**
  * Makes `command`, which has its own options and arguments, judge a deployment. `choose` throws a `UsageError` for

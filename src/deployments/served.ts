@@ -7,8 +7,11 @@ import { signalGroup } from "../supervision/processes.ts";
 import { inTime } from "../supervision/waiting.ts";
 import { ENTRY, SERVE_READY_MS } from "./part.ts";
 
-/** Options of `serve` as in the README's example: 24 streams of 200 ms. */
-const OPTIONS = ["--tenants", "12", "--slots", "24", "--service-ms", "200"];
+/** The platform as in the README's example of `serve`. */
+const SERVED = { tenants: 12, slots: 24, "service-ms": 200 };
+const OPTIONS = Object.entries(SERVED).flatMap(([name, value]) => [`--${name}`, `${value}`]);
+/** The same in words. */
+export const SERVED_TEXT = `${SERVED.slots} slots of ${SERVED["service-ms"]} ms, ${SERVED.tenants} tenants`;
 /** The environment's secrets may belong to another deployment, so each platform makes its own. */
 const OWN_SECRETS = { FLOODGATE_SESSION_SECRET: "", FLOODGATE_ADMIN_SECRET: "" };
 const END_MS = 5_000;
