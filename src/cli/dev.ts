@@ -12,7 +12,7 @@ import { pictureOf, THEMES } from "../report/picture.ts";
 import { EXIT, EXIT_OF_SIGNAL, UsageError } from "../run/exit-codes.ts";
 import { runChaos } from "../run/experiments/run-chaos.ts";
 import { replayScheduleCrash, runExplore } from "../run/exploration/run-explore.ts";
-import { readScheduleCrash, type ScheduleCrash } from "../simulation/schedule-crash.ts";
+import { readScheduleCrash, type ScheduleCrash } from "../simulation/search-schedules.ts";
 import { prepareTarget } from "../stages/prepare-target.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import { listenForStop } from "../supervision/stop-signals.ts";

@@ -49,27 +49,13 @@ export const quantileMs = (sparse: readonly number[], p: number): number | null 
   return null;
 };
 
-export type SampleName =
-  /** Sums over all API replicas, by their gauges. */
-  | "in_flight"
-  | "sockets"
-  | "rss_bytes"
-  /** The lag of the worst replica, in milliseconds. */
-  | "event_loop_lag_ms_p99"
-  /** Cores that the processes of the load generator used, since the sample before. */
-  | "generator_cores"
-  /** Shares of the machine's CPU time since the sample before: taken by the hypervisor, and not idle. */
-  | "host_steal"
-  | "host_busy";
+/** Sums over all API replicas; the lag is the worst replica's. */
+type Gauged = "in_flight" | "sockets" | "rss_bytes" | "event_loop_lag_ms_p99";
+/** Since the sample before: cores that the generator used; shares of the machine's CPU time that the hypervisor took, and not idle. */
+export type SampleName = Gauged | "generator_cores" | "host_steal" | "host_busy";
 
 /** What deployment and machine showed at one moment of a stage: a line of `samples.ndjson`, for charts only. */
-export type Sample = {
-  type: "sample";
-  stage: string;
-  /** On the run's clock, in microseconds. */
-  at_us: number;
-  values: Partial<Record<SampleName, number>>;
-};
+export type Sample = { type: "sample"; stage: string; at_us: number; values: Partial<Record<SampleName, number>> };
 
 /** `name`: of a mark, or the phase of a fault. */
 export type SeriesEvent = {

@@ -8,8 +8,7 @@ import { expect, test } from "vitest";
 import type { CallLine } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "./catalogue.ts";
-import type { Invariant } from "./invariant.ts";
-import { openJudges } from "./judge-stage.ts";
+import { type Invariant, openJudges } from "./invariant.ts";
 
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;

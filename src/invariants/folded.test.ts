@@ -3,7 +3,7 @@ import { callFold } from "../history/call-fold.ts";
 import type { CallLine, Line } from "../history/line.ts";
 import { INVARIANTS } from "./catalogue.ts";
 import { looksWrong } from "./evidence/legal-answers.ts";
-import { inOrder } from "./judge-stage.ts";
+import { inOrder } from "./invariant.ts";
 import { judgeWith } from "./judge-with.fixture.ts";
 import { SPECIMENS } from "./specimens/catalogue.fixture.ts";
 import { charge, load, many, SERVER, stageOf } from "./specimens/specimen.fixture.ts";

@@ -8,7 +8,7 @@ import { decidedByBoth, secondOf } from "../history/played-again.ts";
 import type { Claim } from "../history/run-document.ts";
 import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
-import { judgeStage } from "../invariants/judge-stage.ts";
+import { judgeStage } from "../invariants/invariant.ts";
 import { UsageError } from "./exit-codes.ts";
 import { judgeAgain, judgeSecrets } from "./judge-again.ts";
 import { createRecorder, openRunFolder } from "./recorder.ts";

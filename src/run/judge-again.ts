@@ -9,7 +9,7 @@ import type { Sample } from "../history/series.ts";
 import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { inTimeOrder, Lateness } from "../history/time-order.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
-import { judgeStage, openJudges } from "../invariants/judge-stage.ts";
+import { judgeStage, openJudges } from "../invariants/invariant.ts";
 import { openStageCurve } from "../shedding/stage-curve.ts";
 import { RECORDED_BOUNDS, readUserJson, UserFileError } from "../supervision/user-file.ts";
 import { EXIT, UsageError } from "./exit-codes.ts";

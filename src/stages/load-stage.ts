@@ -15,8 +15,7 @@ import { HTTP_VERSIONS, type Measurement, type StageSummary } from "../history/r
 import type { Offered, StageFacts, StageOutcome } from "../history/stage-facts.ts";
 import { hostNotesOf } from "../history/time-doubts.ts";
 import { invariantsFor } from "../invariants/catalogue.ts";
-import { NO_SCHEDULE } from "../invariants/invariant.ts";
-import { ofCutOffStage, openJudges } from "../invariants/judge-stage.ts";
+import { NO_SCHEDULE, ofCutOffStage, openJudges } from "../invariants/invariant.ts";
 import { replayedLogText, slowedReplayText } from "../report/replayed-log-text.ts";
 import { curveLines } from "../report/shown-curve.ts";
 import { openStageCurve } from "../shedding/stage-curve.ts";

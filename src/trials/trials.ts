@@ -4,7 +4,7 @@ import type { Line } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
-import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
+import { inOrder, judgeStage } from "../invariants/invariant.ts";
 import { type Mutant, type MutantStage, nobody } from "../mutants/mutant.ts";
 import { HEALTHY, type Parts } from "../platform/parts.ts";
 import {

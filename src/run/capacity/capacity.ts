@@ -28,7 +28,7 @@ import { parseObjectives } from "../../history/objectives.ts";
 import type { Calibration, Claim } from "../../history/run-document.ts";
 import { stageOutcome } from "../../history/stage-facts.ts";
 import { calibrationDoubts, inDoubt } from "../../history/time-doubts.ts";
-import { ofCutOffStage } from "../../invariants/judge-stage.ts";
+import { ofCutOffStage } from "../../invariants/invariant.ts";
 import { playLevel } from "../../stages/play.ts";
 import { plannedTarget, prepareTarget, readTarget } from "../../stages/prepare-target.ts";
 import { readWitnesses, statedFacts } from "../../stages/witnesses.ts";

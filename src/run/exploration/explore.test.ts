@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { runCommand } from "../../cli/command.fixture.ts";
 import type { RunDocument } from "../../history/run-document.ts";
-import type { ScheduleCrash } from "../../simulation/schedule-crash.ts";
+import type { ScheduleCrash } from "../../simulation/search-schedules.ts";
 
 let folder: string;
 beforeAll(async () => {

@@ -11,13 +11,16 @@ import { type Line, lineTimeUs } from "../../history/line.ts";
 import { type Claim, claimOf } from "../../history/run-document.ts";
 import { bareFacts, countedSummary, stageOutcome } from "../../history/stage-facts.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
-import { inOrder } from "../../invariants/judge-stage.ts";
-import { type LinksKind, OFTEN_ENOUGH, type ScheduleCrash, scheduleCrashOf } from "../../simulation/schedule-crash.ts";
+import { inOrder } from "../../invariants/invariant.ts";
 import {
   type Finding,
   isCertain,
+  type LinksKind,
+  OFTEN_ENOUGH,
   replaySchedule,
+  type ScheduleCrash,
   type Searched,
+  scheduleCrashOf,
   searchSchedules,
   type Trial,
 } from "../../simulation/search-schedules.ts";

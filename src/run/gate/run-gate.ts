@@ -39,7 +39,7 @@ import { type Claim, claimOf, doubt, type Measurement, type Protocol } from "../
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { quantile } from "../../history/statistics/statistics.ts";
 import { invariantsFor } from "../../invariants/catalogue.ts";
-import { inOrder, judgeStage } from "../../invariants/judge-stage.ts";
+import { inOrder, judgeStage } from "../../invariants/invariant.ts";
 import { wrapped } from "../../report/terminal.ts";
 import { type LevelRoom, playLevel } from "../../stages/play.ts";
 import { EVERYWHERE, STREAMS } from "../../stages/stage-plan.ts";

@@ -7,8 +7,7 @@ import type { StageFacts } from "../../history/stage-facts.ts";
 import { createIsolation } from "../../shedding/isolation.ts";
 import { openStageCurve } from "../../shedding/stage-curve.ts";
 import type { Trial } from "../../simulation/search-schedules.ts";
-import { startVirtualPlayer } from "../../simulation/virtual-player.ts";
-import type { VirtualLoad } from "../../simulation/virtual-trial.ts";
+import { startVirtualPlayer, type VirtualLoad } from "../../simulation/virtual-player.ts";
 import { constant, storm, upAndDown } from "../../workload/load-profiles.ts";
 import type { VirtualStage } from "../stage-bench.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { invariantsFor } from "./catalogue.ts";
-import { judgeStage } from "./judge-stage.ts";
+import { judgeStage } from "./invariant.ts";
 import { call, many, stageOf } from "./specimens/specimen.fixture.ts";
 
 const facts = stageOf({ counts: { "200": { a: 10 } } });
