@@ -1,9 +1,20 @@
 /** Waits with a deadline, so that no fixed sleep is needed. */
-import { setTimeout as after } from "node:timers/promises";
 
-/** Resolves after `ms`, or as soon as the signal fires. */
+/**
+ * Resolves after `ms`, or as soon as the signal fires. By the global timer, which virtual time replaces
+ * (`simulation/virtual-time.ts`); it cannot replace that of `node:timers/promises`.
+ */
 export const pause = (ms: number, signal?: AbortSignal): Promise<void> =>
-  after(ms, undefined, { signal }).catch(() => undefined);
+  new Promise((resolve) => {
+    if (signal?.aborted) return resolve();
+    const done = (): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    signal?.addEventListener("abort", done);
+  });
 
 /** The promise's value, or `late` if it takes longer than `ms`. */
 export const inTime = async <T>(promise: Promise<T>, ms: number): Promise<T | "late"> => {
