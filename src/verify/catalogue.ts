@@ -39,9 +39,8 @@ export const ruleOf = (id: string): Rule | undefined => RULES.find((rule) => rul
 
 /** Selects rules by `--only` and `--skip`, which name rules or phases. Returns names that are neither as `unknown`. */
 export const selectRules = (only: readonly string[] = [], skip: readonly string[] = []) => {
-  const bare = (name: string): string => name.replace(/^verify\//, "");
   const means = (names: readonly string[], { id, phase }: Rule): boolean =>
-    names.some((name) => bare(name) === id || bare(name) === phase);
+    names.some((name) => [id, phase].includes(name.replace(/^verify\//, "")));
   const unknown = [...only, ...skip].filter((name) => !RULES.some((rule) => means([name], rule)));
   const rules = RULES.filter((rule) => (only.length === 0 || means(only, rule)) && !means(skip, rule));
   return { rules, unknown };
@@ -61,8 +60,7 @@ export const chosenRules = (only: readonly string[] | undefined, skip: readonly 
 /** If every chosen rule only judges the run's answers, adds unreported rules that produce answers. */
 export const withAnswers = (rules: readonly Rule[]): { rule: Rule; reported: boolean }[] => {
   const chosen = rules.map((rule) => ({ rule, reported: true }));
-  const isAbout = ({ phase }: Rule): boolean => phase === "every-answer";
-  if (rules.length === 0 || !rules.every(isAbout)) return chosen;
+  if (rules.length === 0 || rules.some(({ phase }) => phase !== "every-answer")) return chosen;
   const asking = selectRules(["lattice", "order", "bodies", "meters"]).rules;
   return [...asking.map((rule) => ({ rule, reported: false })), ...chosen];
 };

@@ -42,6 +42,7 @@ const meaningOf = (variable: string): string => {
 
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
+/** Double quotes let the shell put in the values of variables. */
 const argument = (text: string): string =>
   /\$[A-Z]/.test(text) ? `"${text.replace(/["\\`]/g, "\\$&")}"` : quoted(text);
 
@@ -52,17 +53,15 @@ const curlOf = ({ method, url, headers, body }: SentRequest): string => {
   return ["curl -sS -i", `-X ${method}`, quoted(url), ...head, ...data].join(" ");
 };
 
-const stepOf = ({ request, outcome, testCall: { route } }: Answer): CrashStep => ({
-  ...request,
-  got: maskSecrets(outcome),
-  ...(route === "keys.create" ? { saves: { $CREATED_KEY: "key", $CREATED_ID: "id" } } : {}),
-});
-
-/** Replaces the id of a created key by a variable, because each run gets another id. */
-const withoutId = (steps: CrashStep[], answers: readonly Answer[]): CrashStep[] => {
+const stepsOf = (answers: readonly Answer[]): CrashStep[] => {
   const id = answers.find(({ testCall }) => testCall.route === "keys.create")?.fields.id;
-  if (typeof id !== "string") return steps;
-  return steps.map((step) => ({ ...step, url: step.url.replaceAll(encodeURIComponent(id), "$CREATED_ID") }));
+  return answers.map(({ request, outcome, testCall: { route } }) => ({
+    ...request,
+    // Each run gets another id for the key that it creates.
+    url: typeof id === "string" ? request.url.replaceAll(encodeURIComponent(id), "$CREATED_ID") : request.url,
+    got: maskSecrets(outcome),
+    ...(route === "keys.create" ? { saves: { $CREATED_KEY: "key", $CREATED_ID: "id" } } : {}),
+  }));
 };
 
 export const crashOf = (
@@ -71,7 +70,7 @@ export const crashOf = (
   /** `allowed`: the permissions that the user gave; a replay needs the same. */
   run: { seed: number; target: string; allowed: Permission[] },
 ) => {
-  const steps = withoutId(failure.steps.map(stepOf), failure.steps);
+  const steps = stepsOf(failure.steps);
   const curl = steps.map(curlOf).join("\n");
   const used = [...new Set(curl.match(/\$[A-Z][A-Z0-9_]*/g) ?? [])];
   return {

@@ -23,8 +23,7 @@ const plainGet = (calls: SingleCalls, path: string): Promise<Answered> => calls.
 
 const statusInWords = (sent: Answered): string => {
   const coding = codingOf(headerOf(sent, "content-encoding"));
-  const coded = coding === null ? "" : `, coded (${coding}) though every call asks for no coding`;
-  return `${sent.answer.status}${coded}`;
+  return `${sent.answer.status}${coding === null ? "" : `, coded (${coding}) though every call asks for no coding`}`;
 };
 
 const isPage = (sent: Answered): boolean => /html/i.test(headerOf(sent, "content-type") ?? "");
@@ -58,8 +57,7 @@ export const candidatesOf = (given: string): string[] => {
   return [...new Set(paths.map((one) => origin + one))];
 };
 
-const otherScheme = (url: string): string =>
-  url.startsWith("https:") ? url.replace(/^https:/, "http:") : url.replace(/^http:/, "https:");
+const otherScheme = (url: string): string => url.replace(/^http(s?):/, (_, s) => (s === "" ? "https:" : "http:"));
 
 /** A TLS port closes on plain HTTP, answers 400 or redirects to https; a plain port fails the TLS handshake. */
 const isOtherProtocol = ({ url, what }: Tried): boolean => {
@@ -142,12 +140,11 @@ const notFound = (tried: readonly Tried[], other: string | null) => {
   const text = `nothing of the API was found: ${tried.map(triedInWords).join("; ")}`;
   const silent = tried.every(({ what }) => what.is === "silent");
   const first = tried[0]?.what;
-  const todo =
-    other !== null
-      ? `the scheme that you typed is kept; does ${other} answer?`
-      : first?.is === "silent"
-        ? networkAdvice(first.code).withoutFile
-        : "is this the API's own address, and not that of its documentation or console?";
+  const advice =
+    first?.is === "silent"
+      ? networkAdvice(first.code).withoutFile
+      : "is this the API's own address, and not that of its documentation or console?";
+  const todo = other === null ? advice : `the scheme that you typed is kept; does ${other} answer?`;
   const findings = [finding(silent ? "silent" : "wrong", "base_url", text, todo)];
   return { findings, baseUrl: null, tileUrl: undefined, keyManagement: false, silent };
 };
@@ -169,12 +166,7 @@ const openApiFinding = async (base: string, calls: SingleCalls): Promise<Finding
 export type Probed = Awaited<ReturnType<typeof probeAddress>>;
 
 /** What `init` finds out about an address, by about a dozen calls without a credential. */
-export const probeAddress = async (
-  given: string,
-  transport: Transport,
-  folder: string,
-  schemes: Schemes = "either",
-) => {
+export const probeAddress = async (given: string, transport: Transport, folder: string, schemes?: Schemes) => {
   const { found, tried, other } = await findBaseUrl(given, transport, folder, schemes);
   if (found === null) return notFound(tried, other);
   const { url, what } = found;

@@ -62,17 +62,9 @@ export const openSingleCalls = async (parts: { target: Target; secrets: Secrets;
 };
 
 /** Makes calls to an address of no target file. `folder`: base of the transport's `file:` references. */
-export const withSingleCalls = async <T>(
-  target: Target,
-  folder: string,
-  use: (calls: SingleCalls) => Promise<T>,
-): Promise<T> => {
+export const withSingleCalls = async <T>(target: Target, folder: string, use: (calls: SingleCalls) => Promise<T>) => {
   const calls = await openSingleCalls({ target, secrets: createSecrets(folder), budget: createBudget(target, false) });
-  try {
-    return await use(calls);
-  } finally {
-    await calls.close();
-  }
+  return use(calls).finally(calls.close);
 };
 
 export const headerOf = ({ answer }: Sent, name: string): string | undefined => {
@@ -83,12 +75,8 @@ export const headerOf = ({ answer }: Sent, name: string): string | undefined => 
 export const isAdmitted = (outcome: string): boolean => /^2\d\d$/.test(outcome);
 
 /** Refusals for overload, rate or outage are temporary and say nothing about a key. */
-const PASSING = new Set(
-  (["b2b_overloaded", "org_overloaded", "limiter_unavailable", "rate_limited", "key_service_unavailable"] as const).map(
-    outcomeOf,
-  ),
-);
-export const isPassing = (outcome: string): boolean => PASSING.has(outcome);
+export const isPassing = (outcome: string): boolean =>
+  /^(503|429 (b2b_overloaded|org_overloaded|limiter_unavailable|rate_limited))$/.test(outcome);
 
 /** The finding for an answer that shows nothing about its credential, else `null`. */
 export const showsNothing = (name: string, { line, answer }: Answered): Finding | null => {

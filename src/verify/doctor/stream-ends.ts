@@ -44,11 +44,7 @@ const EMPTY_ADVICE =
   "a stream without one event is no answer: does the deployment send none, or does something in between take them away?";
 
 /** Two streams of a kind that ended in order, or a finding that says why they show no last event. */
-const openStreams = async (
-  kind: Stream,
-  credential: CredentialRef,
-  calls: SingleCalls,
-): Promise<Answered[] | Finding> => {
+const openStreams = async (kind: Stream, credential: CredentialRef, calls: SingleCalls) => {
   const what = `${kind} streams`;
   const unknown = (why: string): Finding => finding("skipped", what, `which event ends them is not known: ${why}`);
   const origin = credential.as === "session" ? "listed" : "none";
@@ -105,20 +101,16 @@ const describe = (kind: Stream, ended: readonly Answered[], stated?: string): De
 };
 
 /** Tries all kinds concurrently, because a stream may take long. `works`: names of roles whose trial succeeded. */
-export const findStreamEnds = async (
-  target: Target,
-  calls: SingleCalls,
-  works: ReadonlySet<string>,
-): Promise<{ findings: Finding[]; found: StatedStreamEnds }> => {
+export const findStreamEnds = async (target: Target, calls: SingleCalls, works: ReadonlySet<string>) => {
+  const none = (...findings: Finding[]) => ({ findings, found: {} as StatedStreamEnds });
   const credential = callerOf(target, works);
-  if (credential === null) return { findings: [], found: {} };
-  if (credential.as === "session") {
-    try {
-      calls.take(1);
-      await calls.book.fetch(credential);
-    } catch (error) {
-      return { findings: [finding("skipped", "streams", `not tried: ${(error as Error).message}`)], found: {} };
-    }
+  if (credential === null) return none();
+  try {
+    // The exchange that mints the session is a call of its own.
+    if (credential.as === "session") calls.take(1);
+    if (credential.as === "session") await calls.book.fetch(credential);
+  } catch (error) {
+    return none(finding("skipped", "streams", `not tried: ${(error as Error).message}`));
   }
   const lookAt = async (kind: Stream): Promise<Described> => {
     const ended = await openStreams(kind, credential, calls);

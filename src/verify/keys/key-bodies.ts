@@ -56,13 +56,11 @@ const LISTS = {
 
 /** Number of different lists that answers returned as sent; from two on, the list is no default. */
 const listsTold = (context: Context, member: ListMember): number => {
-  const told = creations(context).flatMap((answer) => {
-    const asked = bodyOf(answer)[member] ?? [];
-    return asked.length > 0 && isAdmitted(answer) && keys.tellsList(answer.body, asked)
-      ? [[...asked].sort().join()]
-      : [];
-  });
-  return new Set(told).size;
+  const lists = creations(context)
+    .filter(isAdmitted)
+    .map((answer) => ({ answer, asked: bodyOf(answer)[member] ?? [] }));
+  const told = lists.filter(({ answer, asked }) => asked.length > 0 && keys.tellsList(answer.body, asked));
+  return new Set(told.map(({ asked }) => asked.toSorted().join())).size;
 };
 
 /**
@@ -92,7 +90,7 @@ const readsMember = async (context: Context, admin: AdminRole, member: ListMembe
 /** Whether `kind` is read: keys of the two kinds have different prefixes, or the answers name their kind. */
 const readsKind = (context: Context): Promise<boolean> =>
   context.once("member kind", async () => {
-    const made = (kind: keys.KeyBody["kind"]): Answer | undefined =>
+    const made = (kind: keys.KeyBody["kind"]) =>
       creations(context).find((answer) => bodyOf(answer).kind === kind && isAdmitted(answer));
     const prefixOf = ({ text }: Answer): string | undefined => /svc_[ps]k_/.exec(text)?.[0];
     const bodies: readonly keys.KeyBody[] = [
@@ -161,11 +159,10 @@ export const notAsExpected = ({ status, outcome, subcode }: Answer): string | nu
 /** A body that is not understood must be refused (item 223), so a 500 is a breach. */
 export const isServerError = ({ status, transient }: Answer): boolean => status === 500 && !transient;
 
-export const noMoreKeys = (context: Context): string | null => {
-  const left = context.effects.staying.join(", ");
-  const why = `the answer to a creation names no id: ${left} could not be removed and needs removing by hand, and no more keys are made`;
-  return left === "" ? null : why;
-};
+export const noMoreKeys = ({ effects: { staying } }: Context): string | null =>
+  staying.length === 0
+    ? null
+    : `the answer to a creation names no id: ${staying.join(", ")} could not be removed and needs removing by hand, and no more keys are made`;
 
 export const mayMakeKeys = (context: Context): void => {
   const why = noMoreKeys(context);

@@ -81,12 +81,9 @@ const everyText = (value: unknown): string[] =>
 
 /** Finds a secret by its member's name; it may lack the prefix, which another rule judges. */
 const secretByName = (value: unknown, id: unknown): string | undefined => {
-  const isSecret = (text: unknown): text is string => typeof text === "string" && /^[\w-]{16,}$/.test(text);
   const named = valuesIn(value).filter(([name]) => /^(key|secret|api_?key|token|value)$/i.test(name));
-  return named
-    .map(([, one]) => one)
-    .filter(isSecret)
-    .find((text) => text !== id);
+  const texts = named.map(([, one]) => one).filter((one) => typeof one === "string");
+  return texts.find((text) => /^[\w-]{16,}$/.test(text) && text !== id);
 };
 
 const idInAddress = (text: string): string | undefined => {
@@ -102,12 +99,12 @@ const ID_NAMES = [/^(id|_id)$/i, /^(api)?[_-]?key[_-]?id$/i, /^(uid|uuid|identif
 /** Members whose ids belong to something else. */
 const OTHERS = /org|owner|user|account|creat|request|tenant|project|plan|meta/i;
 
-const idsOf = (record: Readonly<Record<string, unknown>>, secret: string | null): string[] =>
-  ID_NAMES.flatMap((wanted) =>
-    Object.entries(record)
-      .filter(([name, value]) => wanted.test(name) && value !== secret && /^(string|number)$/.test(typeof value))
-      .map(([, value]) => String(value)),
-  ).filter((id) => id !== "");
+const idsOf = (record: Readonly<Record<string, unknown>>, secret: string | null): string[] => {
+  const ids = Object.entries(record).filter(
+    ([, id]) => /^(string|number)$/.test(typeof id) && id !== secret && id !== "",
+  );
+  return ID_NAMES.flatMap((wanted) => ids.flatMap(([name, id]) => (wanted.test(name) ? String(id) : [])));
+};
 
 /** All objects, outermost first, except those under a member of `OTHERS`. */
 const recordsIn = (value: unknown): Readonly<Record<string, unknown>>[] => {
@@ -143,10 +140,9 @@ export const tellsText = (answer: Answer, wanted: string): boolean =>
   everyText(answer.body).some((text) => text.split(/[\s,]+/).includes(wanted));
 
 /** Whether a key is gone. A rule may have deleted it, and the answer to a second deletion is not specified. */
-const isGone = ({ answers }: Context, answer: Answer): boolean => {
-  const { path } = answer.testCall;
-  const isSame = ({ testCall }: Answer): boolean => testCall.route === "keys.delete" && testCall.path === path;
-  return answer.status === 404 || answer.status === 410 || answers.some((one) => isSame(one) && isAdmitted(one));
+const isGone = ({ answers }: Context, { status, testCall: { path } }: Answer): boolean => {
+  const deleted = answers.filter(({ testCall }) => testCall.route === "keys.delete" && testCall.path === path);
+  return status === 404 || status === 410 || deleted.some(isAdmitted);
 };
 
 /** Whether a creation certainly made nothing: refused, not connected, or 503 (item 216). A cut answer is uncertain. */
@@ -156,10 +152,6 @@ const isRefusedForSure = ({ outcome, status, received }: Answer): boolean => {
   return isRefusal && outcome !== "indeterminate";
 };
 
-const OWN_WORDS = new Set(
-  Object.values(REFUSALS).flatMap(({ subcode, status }) => (subcode === null || status === 401 ? [] : [subcode])),
-);
-
 export const NOT_THERE = "key management is not at /shared-api/api-keys (its paths are not shown in the specification)";
 const NOWHERE = "/shared-api/floodgate-no-such-path";
 
@@ -167,7 +159,8 @@ const NOWHERE = "/shared-api/floodgate-no-such-path";
 const isSaidAnywhere = async (context: Context, admin: AdminRole, answer: Answer): Promise<boolean> => {
   const { status, outcome } = answer;
   if (status === null || answer.transient || isAdmitted(answer) || [404, 405, 409, 422].includes(status)) return false;
-  if (OWN_WORDS.has(answer.subcode ?? "")) return false;
+  const isOwnWord = Object.values(REFUSALS).some((one) => one.status !== 401 && one.subcode === answer.subcode);
+  if (answer.subcode !== null && isOwnWord) return false;
   const elsewhere = await context.once(`a path below key management that is none, for ${admin}`, () => {
     const call = createCall(admin, { kind: "publishable" }, { path: NOWHERE, method: "POST", open: true });
     return context.send({ ...call, route: "keys.update", what: "a path that does not exist" });
@@ -182,11 +175,8 @@ export const createKey = async (context: Context, admin: AdminRole, body: KeyBod
   const beforeSent = (): void => {
     effect ??= context.effects.about(`key ${KEY_NAME} of ${admin}`);
   };
-  const before = context.answers.length;
-  const isRefusedEveryTime = (): boolean => {
-    const own = context.answers.slice(before).filter(({ testCall }) => testCall.beforeSent === beforeSent);
-    return own.every(isRefusedForSure);
-  };
+  const isRefusedEveryTime = (): boolean =>
+    context.answers.filter(({ testCall }) => testCall.beforeSent === beforeSent).every(isRefusedForSure);
   const call: TestCall = { ...createCall(admin, body, more), beforeSent, toTheEnd: true };
   const answer = await context.send(call).catch((error: unknown) => {
     // After a stop between two attempts, the answer to the first is known.
@@ -212,14 +202,10 @@ export const createKey = async (context: Context, admin: AdminRole, body: KeyBod
     const { credential, form, secret } = call;
     const by: More = { credential, form, secret, anyway: true, once: true };
     made.happened(`id ${/^[\w.:-]{1,64}$/.test(id) ? id : foreignName(id)}`, async () => {
-      let gone = false;
+      const tried: Answer[] = [];
       // Candidate ids that are not the key's are not found.
-      for (const one of ids) {
-        const deleted = await context.send(deleteCall(admin, one, by));
-        if (isAdmitted(deleted)) return true;
-        gone ||= isGone(context, deleted);
-      }
-      return gone;
+      for (const one of ids) if (!tried.some(isAdmitted)) tried.push(await context.send(deleteCall(admin, one, by)));
+      return tried.some((deleted) => isAdmitted(deleted) || isGone(context, deleted));
     });
   }
   const key: MadeKey | null = id === null || text === null ? null : { id, secret: text, admin, created: answer };

@@ -14,11 +14,6 @@ type PlannedRule = Pick<Rule, "id" | "level" | "phase"> & {
 
 export type VerifyPlan = ReturnType<typeof planVerify>;
 
-const costOf = ({ cost }: Rule, target: Target): Required<Omit<Cost, "shared">> & Pick<Cost, "shared"> => ({
-  ...{ calls: 0, map_loads: 0, analyses: 0, keys: 0 },
-  ...(typeof cost === "function" ? cost(target) : cost),
-});
-
 /** Calls before the first rule: one to find the API, and the sessions that rules share. */
 const baseCalls = ({ credentials = {} }: Target): number =>
   1 +
@@ -41,20 +36,21 @@ export const planVerify = (target: Target, rules: readonly Rule[], options: Aske
   const planned: PlannedRule[] = [];
   for (const { rule, reported } of withAnswers(rules)) {
     const { id, level, phase } = rule;
-    const cost = costOf(rule, target);
+    const cost: Cost = typeof rule.cost === "function" ? rule.cost(target) : rule.cost;
     const isKnown = cost.shared !== undefined && seen.has(cost.shared);
-    const calls = isKnown ? 0 : cost.calls;
+    const calls = isKnown ? 0 : (cost.calls ?? 0);
     const lack = lackOf(rule, { target, denied, budget }, "would be") ?? callsLack(calls);
     const lacks = lack?.reason ?? null;
     const would_be = lack?.verdict ?? "judged";
     if (reported) planned.push({ id, level, phase, would_be, lacks, calls: lacks === null ? calls : 0 });
     if (lacks !== null || isKnown) continue;
     if (cost.shared !== undefined) seen.add(cost.shared);
-    spent.requests += cost.calls;
+    spent.requests += calls;
     // A rule that can run with less budget spends what is left.
-    for (const what of ["map_loads", "analyses"] as const) spent[what] += Math.min(cost[what], Math.max(0, left(what)));
-    keys += cost.keys;
-    if (phase !== "load") paced += cost.calls;
+    for (const what of ["map_loads", "analyses"] as const)
+      spent[what] += Math.min(cost[what] ?? 0, Math.max(0, left(what)));
+    keys += cost.keys ?? 0;
+    if (phase !== "load") paced += calls;
   }
   return {
     schema: "floodgate/plan@1" as const,

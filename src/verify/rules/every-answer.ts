@@ -14,21 +14,17 @@ const every = rulesOf("every-answer");
 
 type Row = Judgement<Answer> & { title: string; concerns(answer: Answer): boolean; nothing: string };
 
-const each =
-  (level: Level) =>
-  (id: string, spec: readonly number[], row: Row): Rule =>
-    every[level](id, spec, {
-      title: row.title,
-      step: async (context, checks) => {
-        for (const answer of context.answers) {
-          // A cut answer cannot be judged, and a gateway's says nothing about the API.
-          const isJudged = answer.outcome !== "indeterminate" && !answer.foreign && row.concerns(answer);
-          if (isJudged) checks.judge(answer, answer, row);
-        }
-        return checks.idle(row.nothing);
-      },
-    });
-const [must, should] = [each("must"), each("should")];
+const each = (level: Level, id: string, spec: readonly number[], row: Row): Rule =>
+  every[level](id, spec, {
+    title: row.title,
+    step: async (context, checks) => {
+      // A cut answer cannot be judged, and a gateway's says nothing about the API.
+      const judged = context.answers.filter(({ outcome, foreign }) => outcome !== "indeterminate" && !foreign);
+      for (const answer of judged.filter(row.concerns)) checks.judge(answer, answer, row);
+      return checks.idle(row.nothing);
+    },
+  });
+const [must, should] = [each.bind(null, "must"), each.bind(null, "should")];
 
 const unless = (fits: boolean, fault: string): string | null => (fits ? null : fault);
 
@@ -47,7 +43,7 @@ const envelopeOf = ({ status, subcode }: Answer) =>
   status === 422 ? "detail" : bySubcode.get(subcode as string)?.envelope;
 /** Whether the caller's session has ended; how it is then answered is not specified (item 164 is about keys). */
 const isEndedSession = ({ testCall: { credential, facts } }: Answer): boolean =>
-  credential.as === "session" && facts?.state !== undefined && facts.state !== "valid";
+  credential.as === "session" && (facts?.state ?? "valid") !== "valid";
 const retryAfter = ({ headers }: Answer): string | undefined => headers["retry-after"];
 const header = (answer: Answer, name: string): string => `it was ${foreignHeader(answer.headers[name])}`;
 
@@ -216,8 +212,8 @@ export const EVERY_ANSWER_RULES: readonly Rule[] = [
         if (answer.transient || path !== undefined || method !== undefined) continue;
         const way = `${credential.of} ${credential.product} ${form}`;
         if (answer.status !== 401) taken.add(way);
-        else if (!taken.has(way)) continue;
-        checks.require(answer.status !== 401, answer, "no 401 before expires_in has passed", inWords(answer));
+        const got = inWords(answer);
+        if (taken.has(way)) checks.require(answer.status !== 401, answer, "no 401 before expires_in has passed", got);
       }
       return checks.idle("no session was used");
     },
@@ -231,15 +227,13 @@ export const EVERY_ANSWER_RULES: readonly Rule[] = [
         const { session_token: token, expires_in: leftS } = answer.fields;
         if (answer.testCall.route !== "sdk.sessions" || typeof token !== "string" || typeof leftS !== "number")
           continue;
-        const atS = answer.received.sentUs / 1e6;
-        const before = first.get(token);
-        if (before === undefined) first.set(token, { atS, leftS });
-        else {
-          const mostS = before.leftS - (atS - before.atS) + ROUNDED_S;
-          const passedS = Math.round(atS - before.atS);
-          const got = `it was ${before.leftS}, and ${leftS} for the same session ${passedS} s later`;
-          checks.require(leftS <= mostS, answer, `at most ${Math.ceil(mostS)}`, got);
-        }
+        const now = { atS: answer.received.sentUs / 1e6, leftS };
+        const before = first.getOrInsert(token, now);
+        if (before === now) continue;
+        const passedS = now.atS - before.atS;
+        const mostS = before.leftS - passedS + ROUNDED_S;
+        const got = `it was ${before.leftS}, and ${leftS} for the same session ${Math.round(passedS)} s later`;
+        checks.require(leftS <= mostS, answer, `at most ${Math.ceil(mostS)}`, got);
       }
       return checks.idle("no session was given out twice");
     },
@@ -250,15 +244,12 @@ export const EVERY_ANSWER_RULES: readonly Rule[] = [
     step: async (context, checks) => {
       const secrets = await sentSecrets(context);
       for (const answer of context.answers) {
-        const found = textsOf(answer).find(
-          ({ text }) => LOOKS_SECRET.test(text) && secrets.some((secret) => text.includes(secret)),
-        );
+        const { method, url } = answer.request;
+        const texts = textsOf(answer).filter(({ text }) => LOOKS_SECRET.test(text));
+        const found = texts.find(({ text }) => secrets.some((secret) => text.includes(secret)));
+        const got = `one stands in ${found?.where} of the answer to ${method} ${new URL(url).pathname}`;
         if (found === undefined) checks.fine();
-        else {
-          const { method, url } = answer.request;
-          const got = `one stands in ${found.where} of the answer to ${method} ${new URL(url).pathname}`;
-          checks.breach("no credential in an answer", got, [answer]);
-        }
+        else checks.breach("no credential in an answer", got, [answer]);
       }
     },
   }),

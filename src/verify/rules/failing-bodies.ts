@@ -79,10 +79,8 @@ export const MALFORMED_RULES: readonly Rule[] = [
   must("wrong-product-is-refused", [65, 88], {
     title: "the exchange mints nothing for a product that is missing or none of the four", expected: "a refusal", ...ofProducts,
     step: async (context, checks) => {
-      for (const answer of await wrongProducts(context)) {
-        const refused = answer.status !== null && answer.status >= 400 && answer.status < 500;
-        if (!checks.isUnclear(answer)) checks.require(refused, answer, "a refusal: 4xx", inWords(answer));
-      }
+      for (const answer of checks.clear(await wrongProducts(context)))
+        checks.require(/^4\d\d$/.test(`${answer.status}`), answer, "a refusal: 4xx", inWords(answer));
     } }),
   // The words of the refusal are not specified.
   info("wrong-product-is-422", [88], {
@@ -104,10 +102,8 @@ const ofRoutes = { cost: { calls: 3, shared: "routes" } };
 const STATION = { name: "Station", lat: 52.52, lon: 13.36 };
 const MARKET = { name: "Market", lat: 52.5, lon: 13.4 };
 const FOUND = { places: [STATION, MARKET], profile: "walking", raw_query: "from the station to the market" };
-const OCEANS = [
-  { name: "Pacific", lat: -48.8767, lon: -123.3933 },
-  { name: "Atlantic", lat: 0.01, lon: -30.01 },
-];
+const PACIFIC = { name: "Pacific", lat: -48.8767, lon: -123.3933 };
+const OCEANS = [PACIFIC, { name: "Atlantic", lat: 0.01, lon: -30.01 }];
 
 const STRANGE = { ...FOUND, profile: "floodgate-no-such-profile" };
 
@@ -135,21 +131,19 @@ const foundBy = (context: Context): Promise<Answer | undefined> =>
     return isFound ? answer : undefined;
   });
 
-const malformedWording = (context: Context): Promise<string | null> =>
-  context.once("a route's broken body", async () => {
-    const answer = await ask(context, "chat.route with broken JSON", '{"places": [', "malformed");
-    return answer.transient || answer.status !== 422 ? null : wordingOf(answer);
-  });
-
 /** Whether the status reports a failed route; a 422 does so only in the flat envelope of a route failure. */
 const isFailureByStatus = ({ status, envelope }: Answer): boolean =>
   status === 422 ? envelope === "flat" : status !== null && status >= 400;
 
+/** Whether a 422 is worded like that to broken JSON; `null` unless two places of the same shape are served. */
 const doubtAt422 = async (context: Context, known: boolean, answer: Answer) => {
-  if (!known || answer.status !== 422) return null;
-  const found = await foundBy(context);
+  const found = known && answer.status === 422 ? await foundBy(context) : undefined;
   if (found === undefined) return null;
-  return { found, calledMalformed: (await malformedWording(context)) === wordingOf(answer) };
+  const broken = await context.once("a route's broken body", () =>
+    ask(context, "chat.route with broken JSON", '{"places": [', "malformed"),
+  );
+  const isMalformed = !broken.transient && broken.status === 422;
+  return { found, calledMalformed: isMalformed && wordingOf(broken) === wordingOf(answer) };
 };
 
 const isHollow = (value: unknown): boolean => {

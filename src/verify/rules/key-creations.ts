@@ -33,9 +33,9 @@ type Refused = {
   evenAfter?: readonly keys.KeyBody[];
 };
 
-const isOurs = (context: Context, admin: AdminRole, { status }: Answer): Promise<boolean> => {
+const isOurs = async (context: Context, admin: AdminRole, { status }: Answer): Promise<boolean> => {
   const asked = status === 422 ? admin : ANY_ADMIN.find((other) => other !== admin && context.has(other));
-  return asked === undefined ? Promise.resolve(false) : bodies.readsOurBodies(context, asked);
+  return asked !== undefined && bodies.readsOurBodies(context, asked);
 };
 
 const refused = (id: string, spec: readonly number[], rule: Refused): Rule => {
@@ -94,9 +94,6 @@ const unlessLive: Doubt = async (context, answer, secret) => {
   return refusal.status === 422 || refusal.status === 400 ? null : bodies.notRead("env");
 };
 
-const unlessServerKey: Doubt = async (context, _answer, secret) =>
-  secret?.startsWith("svc_sk_") === true ? null : bodies.unread(context, "kind");
-
 const { allowed_origins: _, ...WITHOUT_ORIGINS } = keys.TILE_KEY;
 const VENDOR = { ...keys.TILE_KEY, scopes: ["maps", "vendor"] };
 /** Likely names of the acknowledgement, whose name is not specified. */
@@ -119,11 +116,9 @@ export const keepsProducts = async (context: Context): Promise<boolean> => {
   return found === null || !isAdmitted(found.beyond) || found.beyond === found.within;
 };
 
-const freeMintsTiles = async (context: Context): Promise<boolean> => {
-  if (!context.has("publishable_exhausted")) return false;
-  const answer = await context.mint("publishable_exhausted", "tile");
-  return isAdmitted(answer) || answer.outcome === outcomeOf("map_load_quota_exceeded");
-};
+const freeMintsTiles = async (context: Context): Promise<boolean> =>
+  context.has("publishable_exhausted") &&
+  fits(await context.mint("publishable_exhausted", "tile"), [ANY_SUCCESS, outcomeOf("map_load_quota_exceeded")]);
 
 // biome-ignore format: a table, a rule in a few lines
 const REFUSED: readonly Rule[] = [
@@ -143,7 +138,8 @@ const REFUSED: readonly Rule[] = [
   refused("keys-free-plan-publishable-only", [48, 129], {
     title: "a Free organization cannot create a server key: 403 free_plan_publishable_only",
     writes: true, cost: { calls: 2 }, admins: ["admin_free"], body: { kind: "server", env: "live", scopes: ["maps"] },
-    accepts: bodies.FREE_ONLY, doubt: unlessServerKey,
+    accepts: bodies.FREE_ONLY, 
+    doubt: async (context, _answer, secret) => secret?.startsWith("svc_sk_") ? null : bodies.unread(context, "kind"),
     others: [{ what: "a server key of another environment", body: { kind: "server", env: "test", scopes: ["maps"] } }] }),
   refused("keys-plan-required", [130], {
     title: "an organization without a plan cannot create a key: 403 plan_required",

@@ -8,22 +8,28 @@ import * as keys from "../keys/managed-keys.ts";
 import { type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { afterArrival, firstUse, until, untilEverywhere } from "../sending/settling.ts";
-import { asNobody, asPublishable, asServer, FORMS, inSession, role, type TestCall } from "../sending/test-call.ts";
+import {
+  asNobody,
+  asPublishable,
+  asServer,
+  FORMS,
+  type Form,
+  inSession,
+  role,
+  type TestCall,
+} from "../sending/test-call.ts";
 import { forgeries } from "./credentials.ts";
 import { keepsProducts } from "./key-creations.ts";
 
 const { must } = rulesOf("management", { needs: { permission: "writes", roles: ["admin_pro"] } });
 const ON_FREE = { permission: "writes", roles: ["admin_free"] } as const;
 
-/** Whether the new key's first call is admitted. Skips the rule if an unread member may explain a refusal. */
-const isUseful = async (
-  context: Context,
-  checks: Checks,
-  { created }: keys.MadeKey,
-  used: Answer,
-): Promise<boolean> => {
+/** A key with every right that mints a chat session; `null` if it mints none. Skips if it may be of an unread member. */
+const minting = async (context: Context, checks: Checks) => {
+  const key = await bodies.makeKey(context, keys.FULL_KEY);
+  const used = await firstUse(context, keys.exchangeWith(key, "chat"));
   await bodies.mustHaveRead(context, used);
-  return checks.admits(used, [created]);
+  return checks.admits(used, [key.created]) ? { key, used } : null;
 };
 
 const patch = ({ id, admin }: keys.MadeKey, change: Partial<keys.KeyBody>): TestCall =>
@@ -82,24 +88,21 @@ const widening: readonly (readonly [bodies.ListMember, Partial<keys.KeyBody>])[]
 const PAID: readonly AdminRole[] = ["admin_pro", "admin_key_limit"];
 const AS_SESSION = "svc_sess_live_";
 
-const forgedTokens = (token: string): TestCall[] =>
-  forgeries(`${AS_SESSION}${token}`).map(({ what, value }) =>
-    asNobody("keys.create", {
-      credential: { as: "unknown" },
-      secret: { value: value.slice(AS_SESSION.length), variable: "$FORGED_TOKEN" },
-      what: what.replace("a session token", "an administrator's token"),
-    }),
-  );
+/** A caller with this secret, labelled `unknown`, because the refusal says nothing about a session's life. */
+const withSecret = (value: string, variable: string, what: string, form?: Form): TestCall =>
+  asNobody("keys.create", { credential: { as: "unknown" }, secret: { value, variable }, form, what });
 
-/** Sessions as callers, labelled `unknown`, because the refusal says nothing about the session's life. */
+const forgedTokens = (token: string): TestCall[] =>
+  forgeries(`${AS_SESSION}${token}`).map(({ what, value }) => {
+    const whose = what.replace("a session token", "an administrator's token");
+    return withSecret(value.slice(AS_SESSION.length), "$FORGED_TOKEN", whose);
+  });
+
 const sessionCallers = async (context: Context): Promise<TestCall[]> => {
-  if (!context.has("publishable")) return [];
-  const { session_token: value } = (await context.mint("publishable", "editor")).fields;
+  const minted = context.has("publishable") ? await context.mint("publishable", "editor") : null;
+  const value = minted?.fields.session_token;
   if (typeof value !== "string") return [];
-  const secret = { value, variable: "$SESSION_PUBLISHABLE_EDITOR" };
-  return FORMS.map((form) =>
-    asNobody("keys.create", { credential: { as: "unknown" }, secret, form, what: "a session" }),
-  );
+  return FORMS.map((form) => withSecret(value, "$SESSION_PUBLISHABLE_EDITOR", "a session", form));
 };
 
 const PRO = "admin_pro";
@@ -116,10 +119,10 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
       const callers = [
         asNobody("keys.create"),
         asNobody("keys.create", { credential: { as: "garbage" } }),
-        ...FORMS.flatMap((form) => (context.has("server") ? asServer("keys.create", { form }) : [])),
-        ...FORMS.flatMap((form) =>
-          context.has("publishable") ? asPublishable("keys.create", { form, origin: "none" }) : [],
-        ),
+        ...(context.has("server") ? FORMS.map((form) => asServer("keys.create", { form })) : []),
+        ...(context.has("publishable")
+          ? FORMS.map((form) => asPublishable("keys.create", { form, origin: "none" }))
+          : []),
         ...(await sessionCallers(context)),
         ...forgedTokens(await context.secretOf(admin)),
       ];
@@ -184,13 +187,12 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
           checks.note("a creation does not keep the products given, so that naming some afterwards widens nothing");
         else checks.expect(patched, { accepts: [keys.OUTCOME.tier] }, [key.created]);
       }
-      if (!checks.failed && (before.outcome === keys.OUTCOME.scope || before.outcome === keys.OUTCOME.product)) {
+      const { scope, product, tier } = keys.OUTCOME;
+      if (!checks.failed && [scope, product].includes(before.outcome)) {
         const after = await afterArrival(context, keys.exchangeWith(key, "chat"), [before.outcome]);
-        const isWidened =
-          isAdmitted(after) || [keys.OUTCOME.scope, keys.OUTCOME.product, keys.OUTCOME.tier].includes(after.outcome);
-        if (after.outcome === before.outcome) checks.fine();
-        else if (isWidened)
-          checks.require(false, after, `${before.outcome}, as before the refused changes`, inWords(after));
+        const isSame = after.outcome === before.outcome;
+        if (isAdmitted(after) || [scope, product, tier].includes(after.outcome))
+          checks.require(isSame, after, `${before.outcome}, as before the refused changes`, inWords(after));
         else checks.note(`the key could not be looked at afterwards: ${inWords(after)}`);
       }
       return "PATCH is not as expected";
@@ -220,9 +222,9 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
     expected: "403 product_not_allowed while narrowed, a session before and after",
     cost: { calls: 8, keys: 1 },
     step: async (context, checks) => {
-      const key = await bodies.makeKey(context, keys.FULL_KEY);
-      const before = await firstUse(context, keys.exchangeWith(key, "chat"));
-      if (!(await isUseful(context, checks, key, before))) return;
+      const made = await minting(context, checks);
+      if (made === null) return;
+      const { key, used: before } = made;
       const narrowed = await context.send(patch(key, { products: ["editor"] }));
       // A tier that lets the key mint `editor` cannot refuse to narrow the key to `editor`.
       const isOfTier = narrowed.outcome === keys.OUTCOME.tier;
@@ -244,9 +246,9 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
     title: "a deleted key mints no session any more: 401",
     cost: { calls: 10, keys: 1 },
     step: async (context, checks) => {
-      const key = await bodies.makeKey(context, keys.FULL_KEY);
-      const used = await firstUse(context, keys.exchangeWith(key, "chat"));
-      if (!(await isUseful(context, checks, key, used))) return;
+      const made = await minting(context, checks);
+      if (made === null) return;
+      const { key, used } = made;
       const deleted = await context.send(keys.deleteCall("admin_pro", key.id));
       if (!checks.admits(deleted, [key.created])) return;
       const accepts = [keys.OUTCOME.unauthenticated];
@@ -279,20 +281,17 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
       const others = (["admin_key_limit", "admin_free", "admin_no_plan"] as const).filter(
         (admin) => context.has(admin) && (own === undefined || credentials?.[admin]?.org !== own),
       );
-      const callers: TestCall["credential"][] = others.map((admin) => ({ as: "admin", of: role(admin) }));
-      callers.push({ as: "none" });
-      if (context.has("server")) callers.push({ as: "server", of: role("server") });
-      for (const credential of callers) {
+      const callers: TestCall["credential"][] = [
+        ...[...others.map((admin) => ({ as: "admin", of: role(admin) }) as const), { as: "none" } as const],
+        ...(context.has("server") ? [{ as: "server", of: role("server") } as const] : []),
+      ];
+      const calls = callers.flatMap((credential) => {
         const by = { credential, open: true } as const;
         // The owner's tier admits this change, so only ownership can refuse it.
-        const change = keys.updateCall("admin_pro", key.id, { products: ["tile"] }, by);
-        for (const call of [change, keys.deleteCall("admin_pro", key.id, by)]) {
-          const answer = await context.send(call);
-          if (checks.isUnclear(answer)) continue;
-          const isDenied = answer.status !== null && DENIED.has(answer.status);
-          checks.require(isDenied, answer, "401, 403 or 404", inWords(answer));
-        }
-      }
+        return [keys.updateCall(PRO, key.id, { products: ["tile"] }, by), keys.deleteCall(PRO, key.id, by)];
+      });
+      for (const answer of checks.clear(await Array.fromAsync(calls, context.send)))
+        checks.require(DENIED.has(answer.status ?? 0), answer, "401, 403 or 404", inWords(answer));
       if (!checks.failed && isAdmitted(before))
         checks.admits(await afterArrival(context, keys.exchangeWith(key, "chat"), ["2xx"]), [key.created]);
     },

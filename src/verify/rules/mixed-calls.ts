@@ -1,5 +1,5 @@
 /** Calls drawn by the run's seed, for cases in no table; `invariants/evidence/legal-answers.ts` says what is legal. */
-import { countedAs, outcomeOf } from "../../contract/refusals.ts";
+import { countedAs } from "../../contract/refusals.ts";
 import { PRODUCT_SCOPE, type Product, type RouteName } from "../../contract/routes.ts";
 import { legalAnswers } from "../../invariants/evidence/legal-answers.ts";
 import type { KeyRole } from "../../target/target.ts";
@@ -62,14 +62,6 @@ const drawn = async (context: Context, first: number, length: number): Promise<T
 
 const legalOf = (line: Answer["line"]) => legalAnswers(line, { ours: false, stateUnsettled: false });
 
-/** A4: the exchange may treat a session token as no credential and answer 401. */
-const isNoKey = ({ testCall, outcome }: Answer): boolean =>
-  testCall.route === "sdk.sessions" && testCall.credential.as === "session" && outcome === outcomeOf("unauthenticated");
-
-/** A7: how a viewer without a key is answered is not specified. */
-const isAnonymousViewer = ({ testCall: { route, product, credential } }: Answer): boolean =>
-  route === "sdk.sessions" && product === "viewer" && credential.as === "none";
-
 /** The order of checks is specified for the exchange only; at runtime any failing check may decide (5.2-5.6). */
 const isLaterCheck = ({ testCall, line, outcome, status }: Answer): boolean => {
   const { facts } = line;
@@ -84,10 +76,15 @@ const isOpen = ({ testCall, outcome, status }: Answer): boolean =>
   (outcome === "422 malformed_body" || (testCall.route === "poi.enrich" && status === 404));
 
 const judge = (checks: Checks, answer: Answer): void => {
+  const { route, product, credential } = answer.testCall;
   const legal = legalOf(answer.line);
-  if (legal === null || isSessionsOff(answer) || isAnonymousViewer(answer)) return;
+  // A7: how a viewer without a key is answered is not specified.
+  const isAnonymousViewer = route === "sdk.sessions" && product === "viewer" && credential.as === "none";
+  if (legal === null || isSessionsOff(answer) || isAnonymousViewer) return;
+  // A4: the exchange may treat a session token as no credential.
+  const isNoKey = route === "sdk.sessions" && credential.as === "session" && answer.outcome === "401";
   const isLegal = legal.has(countedAs(answer.outcome)) || (legal.has("200") && isAdmitted(answer));
-  if (isLegal || isOpen(answer) || isNoKey(answer)) {
+  if (isLegal || isOpen(answer) || isNoKey) {
     if (!checks.isUnclear(answer)) checks.fine();
   } else if (isLaterCheck(answer)) {
     checks.fine();

@@ -23,10 +23,6 @@ const mintedSpecimens = async (context: Context): Promise<Answer[]> => {
   return Promise.all(products.map((product) => context.mint("publishable", product)));
 };
 
-/** Whether a second organization's allowance is spent too, which use before the run hardly explains. */
-const isSpentElsewhere = async (context: Context): Promise<boolean> =>
-  context.has("publishable_other_org") && isSpent(await context.mint("publishable_other_org", "tile"));
-
 type Fault = Judgement<Answer>;
 const minted = (id: string, spec: number[], title: string, expected: Fault["expected"], fault: Fault["fault"]): Rule =>
   must(id, spec, {
@@ -117,9 +113,12 @@ export const SESSION_RULES: readonly Rule[] = [
     expected: "200 or 201",
     cost: { map_loads: 1 },
     step: async (context, checks) => {
+      // Use before the run hardly explains that a second organization's allowance is spent as well.
+      const isSpentElsewhere = async (): Promise<boolean> =>
+        context.has("publishable_other_org") && isSpent(await context.mint("publishable_other_org", "tile"));
       for (const answer of await mintedSpecimens(context)) {
         const { status, outcome, testCall } = answer;
-        if (testCall.product === "tile" && isSpent(answer) && !(await isSpentElsewhere(context))) {
+        if (testCall.product === "tile" && isSpent(answer) && !(await isSpentElsewhere())) {
           checks.unclear(`${callInWords(answer)}: the organization's map loads of this month seem to be spent`);
           continue;
         }
@@ -143,11 +142,8 @@ export const SESSION_RULES: readonly Rule[] = [
       await wait(lifeS * 1000 + PAST_THE_END_MS, context.signal);
       const accepts = [outcomeOf("unauthenticated")];
       const beganMs = performance.now();
-      const ended = inSession("chat", "poi.enrich", {
-        secret: { value, variable: "$ENDED_SESSION" },
-        facts: { state: "expired" },
-        what: "a session past its end",
-      });
+      const [secret, facts] = [{ value, variable: "$ENDED_SESSION" }, { state: "expired" } as const];
+      const ended = inSession("chat", "poi.enrich", { secret, facts, what: "a session past its end" });
       // Item 29: clocks may differ.
       const after = await until(context, ended, accepts, beganMs + context.leewayMs);
       const lateS = Math.round((performance.now() - beganMs) / 1000) + PAST_THE_END_MS / 1000;

@@ -99,15 +99,12 @@ const spreadOf = ({ answer, sse }: Specimen): "spread" | { got: string } | null 
 const endOf = ({ received: { ended, error } }: Answer): string =>
   `${ended}${error === undefined ? "" : ` (${foreign.foreignError(error)})`}`;
 
-/** Whether the last event came only once: then it may end the stream, and a cut after it loses nothing. */
-const mayBeOver = ({ sse }: Specimen): boolean => {
-  const last = sse.frames.at(-1);
-  return last !== undefined && sse.frames.filter(({ event }) => event === last.event).length === 1;
-};
-
 const isCut = (specimen: Specimen): boolean => {
   const { ended, aborted } = specimen.answer.received;
-  return isStream(specimen) && !aborted && (ended === "truncated" || ended === "reset") && !mayBeOver(specimen);
+  const names = specimen.sse.frames.map(({ event }) => event);
+  // An event that came only once may be the stream's last: a cut after it loses nothing.
+  const mayBeOver = names.length > 0 && names.indexOf(names.at(-1) ?? null) === names.length - 1;
+  return isStream(specimen) && !aborted && (ended === "truncated" || ended === "reset") && !mayBeOver;
 };
 
 /** This many cuts in a row are no accident of the network. */

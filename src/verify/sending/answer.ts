@@ -142,12 +142,6 @@ const lineFor = ({ open }: TestCall, { outcome, envelope }: Named, { facts, ...b
   return open === true || facts === undefined ? line : { ...line, facts };
 };
 
-const plainOf = (received: Received): Received => {
-  if (!isDecoded(received.headers)) return received;
-  const { "content-encoding": _coding, ...headers } = received.headers;
-  return { ...received, headers };
-};
-
 type Called = Pick<Answer, "testCall" | "request" | "received" | "chunks">;
 type By = { step: Step; context: CallContext; errorUs: number };
 
@@ -156,11 +150,14 @@ export const answerOfCall = ({ step, context, errorUs, ...called }: Called & By)
   const { status, text } = received;
   const named = nameOf(received, mayHaveAnyBody({ route: testCall.route, method: request.method as Step["method"] }));
   const body = parseJson(text);
+  // The line describes the decoded answer.
+  const { "content-encoding": coding, ...headers } = received.headers;
+  const plain = isDecoded({ "content-encoding": coding }) ? { ...received, headers } : received;
   return {
     ...called,
     ...named,
     ...{ id: context.id, status, text, body },
-    line: lineFor(testCall, named, lineOf(step, plainOf(received), context, errorUs)),
+    line: lineFor(testCall, named, lineOf(step, plain, context, errorUs)),
     headers: headersOf(received),
     fields: isObject(body) ? body : {},
     foreign: isForeign(named.outcome, text),

@@ -101,11 +101,8 @@ export const createAttempts = (parts: AttemptParts) => {
   };
 
   const takeOfRun = async (call: TestCall): Promise<Taken | null> => {
-    if (runBudget === undefined) return null;
-    if (call.anyway === true) {
-      runBudget.absorb({ ...NOTHING_SPENT, requests: 1 }, null);
-      return null;
-    }
+    if (call.anyway === true) runBudget?.absorb({ ...NOTHING_SPENT, requests: 1 }, null);
+    if (runBudget === undefined || call.anyway === true) return null;
     // Charges are counted afterwards: most metered calls must be refused, and a budget of 0 would end the run at once.
     const taken = runBudget.take(clock.nowUs(), { stream: streamOf(call) !== undefined });
     const reason = runBudget.stopped?.reason ?? "nothing more may be sent";
@@ -149,9 +146,10 @@ export const createAttempts = (parts: AttemptParts) => {
     if (status !== null) silent = 0;
     else if (testCall.atOnce !== true) silent += 1;
     const charge = chargeOf(testCall);
+    const isCharged = charge !== null && isAdmitted(answer);
     // An admission by mistake is spent too. The run's budget also counts a charge that may have been made.
-    if (charge !== null && isAdmitted(answer)) budget.spent[charge] += 1;
-    if (charge !== null && (isAdmitted(answer) || (status === null && received.sent)))
+    if (isCharged) budget.spent[charge] += 1;
+    if (isCharged || (charge !== null && status === null && received.sent))
       runBudget?.absorb({ ...NOTHING_SPENT, [charge]: 1 }, null);
     heldBytes += text.length + chunks.reduce((sum, chunk) => sum + chunk.text.length, 0);
     answers.push(answer);

@@ -8,10 +8,10 @@ const other: TestCall = { ...testCall, route: "design.themes" };
 const start = (upAfter: number, patience = 100) => {
   let looks = 0;
   let left = patience;
-  const outages = createOutages({
-    isUp: async () => ++looks > upAfter,
-    rest: async () => left-- > 0,
-  });
+  const outages = createOutages(
+    async () => ++looks > upAfter,
+    async () => left-- > 0,
+  );
   return { outages, looks: () => looks };
 };
 

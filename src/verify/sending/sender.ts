@@ -23,25 +23,19 @@ const OUTAGE_MAX_MS = 15_000;
 
 const nameOf = ({ route, credential }: TestCall): string => `${route} ${JSON.stringify(credential)}`;
 
-type OutageParts = { isUp(call: TestCall): Promise<boolean>; rest(ms: number): Promise<boolean> };
-
 /** Waits for an outage to end (items 213, 216): sends once a second, for all waiters, a call admitted before it. */
-export const createOutages = ({ isUp, rest }: OutageParts) => {
+export const createOutages = (isUp: (call: TestCall) => Promise<boolean>, rest: (ms: number) => Promise<boolean>) => {
   const up = new Set<string>();
   const running = new Map<string, Promise<boolean>>();
-  const look = async (call: TestCall): Promise<boolean> => {
-    const isBack = await lookEverySecond(() => isUp(call), OUTAGE_MAX_MS, rest);
-    if (!isBack) up.delete(nameOf(call));
-    return isBack;
-  };
   return {
     seenUp: (call: TestCall): void => void up.add(nameOf(call)),
-    end: (call: TestCall): Promise<boolean> => {
+    end: async (call: TestCall): Promise<boolean> => {
       const name = nameOf(call);
-      if (!up.has(name)) return Promise.resolve(false);
-      const found = running.get(name) ?? look(call).finally(() => running.delete(name));
-      running.set(name, found);
-      return found;
+      if (!up.has(name)) return false;
+      const look = () => lookEverySecond(() => isUp(call), OUTAGE_MAX_MS, rest).finally(() => running.delete(name));
+      const isBack = await running.getOrInsertComputed(name, look);
+      if (!isBack) up.delete(name);
+      return isBack;
     },
   };
 };
@@ -62,7 +56,7 @@ export const createSender = (parts: SenderParts) => {
     patienceMs -= ms;
     return wait(ms, signal);
   };
-  const outages = createOutages({ isUp: async (call) => isAdmitted(await tryOnce(call, true)), rest });
+  const outages = createOutages(async (call) => isAdmitted(await tryOnce(call, true)), rest);
 
   const waitFor = (answer: Answer, k: number): Promise<boolean> => {
     const waitMs = Math.min(Math.max(retryAfterMs(answer) ?? 0, WAIT_FIRST_MS * 2 ** k), WAIT_MAX_MS);

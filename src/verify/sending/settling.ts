@@ -65,10 +65,10 @@ export const afterArrival = async (context: Context, call: TestCall, accepts: Ou
 
 /** Judges a call with a revoked or expired key. If admitted, repeats it until the end has had time to arrive. */
 export const expectOver = async (context: Context, checks: Checks, row: Row, endMs: number): Promise<void> => {
-  const [[testCall], fit] = [row, acceptsOf(row)];
-  const first = await context.send(testCall);
+  const fit = acceptsOf(row);
+  const first = await context.send(row[0]);
   const accepts = [...fit.accepts, ...(fit.tolerates ?? [])];
-  const last = isAdmitted(first) ? await until(context, testCall, accepts, endMs) : first;
+  const last = isAdmitted(first) ? await until(context, row[0], accepts, endMs) : first;
   if (isAdmitted(first) && !isAdmitted(last)) checks.note("was admitted at first: its end had to arrive");
   checks.expect(last, fit);
 };

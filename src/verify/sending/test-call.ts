@@ -56,10 +56,7 @@ export const role = <N extends string>(name: N): `role:${N}` => `role:${name}`;
 
 const variableOf = (ref: CredentialRef): string => {
   if (!("of" in ref)) return `$${ref.as.toUpperCase()}`;
-  const name = ref.of
-    .slice(ref.of.indexOf(":") + 1)
-    .toUpperCase()
-    .replace(/[^A-Z0-9]+/g, "_");
+  const name = ref.of.toUpperCase().replace(/^\w+:/, "").replace(/\W+/g, "_");
   if (ref.as === "session") return `$SESSION_${name}_${ref.product.toUpperCase()}`;
   return `$${ref.as === "admin" ? "TOKEN" : "KEY"}_${name}`;
 };
