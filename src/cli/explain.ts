@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { Argument, Command } from "commander";
 import { noSuch } from "../contract/nearest.ts";
 import { EXPERIMENTS } from "../faults/experiments.ts";
+import { groupOf } from "../history/run-document.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { MUTANTS } from "../mutants/catalogue.ts";
 import { CLAIM_FAMILIES, familyOf } from "../report/claim-families.ts";
@@ -57,14 +58,12 @@ const LEVELS = {
   info: "info: recorded only",
 } as const;
 
-const headOf = (id: string): string => id.split("/")[0] as string;
-
 const killersOf = (id: string): string[] =>
   MUTANTS.filter(({ kills }) => kills.includes(id)).map(({ name, harm }) => `${name}: ${harm}`);
 
 /** Explains a claim. Throws `UsageError` for an unknown claim, with the nearest known name. */
 export const explain = (asked: string) => {
-  const invariant = INVARIANTS.find(({ id }) => id === headOf(asked));
+  const invariant = INVARIANTS.find(({ id }) => id === groupOf(asked));
   if (invariant !== undefined) {
     const { id, level, spec, statement, time } = invariant;
     const judged = `${LEVELS[level]}. Judged over every call of a stage, in the order in which they were sent${time === undefined ? "" : "; about time, so a busy host may leave it open"}`;
@@ -89,7 +88,7 @@ export const explain = (asked: string) => {
     ...RULES.map(({ id }) => `verify/${id}`),
     ...CLAIM_FAMILIES.map(({ pattern }) => pattern.replace("/*", "")),
   ];
-  const meant = /^(?:verify|curve)\//.test(asked) ? asked : headOf(asked);
+  const meant = /^(?:verify|curve)\//.test(asked) ? asked : groupOf(asked);
   throw new UsageError(noSuch("claim", meant, known, "`npx floodgate explain` lists them"));
 };
 

@@ -6,7 +6,7 @@ import type { ChildProcess } from "node:child_process";
 import type { CallLine, FoldLine } from "../history/line.ts";
 import type { Protocol } from "../history/run-document.ts";
 import type { HostFacts } from "../history/stage-facts.ts";
-import type { BoundedChild } from "../supervision/bounded-child.ts";
+import type { BoundedChild } from "../supervision/child.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import type { Arrivals } from "../workload/arrivals.ts";

@@ -4,7 +4,7 @@
  */
 
 import type { Claim, Measurement } from "../history/run-document.ts";
-import { claimOf } from "../history/run-document.ts";
+import { claimOf, ruleOf } from "../history/run-document.ts";
 import { logWorse, MEASUREMENT_FACTS } from "./block.ts";
 import { SIDES, type Side } from "./block-plan.ts";
 import { type Comparison, type GateVerdict, type Pair, smallestSeen } from "./paired-comparison.ts";
@@ -82,14 +82,12 @@ export const gateTable = (comparisons: readonly Comparison[]): string[] => [
 
 export type BlockFinding = { side: Side; pair: number; claim: Claim };
 
-const nameOf = ({ id, stage }: Claim): string => (id.endsWith(`/${stage}`) ? id.slice(0, -stage.length - 1) : id);
-
 /** Broken *musts* of a side, by name. */
 const brokenOn = (findings: readonly BlockFinding[], of: Side): Map<string, Claim[]> => {
   const broken = findings.flatMap(({ side, claim }) =>
     side === of && claim.level === "must" && claim.verdict === "fail" ? [claim] : [],
   );
-  return Map.groupBy(broken, nameOf);
+  return Map.groupBy(broken, ruleOf);
 };
 
 type Broken = [id: string, claims: Claim[]];
@@ -121,7 +119,7 @@ export const invariantsClaim = (findings: readonly BlockFinding[], stage: string
     return judged("fail", `broken on the head alone: ${listed(onlyHead)}`, got, evidence);
   }
   // A side left too many calls unanswered if `answered` fails or is open in half of its blocks.
-  const answered = findings.filter(({ claim }) => nameOf(claim) === "answered");
+  const answered = findings.filter(({ claim }) => ruleOf(claim) === "answered");
   const isOpen = ({ claim: { verdict } }: BlockFinding): boolean => verdict === "fail" || verdict === "inconclusive";
   const silent = SIDES.filter((of) => {
     const asked = answered.filter(({ side }) => side === of);
@@ -133,7 +131,7 @@ export const invariantsClaim = (findings: readonly BlockFinding[], stage: string
     return judged("inconclusive", `${what}: ${first?.reason ?? ""}`, first?.got ?? "", first?.evidence);
   }
   const held = findings.filter(({ side, claim }) => side === "head" && claim.verdict === "pass");
-  const passed = [...new Set(held.map(({ claim }) => nameOf(claim)))].sort();
+  const passed = [...new Set(held.map(({ claim }) => ruleOf(claim)))].sort();
   return passed.length > 0 || onBoth.length > 0
     ? judged("pass", `${passed.length} invariants held on the head`, passed.join(", "))
     : judged("inconclusive", "no block could be judged by any invariant", "nothing to judge by");

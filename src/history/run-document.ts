@@ -19,6 +19,13 @@ export type Claim = Record<"id" | "stage" | "reason" | "expected" | "got" | "rep
   judged_in?: string;
 };
 
+/** The part of a claim's id or a stage's name before the first `/`, or the whole. */
+export const groupOf = (id: string): string => id.split("/", 1)[0] as string;
+
+/** The id of a claim without its stage. */
+export const ruleOf = ({ id, stage }: Pick<Claim, "id" | "stage">): string =>
+  id.endsWith(`/${stage}`) ? id.slice(0, -stage.length - 1) : id;
+
 /** By default a *must* without requirement numbers and evidence. */
 export const claimOf = (
   parts: Pick<Claim, "id" | "stage" | "verdict" | "reason" | "expected" | "replay"> & Partial<Claim>,

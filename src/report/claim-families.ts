@@ -1,4 +1,5 @@
 /** What claims about a stage, a run or a comparison mean, for `explain`. Invariants and rules explain themselves. */
+import { groupOf } from "../history/run-document.ts";
 
 /** Requirements: the two overload subcodes, what sheds and when, which of them comes first. */
 const SHEDDING = [210, 211, 220, 221] as const;
@@ -95,8 +96,6 @@ export const CLAIM_FAMILIES = [
 
 /** The family that a claim, or the beginning of its id, belongs to. */
 export const familyOf = (id: string) =>
-  CLAIM_FAMILIES.find(
-    ({ pattern }) =>
-      pattern === id ||
-      (pattern.endsWith("/*") ? pattern.split("/")[0] === id.split("/")[0] : id.startsWith(`${pattern}/`)),
+  CLAIM_FAMILIES.find(({ pattern }) =>
+    pattern.endsWith("/*") ? groupOf(pattern) === groupOf(id) : `${id}/`.startsWith(`${pattern}/`),
   );

@@ -1,7 +1,7 @@
 /** `summary.md`: verdict and tables in Markdown, cut to 900 KiB, because CI drops a step summary above 1 MiB. */
 import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.ts";
 import { clip, escapeMarkdown, markdownCode, oneLine, utf8Bytes } from "./escape.ts";
-import { count, duration, figure, intervalText, share, valueText, whyNoInterval, withUnit } from "./figures.ts";
+import { count, duration, figure, intervalText, share, someOf, valueText, whyNoInterval, withUnit } from "./figures.ts";
 import { driverText, OUTCOME_KINDS, outcomeRows } from "./outcome-kinds.ts";
 import { calibrationText, notJudged, spendingText, statesMet } from "./run-facts.ts";
 import { curveSentences, curveTable, shownCurve } from "./shown-curve.ts";
@@ -68,10 +68,7 @@ const top = (run: RunDocument): string[] => {
 
 const notJudgedLines = (run: RunDocument): string[] => {
   const { skipped, unseen } = notJudged(run);
-  const groups = skipped.map(
-    ({ reason, ids }) =>
-      `- ${cell(reason)}: ${ids.slice(0, IDS_MAX).map(code).join(", ")}${ids.length > IDS_MAX ? ` and ${ids.length - IDS_MAX} more` : ""}`,
-  );
+  const groups = skipped.map(({ reason, ids }) => `- ${cell(reason)}: ${someOf(ids.map(code), IDS_MAX)}`);
   const outcomes = unseen.length === 0 ? [] : [`- outcomes in no stage: ${unseen.map(code).join(", ")}`];
   return [...groups, ...outcomes];
 };

@@ -1,5 +1,6 @@
 /** The end of a run for a terminal of 80 columns: verdict, reasons, counts, where to look. Only paths may be longer. */
 import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.ts";
+import { sumOf } from "../history/statistics/statistics.ts";
 import { oneLine } from "./escape.ts";
 import { count, counted, duration } from "./figures.ts";
 import { calibrationText, spendingText } from "./run-facts.ts";
@@ -121,7 +122,7 @@ const openLines = (open: readonly Claim[], shown: number, paint: Paint): string[
 export const terminalText = (run: RunDocument, options: TerminalOptions): string => {
   const paint: Paint = (verdict, text) => (options.colour ? `\u001b[${PAINT[verdict]}m${text}\u001b[0m` : text);
   const { fail, inconclusive, skipped, pass } = countByVerdict(run.claims);
-  const calls = run.stages.reduce((sum, stage) => sum + stage.calls.sent, 0);
+  const calls = sumOf(run.stages.map((stage) => stage.calls.sent));
   const open = claimsInOrder(run.claims).filter((c) => c.verdict !== "pass");
   const word = run.verdict.toUpperCase();
   const what = `  ${oneLine(run.profile)} on ${oneLine(run.target.name)}, seed ${run.seed}, ${duration(run.duration_ms)}`;

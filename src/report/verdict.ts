@@ -2,10 +2,16 @@
  * Merges many claims to one verdict. The rule stands in one place, because an exit code that is too kind is the worst
  * mistake of such a tool: a skipped claim is not passed, and a run that judged nothing is not a pass.
  */
-import type { Claim, ClaimVerdict, Level, RunDocument, Verdict } from "../history/run-document.ts";
-import { claimOf } from "../history/run-document.ts";
+import {
+  type Claim,
+  type ClaimVerdict,
+  groupOf,
+  type Level,
+  type RunDocument,
+  type Verdict,
+} from "../history/run-document.ts";
 import { clip, oneLine } from "./escape.ts";
-import { counted } from "./figures.ts";
+import { counted, someOf } from "./figures.ts";
 
 export const VERDICTS: readonly ClaimVerdict[] = ["fail", "inconclusive", "skipped", "pass"];
 export const LEVELS: readonly Level[] = ["must", "should", "info"];
@@ -44,13 +50,8 @@ const merged = (verdict: Verdict, reason: string) => ({ verdict, exit_code: EXIT
 /** Names claims, `answered` first, because the other claims of a stage rest on it. */
 const namesOf = (ids: readonly string[]): string => {
   const isFirst = (id: string): boolean => groupOf(id) === "answered";
-  const unique = [...new Set([...ids.filter(isFirst), ...ids])];
-  const more = unique.length - NAMED_MAX;
-  return unique.slice(0, NAMED_MAX).join(", ") + (more > 0 ? ` and ${more} more` : "");
+  return someOf([...new Set([...ids.filter(isFirst), ...ids])], NAMED_MAX);
 };
-
-/** The part of a claim's id or a stage's name before the first `/`, or the whole. */
-export const groupOf = (id: string): string => id.split("/", 1)[0]!;
 
 /** Reports whether `name` of a `required` list is a group or a stage that the claim belongs to. */
 const means = (name: string, claim: Claim): boolean =>
@@ -137,14 +138,14 @@ export const mergeClaims = (claims: readonly Claim[], required: readonly string[
 };
 
 /**
- * Why a finished run has its verdict, in words. The document does not keep the `required` list; if the claims alone
- * give another verdict, the recorded one is shown, and that it came from elsewhere.
+ * Why a finished run has its verdict, in words. Older documents lack the `required` list; if the claims alone give another
+ * verdict, the recorded one is shown, and that it came from elsewhere.
  */
 export const whyOf = (run: RunDocument): string => {
-  const { stand_ins: all = [] } = run;
+  const standIns = run.stand_ins ?? [];
   return [
     whyByClaims(run),
-    ...all.map(({ tool, by }) => `${tool} is not on this machine: ${by} stood in for it.`),
+    ...standIns.map(({ tool, by }) => `${tool} is not on this machine: ${by} stood in for it.`),
   ].join(" ");
 };
 
@@ -156,18 +157,4 @@ const whyByClaims = (run: RunDocument): string => {
     return `No judged claim is broken, but something that was required was not judged${skipped > 0 ? ` (${counted(skipped, "claim was", "claims were")} skipped)` : ""}, or the run ended early.`;
   }
   return `The run was recorded as ${run.verdict}; its claims alone say ${fromClaims.verdict}: ${fromClaims.reason}`;
-};
-
-/**
- * The claims as test cases. Readers of test reports know only cases: if the run is not a pass and no case says so (a
- * required group was absent, nothing was judged), a case `run/verdict` is added.
- */
-export const casesOf = (run: RunDocument): Claim[] => {
-  const cases = claimsInOrder(run.claims);
-  const { verdict } = run;
-  const isSaid = run.claims.some((c) => c.verdict === "fail" || (c.verdict === "inconclusive" && verdict !== "fail"));
-  if (verdict === "pass" || isSaid) return cases;
-  const expected = "every claim that must hold, and everything required, judged and found to hold";
-  const parts = { id: "run/verdict", stage: "run", verdict, reason: whyOf(run), expected, got: verdict, replay: "" };
-  return [claimOf(parts), ...cases];
 };

@@ -8,7 +8,7 @@ import { certificateText, lookAtTcp, lookAtTls, placeOf, speaksTls } from "../cl
 import { tlsFiles, wrongTlsFile } from "../client/transport.ts";
 import type { RunContext } from "../deployments/run-context.ts";
 import type { PreparedTarget } from "../stages/prepare-target.ts";
-import { runShellCommand } from "../supervision/bounded-child.ts";
+import { runShellCommand } from "../supervision/child.ts";
 import { TargetUnreachableError } from "../verify/reach.ts";
 import { UsageError } from "./exit-codes.ts";
 

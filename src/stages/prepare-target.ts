@@ -7,6 +7,7 @@ import type { EmbeddedOptions } from "../deployments/embedded.ts";
 import { proxiesMissing } from "../deployments/from-target.ts";
 import { plannedEmbedded, plannedTenants } from "../deployments/tenants.ts";
 import { EXPERIMENTS } from "../faults/experiments.ts";
+import { groupOf } from "../history/run-document.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { CLAIM_FAMILIES } from "../report/claim-families.ts";
 import { createSecrets } from "../target/secrets.ts";
@@ -32,8 +33,6 @@ import {
   storyOfPlan,
   type VerifyStage,
 } from "./stage-plan.ts";
-
-const groupOf = (name: string): string => name.split("/")[0] as string;
 
 const GROUPS: ReadonlySet<string> = new Set([
   ...INVARIANTS.map(({ id }) => id),

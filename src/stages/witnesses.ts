@@ -9,7 +9,7 @@ import type { RunContext } from "../deployments/run-context.ts";
 import type { LedgerLine } from "../history/line.ts";
 import { bareFacts, type Gauges, type StageFacts, type TenantFacts } from "../history/stage-facts.ts";
 import { holdsMore } from "../invariants/given-back.ts";
-import { runShellCommand } from "../supervision/bounded-child.ts";
+import { runShellCommand } from "../supervision/child.ts";
 import { pause, waitUntil } from "../supervision/waiting.ts";
 import type { Target } from "../target/target.ts";
 import { ROLE_POWERS } from "../workload/callers/target-view.ts";

@@ -43,7 +43,6 @@ const append = (descriptor: number, { undo, ...entry }: Written, redactor: Redac
 type About = Pick<Effect, "kind" | "name"> & Partial<Pick<Effect, "undo">> & Pick<JournalEntry, "detail" | "run">;
 
 export type Journal = ReturnType<typeof openJournal>;
-/** The part of a journal that records side effects. */
 export type SideEffects = Pick<Journal, "about" | "done" | "undone">;
 
 export const openJournal = (path: string, redactor?: Redactor) => {

@@ -89,7 +89,6 @@ export const tokenOfDoor = async (url: string): Promise<string | null> => {
 };
 
 const OTHERS_MAY_WRITE = 0o022;
-/** Far above any journal: one of a whole night has some thousand lines. */
 const BYTES_MOST = 64 * 1024 * 1024;
 
 /** Says why another user may have written a file, in words that follow its name; `null` if only this user may. */

@@ -5,7 +5,7 @@
  */
 import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
-import { runShellCommand } from "./bounded-child.ts";
+import { runShellCommand } from "./child.ts";
 import { endGroup, type GroupId } from "./processes.ts";
 import { pause } from "./waiting.ts";
 
@@ -53,7 +53,6 @@ export type Undo =
 
 export const KINDS = ["proxy", "fault", "child", "folder", "signal", "key", "session", "fixture"] as const;
 
-/** A side effect and its undo, kept in memory only. */
 export type Effect = { id: string; kind: (typeof KINDS)[number]; name: string; undo: Undo };
 
 export type Notes = {

@@ -5,7 +5,7 @@
 import { spawn } from "node:child_process";
 import { isAbsolute, join } from "node:path";
 import { parseJson } from "../contract/envelopes.ts";
-import { boundChild } from "../supervision/bounded-child.ts";
+import { boundChild } from "../supervision/child.ts";
 import { unmarked } from "../supervision/processes.ts";
 import { redactor } from "../supervision/redaction.ts";
 import { readUserFile, UserFileError } from "../supervision/user-file.ts";

@@ -7,7 +7,7 @@ import { mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { boundChild } from "../supervision/bounded-child.ts";
+import { boundChild } from "../supervision/child.ts";
 import { takeLock } from "../supervision/process-lock.ts";
 import { beforeSignalEnds } from "../supervision/stop-signals.ts";
 import { askProgram, TOOL_RECIPES, ToolMissing, type ToolName, type ToolOptions } from "./tool-recipe.ts";

@@ -2,7 +2,7 @@
 
 import { spawn } from "node:child_process";
 import type { Readable } from "node:stream";
-import { boundChild } from "../../supervision/bounded-child.ts";
+import { boundChild } from "../../supervision/child.ts";
 import { readLines } from "../../supervision/lines.ts";
 import { runMark } from "../../supervision/processes.ts";
 import { redact, redactor } from "../../supervision/redaction.ts";

@@ -6,7 +6,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { maskSecrets } from "../../contract/credentials.ts";
 import type { Measurement } from "../../history/run-document.ts";
-import { boundChild } from "../../supervision/bounded-child.ts";
+import { boundChild } from "../../supervision/child.ts";
 import { redactor } from "../../supervision/redaction.ts";
 import type { Problem } from "../driver.ts";
 import { exitProblem } from "./k6-process.ts";

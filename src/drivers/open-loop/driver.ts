@@ -6,7 +6,7 @@ import { wallUs } from "../../client/clock.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";
 import type { Protocol } from "../../history/run-document.ts";
 import type { HostFacts } from "../../history/stage-facts.ts";
-import { boundChild } from "../../supervision/bounded-child.ts";
+import { boundChild } from "../../supervision/child.ts";
 import { messageIn, readLines, unreadSentence } from "../../supervision/lines.ts";
 import { runMark } from "../../supervision/processes.ts";
 import { redact } from "../../supervision/redaction.ts";

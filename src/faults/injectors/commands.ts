@@ -1,6 +1,6 @@
 /** Injects and heals by the commands of the target file (`faults`). Healing is tried once before the injection. */
 import type { Deployment } from "../../deployments/deployment.ts";
-import { runShellCommand } from "../../supervision/bounded-child.ts";
+import { runShellCommand } from "../../supervision/child.ts";
 import type { CommandUndo } from "../../supervision/undo.ts";
 import { targetName } from "../../target/target-urls.ts";
 import type { DisturbanceContext } from "../disturbance.ts";

@@ -1,13 +1,12 @@
 /** The charts of the shedding curve: goodput over offered rate and, on the same logarithmic axis, all other calls. */
 import { scaleLog } from "d3-scale";
-import type { Claim } from "../../history/run-document.ts";
+import { type Claim, groupOf } from "../../history/run-document.ts";
 import type { Curve, CurveLevel, Estimate, Pass } from "../../shedding/curve.ts";
 import { carriedPerS } from "../../shedding/knee.ts";
 import { RETENTION_LEVELS, retentionAt, statedSystem } from "../../shedding/measures.ts";
 import { figure, milliseconds, perSecond, share } from "../figures.ts";
 import { card, html, type Markup } from "../page/markup.ts";
 import { kneeSentences, objectiveText, shownCurve, timesKnee } from "../shown-curve.ts";
-import { groupOf } from "../verdict.ts";
 import { pathThrough, WIDTH } from "./chart-series.ts";
 import { band, type Chart, chartFigure, dot, label, linear, spread } from "./frame.ts";
 import { type Layer, layerKeys, layerShape, layersOf } from "./layers.ts";

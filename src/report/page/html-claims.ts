@@ -1,5 +1,5 @@
 /** The claims of the page: one table for each verdict, failures first, with what it takes to look again. */
-import type { Claim, ClaimVerdict, RunDocument } from "../../history/run-document.ts";
+import { type Claim, type ClaimVerdict, type RunDocument, ruleOf } from "../../history/run-document.ts";
 import { claimsInOrder } from "../verdict.ts";
 import { defined } from "./definitions.ts";
 import { card, codes, facts, folded, html, type Markup, table } from "./markup.ts";
@@ -64,16 +64,12 @@ const rowOf = (id: string, claims: readonly Claim[], what: Markup, chart?: strin
 <td>${what}</td><td>${again(first, chart)}</td></tr>`;
 };
 
-/** The id of a claim without its stage. */
-const nameOf = ({ id, stage }: Claim): string =>
-  stage !== "" && id.endsWith(`/${stage}`) ? id.slice(0, -stage.length - 1) : id;
-
 /** Passes of one rule that differ only by their stage share a row, which lists what was seen in each stage. */
 const rows = (claims: readonly Claim[], chartOf: ChartOf): Markup[] => {
   const groups = Map.groupBy(claims.entries(), ([i, claim]) => {
     const { verdict, level, expected, replay, evidence } = claim;
     const isAlike = verdict === "pass" && evidence.length === 0;
-    return JSON.stringify(isAlike ? [nameOf(claim), level, expected, replay] : i);
+    return JSON.stringify(isAlike ? [ruleOf(claim), level, expected, replay] : i);
   });
   return [...groups.values()].map((entries) => {
     const list = entries.map(([, claim]) => claim);
@@ -83,7 +79,7 @@ const rows = (claims: readonly Claim[], chartOf: ChartOf): Markup[] => {
       return html`<li><code>${stage}</code> ${reason}${got !== "as expected" && `; got: ${got}`}</li>`;
     });
     const what = html`${first.expected}${folded(`in ${list.length} stages`, html`<ul class="held">${stages}</ul>`)}`;
-    return rowOf(nameOf(first), list, what);
+    return rowOf(ruleOf(first), list, what);
   });
 };
 

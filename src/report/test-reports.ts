@@ -1,0 +1,144 @@
+/** A run's claims as test cases, in the two formats that readers of test reports know. */
+import { clean, cleanValue } from "../contract/foreign-text.ts";
+import { type Claim, claimOf, groupOf, type RunDocument } from "../history/run-document.ts";
+import { sumOf } from "../history/statistics/statistics.ts";
+import { clip, escapeXml, oneLine } from "./escape.ts";
+import { claimsInOrder, countByVerdict, whyOf } from "./verdict.ts";
+
+/**
+ * Readers of test reports know only cases: if the run is not a pass and no claim says so (a required group was absent,
+ * nothing was judged), a case `run/verdict` is added.
+ */
+const casesOf = (run: RunDocument): Claim[] => {
+  const cases = claimsInOrder(run.claims);
+  const { verdict } = run;
+  const isSaid = run.claims.some((c) => c.verdict === "fail" || (c.verdict === "inconclusive" && verdict !== "fail"));
+  if (verdict === "pass" || isSaid) return cases;
+  const expected = "every claim that must hold, and everything required, judged and found to hold";
+  const parts = { id: "run/verdict", stage: "run", verdict, reason: whyOf(run), expected, got: verdict, replay: "" };
+  return [claimOf(parts), ...cases];
+};
+
+const MESSAGE_MAX = 500;
+
+const attributes = (values: Record<string, string | number>): string =>
+  Object.entries(values)
+    .map(([name, value]) => ` ${name}="${escapeXml(String(value))}"`)
+    .join("");
+
+/** CDATA needs no entities; only its end mark is split. */
+const cdata = (text: string): string => `<![CDATA[${clean(text).replaceAll("]]>", "]]]]><![CDATA[>")}]]>`;
+
+const detailsOf = (claim: Claim): string =>
+  [
+    `expected: ${claim.expected}`,
+    `got: ${claim.got}`,
+    `why: ${claim.reason}`,
+    ...(claim.spec.length > 0 ? [`specification items: ${claim.spec.join(", ")}`] : []),
+    ...(claim.evidence.length > 0 ? [`evidence: ${claim.evidence.join(", ")}`] : []),
+    ...(claim.replay === "" ? [] : [`replay: ${claim.replay}`]),
+  ].join("\n");
+
+const resultOf = (claim: Claim): string => {
+  const message = clip(oneLine(claim.reason), MESSAGE_MAX);
+  if (claim.verdict === "pass") return "";
+  if (claim.verdict === "skipped") return `<skipped${attributes({ message })}/>`;
+  const [tag, type] = claim.verdict === "fail" ? ["failure", claim.level] : ["error", "inconclusive"];
+  return `<${tag}${attributes({ message, type })}>${cdata(detailsOf(claim))}</${tag}>`;
+};
+
+const caseOf = (claim: Claim, time: string): string => {
+  const head = `    <testcase${attributes({ classname: `floodgate.${groupOf(claim.id)}`, name: claim.id, time })}`;
+  const result = resultOf(claim);
+  return result === "" ? `${head}/>` : `${head}>${result}</testcase>`;
+};
+
+const totals = (claims: readonly Claim[]): Record<string, number> => {
+  const { fail: failures, inconclusive: errors, skipped } = countByVerdict(claims);
+  return { tests: claims.length, failures, errors, skipped };
+};
+
+const seconds = (ms: number): string => (ms / 1000).toFixed(3);
+
+/**
+ * `junit.xml`: one suite per stage, in the dialect that Jenkins, GitLab and GitHub actions read. Inconclusive is an
+ * `<error>`, so that no reader counts it as passed; a claim below `must` that fails is a `<failure>` of that type, though
+ * it does not fail the run.
+ */
+export const junitXml = (run: RunDocument): string => {
+  const cases = casesOf(run);
+  const suites = Map.groupBy(cases, ({ stage, id }) => (stage === "" ? groupOf(id) : stage));
+  const durations = new Map(run.stages.map((stage) => [stage.name, stage.duration_ms]));
+  const properties = { id: run.id, verdict: run.verdict, seed: run.seed, commit: run.commit ?? "unknown" };
+  const entries = Object.entries(properties).map(([name, value]) => `<property${attributes({ name, value })}/>`);
+  // The suite `run` takes the time that no stage took.
+  const besideStages = Math.max(0, run.duration_ms - sumOf([...durations.values()]));
+  const lines = [...suites].flatMap(([name, claims]) => {
+    const duration = durations.get(name) ?? (name === "run" ? besideStages : 0);
+    const time = seconds(duration);
+    // All claims of a stage are judged on the same calls, so each gets an equal share of the stage's time.
+    const share = seconds(duration / claims.length);
+    return [
+      `  <testsuite${attributes({ name, ...totals(claims), time, timestamp: run.started_at })}>`,
+      `    <properties>${entries.join("")}</properties>`,
+      ...claims.map((claim) => caseOf(claim, share)),
+      "  </testsuite>",
+    ];
+  });
+  const whole = attributes({ name: `floodgate ${run.profile}`, ...totals(cases), time: seconds(run.duration_ms) });
+  return `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites${whole}>\n${lines.join("\n")}\n</testsuites>\n`;
+};
+
+const STATUS = { pass: "passed", fail: "failed", skipped: "skipped", inconclusive: "other" } as const;
+
+const testOf = (claim: Claim): object => ({
+  name: clean(claim.id),
+  status: STATUS[claim.verdict],
+  // The format demands a duration; a claim is judged over a whole stage and has none of its own.
+  duration: 0,
+  suite: [clean(claim.stage === "" ? "run" : claim.stage)],
+  message: clean(claim.reason),
+  ...(claim.verdict === "pass" ? {} : { trace: clean(`expected: ${claim.expected}\ngot: ${claim.got}`) }),
+  rawStatus: claim.verdict,
+  type: claim.level,
+  tags: claim.spec.map((item) => `spec-${item}`),
+  extra: {
+    floodgate: cleanValue({ expected: claim.expected, got: claim.got, evidence: claim.evidence, replay: claim.replay }),
+  },
+});
+
+/**
+ * `ctrf.json`: the Common Test Report Format (ctrf.io, schema 0.0). An inconclusive claim has the status "other". What the
+ * format has no field for stands under `extra.floodgate`.
+ */
+export const ctrfJson = (run: RunDocument): string => {
+  const cases = casesOf(run);
+  const { pass, fail, skipped, inconclusive } = countByVerdict(cases);
+  const [start, stop] = [run.started_at, run.finished_at].map((at) => Date.parse(at) || 0);
+  const report = {
+    reportFormat: "CTRF",
+    specVersion: "0.0.0",
+    runId: run.id,
+    generatedBy: "floodgate",
+    results: {
+      tool: { name: "floodgate" },
+      summary: {
+        tests: cases.length,
+        ...{ passed: pass, failed: fail, skipped, pending: 0, other: inconclusive, start, stop },
+        duration: Math.max(0, Math.round(run.duration_ms)),
+      },
+      tests: cases.map(testOf),
+      environment: {
+        appName: clean(run.target.name),
+        ...(run.commit === null ? {} : { commit: run.commit }),
+        osPlatform: clean(run.environment.os),
+        testEnvironment: run.target.embedded ? "embedded" : "external",
+        extra: { floodgate: { ...run.environment, host_notes: run.environment.host_notes.map(clean) } },
+      },
+      extra: {
+        floodgate: { verdict: run.verdict, exit_code: run.exit_code, seed: run.seed, coverage: run.coverage },
+      },
+    },
+  };
+  return `${JSON.stringify(report, null, 2)}\n`;
+};
