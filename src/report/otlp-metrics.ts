@@ -69,11 +69,11 @@ export const otlpMetrics = (resource: Attributes, startMs: number) => {
       const times = { startTimeUnixNano: nanoseconds(startMs), ...now };
       const dataPoints = (points: Points, of: (point: Point) => object): object[] =>
         [...points.values()].map((point) => ({ attributes: keyValues(point.attributes), ...of(point) }));
-      const made = dataPoints(calls, ({ n }) => ({ ...times, asInt: String(n) }));
+      const sum = { aggregationTemporality: 2, isMonotonic: true };
       const counted = {
         name: "floodgate_calls",
         description: "Calls by stage, driver and outcome; every call counts once.",
-        sum: { aggregationTemporality: 2, isMonotonic: true, dataPoints: made },
+        sum: { ...sum, dataPoints: dataPoints(calls, ({ n }) => ({ ...times, asInt: String(n) })) },
       };
       const histogram = ({ n, sum, buckets }: Point) => ({
         ...{ ...times, count: String(n), sum, bucketCounts: buckets.map(String), explicitBounds: BOUNDS },
@@ -81,15 +81,14 @@ export const otlpMetrics = (resource: Attributes, startMs: number) => {
       const timed = durations
         .filter(({ points }) => points.size > 0)
         .map(({ name, description, points }) => ({
-          name: `floodgate_${name}`,
-          description,
+          ...{ name: `floodgate_${name}`, description },
           histogram: { aggregationTemporality: 2, dataPoints: dataPoints(points, histogram) },
         }));
       const read = [...gauges].map(([name, points]) => ({
         name: `floodgate_${name}`,
         gauge: { dataPoints: dataPoints(points, ({ n }) => ({ ...now, asDouble: n })) },
       }));
-      const metrics = [...(made.length === 0 ? [] : [counted]), ...timed, ...read];
+      const metrics = [...(calls.size === 0 ? [] : [counted]), ...timed, ...read];
       const scopeMetrics = [{ scope: { name: "floodgate" }, metrics }];
       return { resourceMetrics: [{ resource: { attributes: keyValues(resource) }, scopeMetrics }] };
     },

@@ -10,10 +10,9 @@ export const notJudged = ({ claims, stages }: RunDocument) => {
   // In `by_outcome` an error in a body and one in a stream are one outcome.
   const seen = new Set(stages.flatMap((stage) => Object.keys(stage.by_outcome)));
   const skipped = claims.filter(({ verdict }) => verdict === "skipped");
-  const groups = [...Map.groupBy(skipped, bareReason)].map(([reason, list]) => ({
-    reason,
-    ids: list.map(({ id }) => id),
-  }));
+  const groups = [...Map.groupBy(skipped, bareReason)].map(([reason, list]) => {
+    return { reason, ids: list.map(({ id }) => id) };
+  });
   return {
     skipped: groups.sort((a, b) => b.ids.length - a.ids.length),
     unseen: OUTCOMES.filter((outcome) => !seen.has(countedAs(outcome))),
@@ -51,12 +50,9 @@ export const calibrationText = (checks: readonly Calibration[]): string => {
   const open = checks.filter(({ verdict }) => verdict !== "pass");
   const whole = counted(checks.length, "check");
   if (open.length === 0) return `Calibration: ${whole}, all hold.`;
-  const named = open
-    .slice(0, CHECKS_NAMED_MAX)
-    .map(({ name, truth, measured, unit }) => {
-      return `${name} ${withUnit(figure(measured), unit)}, true ${withUnit(figure(truth), unit)}`;
-    })
-    .join("; ");
-  const more = open.length > CHECKS_NAMED_MAX ? `; and ${open.length - CHECKS_NAMED_MAX} more` : "";
-  return `Calibration: ${open.length} of ${whole} did not hold (${named}${more}); claims about time that this could change stay open.`;
+  const named = open.slice(0, CHECKS_NAMED_MAX).map(({ name, truth, measured, unit }) => {
+    return `${name} ${withUnit(figure(measured), unit)}, true ${withUnit(figure(truth), unit)}`;
+  });
+  const more = open.length > CHECKS_NAMED_MAX ? [`and ${open.length - CHECKS_NAMED_MAX} more`] : [];
+  return `Calibration: ${open.length} of ${whole} did not hold (${[...named, ...more].join("; ")}); claims about time that this could change stay open.`;
 };

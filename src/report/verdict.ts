@@ -2,14 +2,8 @@
  * Merges many claims to one verdict. The rule stands in one place, because an exit code that is too kind is the worst
  * mistake of such a tool: a skipped claim is not passed, and a run that judged nothing is not a pass.
  */
-import {
-  type Claim,
-  type ClaimVerdict,
-  groupOf,
-  type Level,
-  type RunDocument,
-  type Verdict,
-} from "../history/run-document.ts";
+import type { Claim, ClaimVerdict, Level, RunDocument, Verdict } from "../history/run-document.ts";
+import { groupOf } from "../history/run-document.ts";
 import { clip, oneLine } from "./escape.ts";
 import { counted, someOf } from "./figures.ts";
 
@@ -89,13 +83,9 @@ const REASONS_SHOWN = 3;
 
 /** Counts *should* claims that did not pass, which do not change a pass: `; 1 that should hold does not`. */
 const shouldsText = (claims: readonly Claim[]): string => {
-  const of = (asked: Claim["verdict"]): number =>
-    claims.filter(({ level, verdict }) => level === "should" && verdict === asked).length;
-  const [failed, open] = [of("fail"), of("inconclusive")];
-  return [
-    failed === 0 ? "" : `; ${failed} that should hold ${failed === 1 ? "does" : "do"} not`,
-    open === 0 ? "" : `; ${open} that should hold could not be decided`,
-  ].join("");
+  const { fail, inconclusive } = countByVerdict(claims.filter(({ level }) => level === "should"));
+  const failed = fail === 0 ? "" : `; ${fail} that should hold ${fail === 1 ? "does" : "do"} not`;
+  return failed + (inconclusive === 0 ? "" : `; ${inconclusive} that should hold could not be decided`);
 };
 
 /** `; 7 not judged: 4 (the role … is missing), …`, the largest groups first; empty if everything was judged. */

@@ -19,15 +19,10 @@ const isClosedToOthers = ({ mode }: Stats): boolean => process.platform === "win
  * Writes a new file that only its owner may read, and moves it into place whole. A link at the path is replaced, never
  * followed; a folder, a device or a pipe is refused. `mayReplace: false`: fails with EEXIST if the path exists.
  */
-export const writePrivateFile = async (
-  path: string,
-  text: string,
-  { mayReplace = true }: { mayReplace?: boolean } = {},
-): Promise<void> => {
+export const writePrivateFile = async (path: string, text: string, { mayReplace = true } = {}): Promise<void> => {
   const there = mayReplace ? await stat(path).catch(() => null) : null;
-  if (there !== null && !there.isFile()) {
+  if (there?.isFile() === false)
     throw Object.assign(new Error(`${path} is there and is no regular file`), { code: "ENOTREG" });
-  }
   const draft = `${path}.${randomBytes(6).toString("hex")}.part`;
   try {
     const file = await open(draft, "wx", 0o600);
@@ -66,10 +61,7 @@ const doors = (): string => join(tmpdir(), `floodgate-doors-${process.getuid?.()
 const tokenFile = (port: string): string => join(doors(), `${port}.token`);
 
 /** Writes the token of a loopback service to a file named after its port. Call it before the address is published. */
-export const handOverToken = async (
-  url: string,
-  token: string,
-): Promise<{ path: string; remove: () => Promise<void> }> => {
+export const handOverToken = async (url: string, token: string) => {
   await mkdir(doors(), { recursive: true, mode: 0o700 });
   if (!(await isPrivateFolder(doors()))) {
     throw new Error(
@@ -99,12 +91,6 @@ export const whyNotOwn = ({ uid, mode }: Pick<Stats, "uid" | "mode">): string | 
   return (mode & OTHERS_MAY_WRITE) === 0 ? null : "may be written by others; `chmod go-w` it if you know who wrote it";
 };
 
-const wrongWithFile = (about: Stats): string | null => {
-  if (!about.isFile()) return "is no file";
-  if (about.nlink > 1) return "has a second name (a hard link)";
-  return about.size > BYTES_MOST ? `is larger than ${BYTES_MOST} bytes` : whyNotOwn(about);
-};
-
 /** Opens a file. File and folder must belong to this user, be writable by nobody else, and not be links. */
 export const openOwnFile = (path: string, what: "read" | "append"): number => {
   const folder = dirname(path);
@@ -124,8 +110,13 @@ export const openOwnFile = (path: string, what: "read" | "append"): number => {
     if ((error as NodeJS.ErrnoException).code === "ELOOP") return refuse(`${path} is a link`);
     throw error;
   }
-  const wrong = wrongWithFile(fstatSync(descriptor));
-  if (wrong === null) return descriptor;
+  const about = fstatSync(descriptor);
+  const wrong =
+    (!about.isFile() && "is no file") ||
+    (about.nlink > 1 && "has a second name (a hard link)") ||
+    (about.size > BYTES_MOST && `is larger than ${BYTES_MOST} bytes`) ||
+    whyNotOwn(about);
+  if (!wrong) return descriptor;
   closeSync(descriptor);
   return refuse(`${path} ${wrong}`);
 };

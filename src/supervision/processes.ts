@@ -64,7 +64,7 @@ export const statsHere = (): Map<number, ProcessStat> => {
 
 export const cpuTimeMs = (pid: number): number | null => {
   const stat = statOf(pid);
-  return stat === null ? null : stat.ticks * (1000 / TICKS_PER_S);
+  return stat && stat.ticks * (1000 / TICKS_PER_S);
 };
 
 export type MachineTime = NonNullable<ReturnType<typeof machineTime>>;
@@ -125,7 +125,7 @@ export const birthOf = (pid: number): string => (isLinux ? statOf(pid)?.start : 
 
 export const isAlive = ({ pid, start }: ProcessId): boolean => startTimeOf(pid) === start;
 
-/** Returns false if the process, or the group (as a negative number), no longer exists. */
+/** Returns false if the process, or the group (a negative number), no longer exists. */
 const kill = (pid: number, signal: NodeJS.Signals | 0): boolean => {
   try {
     return process.kill(pid, signal);

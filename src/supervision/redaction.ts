@@ -62,11 +62,10 @@ const ofJsonText = (text: string): string[] => {
 };
 
 const ofScheme = (text: string): string[] => {
-  const rest = SCHEME.exec(text)?.[1];
-  const coded = BASIC.exec(text)?.[1];
-  const pair = coded === undefined ? "" : Buffer.from(coded, "base64").toString("utf8");
+  const rest = SCHEME.exec(text)?.[1] ?? "";
+  const pair = Buffer.from(BASIC.exec(text)?.[1] ?? "", "base64").toString("utf8");
   const at = pair.indexOf(":");
-  return [...(rest === undefined ? [] : [rest]), ...(at < 0 ? [] : [pair, pair.slice(0, at), pair.slice(at + 1)])];
+  return at < 0 ? [rest] : [rest, pair, pair.slice(0, at), pair.slice(at + 1)];
 };
 
 const ofLines = (text: string): string[] => {

@@ -33,12 +33,8 @@ const tryUndo = async ({ name, undo, deadlineMs }: Undoing): Promise<string[]> =
   return troubles === "late" ? [`${name}: not done within ${deadlineMs} ms`] : troubles;
 };
 
-type SupervisorOptions = {
-  journal: Journal;
-  /** The entry file of the watchdog's process (`WATCHDOG_PROCESS` in faults/); null only in tests. */
-  watchdog: string | null;
-  stopMs?: number;
-};
+/** `watchdog`: the entry file of its process (`WATCHDOG_PROCESS` in faults/); null only in tests. */
+type SupervisorOptions = { journal: Journal; watchdog: string | null; stopMs?: number };
 
 export type Supervisor = Awaited<ReturnType<typeof openSupervisor>>;
 export type Child = Awaited<ReturnType<Supervisor["start"]>>;

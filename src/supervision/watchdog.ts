@@ -81,8 +81,10 @@ export const startWatchdog = async (entry: string, journalPath: string, mark: st
   for (const pipe of [child.stdin, child.stdout]) (pipe as unknown as { unref: () => void }).unref();
 
   const isThere = (): boolean => child.exitCode === null && child.signalCode === null;
-  const endsWithin = async (ms: number): Promise<void> => {
+  /** Ends the pipe, after a last word if there is one, and the process if it does not end within `ms`. */
+  const end = async (word: string, ms: number): Promise<void> => {
     if (!isThere()) return;
+    child.stdin.end(word);
     child.ref();
     await inTime(exited, ms);
     if (isThere()) child.kill("SIGKILL");
@@ -101,15 +103,9 @@ export const startWatchdog = async (entry: string, journalPath: string, mark: st
       }
     },
     forget: (id: string): void => tell({ forget: id }),
-    bye: async (): Promise<void> => {
-      if (isThere()) child.stdin.end(`${BYE}\n`);
-      await endsWithin(BYE_MS);
-    },
+    bye: (): Promise<void> => end(`${BYE}\n`, BYE_MS),
     /** Makes the watchdog undo what is open, as if the runner had died. Resolves when the watchdog has ended. */
-    takeOver: async (): Promise<void> => {
-      if (isThere()) child.stdin.end();
-      await endsWithin(TAKE_OVER_MS);
-    },
+    takeOver: (): Promise<void> => end("", TAKE_OVER_MS),
   };
 };
 

@@ -65,18 +65,15 @@ export const faultSentence = (found: FaultEffect): string => {
   return `${seen}; calls ended as before ${when}.`;
 };
 
-const recoveryText = ({ calls, binS, recoveredAfterS }: FaultEffect): string => {
-  if (recoveredAfterS === null) return "not known";
-  if (calls === 0) return "callers saw nothing";
-  return recoveredAfterS <= binS ? "at once" : `within ${span(recoveredAfterS)} of the heal`;
-};
-
 /** The facts of an experiment: its times, what the fault met, whether the sums agree; `null` without a fault. */
 export const faultFacts = (stage: ChartSeries, { stages, claims }: RunDocument): Markup | null => {
   const fault = faultEffect(stage);
   if (fault === null) return null;
   const name = stage.series.stage;
-  const { detectedAfterS, healedAfterS } = fault;
+  const { detectedAfterS, healedAfterS, recoveredAfterS, binS } = fault;
+  const nothing = "callers saw nothing";
+  const within = (s: number): string => (s <= binS ? "at once" : `within ${span(s)} of the heal`);
+  const recovered = detectedAfterS === null ? nothing : within(recoveredAfterS ?? 0);
   const { states, calls } = stages.find((one) => one.name === name) ?? {};
   const met = states
     ?.filter(({ must, times }) => must || (times ?? 0) > 0)
@@ -93,9 +90,9 @@ export const faultFacts = (stage: ChartSeries, { stages, claims }: RunDocument):
   const { sent = 0, answered = 0, refused = 0, indeterminate = 0 } = calls ?? {};
   const sum = `${count(sent)} calls = ${count(answered)} answered + ${count(refused)} refused + ${count(indeterminate)} indeterminate`;
   return facts("", [
-    ["to detect", detectedAfterS === null ? "callers saw nothing" : `within ${span(detectedAfterS)}`],
+    ["to detect", detectedAfterS === null ? nothing : `within ${span(detectedAfterS)}`],
     ["to heal", healedAfterS === null ? "not confirmed" : span(healedAfterS)],
-    ["to recover", recoveryText(fault)],
+    ["to recover", recoveredAfterS === null ? "not known" : recovered],
     ["the fault met", met === undefined ? null : met.join("; ") || "nothing but ordinary calls"],
     ["sums", calls === undefined ? null : [sum, ...found].join("; ")],
   ]);

@@ -115,10 +115,10 @@ const inFlightChart = (stage: ChartSeries, id: string): Chart => {
       { text: "by the callers", shape: "line callers", values: callers },
       { text: "by the gauges", shape: "line gauges", values: held(gauges) },
     ],
-    columns: [
-      ["by the callers", inRows(callers, binsInRow, largestOf)],
-      ...(hasGauges ? [["by the gauges", inRows(gauges, binsInRow, largestOf)] as const] : []),
-    ],
+    columns: Object.entries({
+      "by the callers": inRows(callers, binsInRow, largestOf),
+      ...(hasGauges && { "by the gauges": inRows(gauges, binsInRow, largestOf) }),
+    }),
   });
 };
 
@@ -148,11 +148,7 @@ const lagChart = (stage: ChartSeries, id: string, doubted: readonly boolean[]): 
     description: `How late the latest call of each bin left, over ${seconds(stage.spanS)}.`,
     scale: linear(STRIP_HEIGHT, most, 2, (ms) => (ms === 0 ? "0" : milliseconds(ms))),
     lines: [{ text: "latest call of a bin", shape: "line lag", values: lag }],
-    columns: [
-      ["p50", cells(0.5)],
-      ["p99", cells(0.99)],
-      ["latest", cells(1)],
-    ],
+    columns: Object.entries({ p50: cells(0.5), p99: cells(0.99), latest: cells(1) }),
   });
 };
 

@@ -44,12 +44,10 @@ const overBoth = <T>(
       return { text: name, shape: SHAPES[name], values: valuesOf(stage), of: { ...stage, spanS: axis.spanS } };
     }),
     columns: sides.map(({ name, stage }) => {
-      const rows: T[][] = rowTimes(axis).map(() => []);
       // The bins of two sides may differ in width.
-      for (const [i, value] of bins(stage).entries()) {
-        rows[Math.floor((i * stage.binS + 1e-6) / (axis.binS * axis.binsInRow))]?.push(value);
-      }
-      return [`${column} in ${name}`, rows.map(cell)];
+      const rowOf = (bin: number): number => Math.floor((bin * stage.binS + 1e-6) / (axis.binS * axis.binsInRow));
+      const rows = Map.groupBy(bins(stage).entries(), ([bin]) => rowOf(bin));
+      return [`${column} in ${name}`, rowTimes(axis).map((_, row) => cell(rows.get(row)?.map(([, one]) => one) ?? []))];
     }),
   });
 };
@@ -130,10 +128,9 @@ const measurements = (stage: string, a: RunDocument, b: RunDocument): Markup | n
 };
 
 const stageBlock = (stage: string, a: Recorded, b: Recorded, id: string, isOpen: boolean): Markup => {
-  const sides = Object.entries({ earlier: a, later: b }).flatMap(([name, { series }]): Side[] => {
-    const own = series.stages.find((one) => one.stage === stage);
-    return own === undefined ? [] : [{ name: name as Side["name"], stage: chartSeriesOf(own, DETAIL) }];
-  });
+  const sideOf = (name: Side["name"], { series }: Recorded): Side[] =>
+    series.stages.filter((one) => one.stage === stage).map((one) => ({ name, stage: chartSeriesOf(one, DETAIL) }));
+  const sides = [...sideOf("earlier", a), ...sideOf("later", b)];
   const charts = [answeredChart(sides, `${id}-answered`), medianChart(sides, `${id}-median`)];
   const plot = percentiles(sides, `${id}-percentiles`);
   const calls = sumOf(sides.flatMap((side) => side.stage.series.offered));

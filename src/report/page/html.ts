@@ -55,13 +55,10 @@ const tiles = (run: RunDocument): Markup => {
     const href = counts[verdict] === 0 ? null : `claims-${verdict}`;
     return tile(href, html`${sign(verdict, 20)} ${counts[verdict]}`, verdict);
   });
-  const sent = run.stages.reduce((sum, stage) => sum + stage.calls.sent, 0);
-  const others = [
-    tile("stages", count(sent), "calls"),
-    tile("not-judged", `${seen} of ${all}`, "outcomes", "outcomes seen"),
-    tile("environment", duration(run.duration_ms), "duration"),
-  ];
-  return html`<div class="tiles">${verdicts}${others}</div>`;
+  const sent = sumOf(run.stages.map((stage) => stage.calls.sent));
+  const calls = tile("stages", count(sent), "calls");
+  const outcomes = tile("not-judged", `${seen} of ${all}`, "outcomes", "outcomes seen");
+  return html`<div class="tiles">${verdicts}${calls}${outcomes}${tile("environment", duration(run.duration_ms), "duration")}</div>`;
 };
 
 // The headline: a gate's ratios, a capacity search's rates, a strip of many stages, or the stage that matters most.
@@ -182,27 +179,26 @@ export const htmlReport = (run: RunDocument, series?: Series, found: Found & { e
   const curve = curveSection(found.curve, run.claims);
   const first = series === undefined ? null : headline(run, series, found, curve !== null);
   const page = (charts: Markup | null, chartOf: ChartOf = () => undefined): string => {
-    const sections = [
-      ["curve", "Shedding by load", curve],
-      ["changes", "Since the run before", changesSection(run, found.earlier)],
-      ["claims", "Not a pass", openClaimsSection(run, chartOf)],
-      ["courses", "Over time", charts],
-      ["not-judged", "Not judged", notJudgedSection(run)],
-      ["stages", "Stages", stagesSection(run)],
-      ["faults", "Faults", faultsSection(run)],
-      ["measurements", "Measurements", measurementsSection(run)],
-      ["held", "What held", passedClaimsSection(run)],
-      ["environment", "Where it ran", environmentSection(run)],
-      ["definitions", "Words", definitionsSection(run)],
-    ] as const;
-    const there = sections.filter(([, , section]) => section !== null);
+    const sections = Object.entries({
+      curve: ["Shedding by load", curve],
+      changes: ["Since the run before", changesSection(run, found.earlier)],
+      claims: ["Not a pass", openClaimsSection(run, chartOf)],
+      courses: ["Over time", charts],
+      "not-judged": ["Not judged", notJudgedSection(run)],
+      stages: ["Stages", stagesSection(run)],
+      faults: ["Faults", faultsSection(run)],
+      measurements: ["Measurements", measurementsSection(run)],
+      held: ["What held", passedClaimsSection(run)],
+      environment: ["Where it ran", environmentSection(run)],
+      definitions: ["Words", definitionsSection(run)],
+    } as const).filter(([, [, section]]) => section !== null);
     const title = `${run.verdict}: ${oneLine(run.profile)} on ${oneLine(run.target.name)}, seed ${run.seed}`;
     const body = html`<header><p class="brand">Floodgate</p><p class="muted">${run.profile} on ${run.target.name}, seed ${run.seed}, ${moment(run.started_at)}<br><code>${run.id}</code></p></header>
 ${banner(run)}
 ${first}
 ${tiles(run)}
-<nav aria-label="Contents">${there.map(([id, name]) => html`<a href="#${id}">${name}</a> `)}</nav>
-${there.map(([, , section]) => section)}
+<nav aria-label="Contents">${sections.map(([id, [name]]) => html`<a href="#${id}">${name}</a> `)}</nav>
+${sections.map(([, [, section]]) => section)}
 <footer class="muted small">Times of a shared machine decide nothing by themselves. The same facts for programs: run.json, series.json, junit.xml, ctrf.json, metrics.prom; every call: history.ndjson.</footer>`;
     return pageShell(title, body, charts !== null);
   };
@@ -217,9 +213,9 @@ ${there.map(([, , section]) => section)}
     text = page(charts, chartOf);
     const bytes = utf8Bytes(text);
     if (charts === null || bytes <= most) return text;
-    // If the page is far too large, the next detail is skipped, because drawing takes time.
-    const step = bytes > 2 * most ? 2 : 1;
-    i = i === DETAILS.length - 1 ? DETAILS.length : Math.min(i + step, DETAILS.length - 1);
+    // If the page is far too large, the next detail is skipped, because drawing takes time; the last one never is.
+    const isNearEnd = i >= DETAILS.length - 2;
+    i += bytes > 2 * most && !isNearEnd ? 2 : 1;
   }
   return utf8Bytes(text) <= BYTES_AT_ALL ? text : page(card("courses", "Over time", html`<p>${NO_CHARTS}</p>`));
 };
