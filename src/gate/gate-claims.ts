@@ -5,6 +5,7 @@
 
 import type { Claim, Measurement } from "../history/run-document.ts";
 import { claimOf, ruleOf } from "../history/run-document.ts";
+import { inversionTails } from "../history/statistics/growth.ts";
 import { logWorse, MEASUREMENT_FACTS } from "./block.ts";
 import { SIDES, type Side } from "./block-plan.ts";
 import { type Comparison, type GateVerdict, type Pair, smallestSeen } from "./paired-comparison.ts";
@@ -148,14 +149,7 @@ export const risingP = (values: readonly number[]): number => {
   for (const [at, value] of values.entries()) {
     for (const later of values.slice(at + 1)) if (later <= value) descending += 1;
   }
-  // ways[k]: the share of permutations of n values that have k inversions.
-  let ways = [1];
-  for (let n = 2; n <= values.length; n += 1) {
-    const next = new Array<number>(ways.length + n - 1).fill(0);
-    for (const [k, share] of ways.entries()) for (let more = 0; more < n; more += 1) next[k + more]! += share / n;
-    ways = next;
-  }
-  return ways.slice(0, descending + 1).reduce((sum, share) => sum + share, 0);
+  return inversionTails(values.length)[descending] as number;
 };
 
 const SINKING = {

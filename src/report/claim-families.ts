@@ -94,7 +94,6 @@ export const CLAIM_FAMILIES = [
   ...OTHERS.map(([pattern, means, judged, breaks]) => ({ pattern, means, judged, breaks, spec: [] })),
 ];
 
-/** The family that a claim, or the beginning of its id, belongs to. */
 export const familyOf = (id: string) =>
   CLAIM_FAMILIES.find(({ pattern }) =>
     pattern.endsWith("/*") ? groupOf(pattern) === groupOf(id) : `${id}/`.startsWith(`${pattern}/`),

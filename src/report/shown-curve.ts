@@ -98,7 +98,6 @@ export const curveTable = (curve: Curve): { heads: string[]; rows: string[][] } 
   return { heads: ["× knee", "offered/s", ...["up", "down"].flatMap((way) => WAY.map((of) => `${way}: ${of}`))], rows };
 };
 
-/** The knee on both sides of the overload, and what was not played. */
 export const kneeSentences = ({ knee: { before, after, overall }, levels, notPlayed, kneeBy }: Curve): string[] => {
   const isSame = before !== null && after !== null && overlap(before, after);
   const rated = ({ value, low, high }: Estimate): string =>
@@ -112,7 +111,6 @@ export const kneeSentences = ({ knee: { before, after, overall }, levels, notPla
   ];
 };
 
-/** The sentences for what a table of both ways does not show. */
 export const curveSentences = (curve: Curve): string[] => [
   ...kneeSentences(curve),
   ...curve.levels

@@ -81,7 +81,6 @@ const curveSection = (found: unknown): Section[] => {
   return [{ ...table("Shedding by load", heads, lines), after: ["", cell(curveSentences(curve).join(" ")), ""] }];
 };
 
-/** The sections of the summary; those without rows are left out. */
 const sections = (run: RunDocument, curve: unknown): Section[] => {
   const claims = claimsInOrder(run.claims);
   const claimHeads = ["verdict", "level", "claim", "why", "evidence, replay"];

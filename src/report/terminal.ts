@@ -110,7 +110,6 @@ const groupLines = (claims: readonly Claim[], paint: Paint): string[] => {
 const GROUPS_MOST = 5;
 const LINES_MOST = 23;
 
-/** The first `shown` groups of claims that did not pass, by reason, and the number of the others. */
 const openLines = (open: readonly Claim[], shown: number, paint: Paint): string[] => {
   const groups = [...Map.groupBy(open, (claim) => `${claim.verdict} ${bareReason(claim)}`).values()];
   const left = Object.entries(countByVerdict(groups.slice(shown).flat())).filter(([, n]) => n > 0);

@@ -18,7 +18,7 @@ const EXACT_MOST = 30;
 const Z: Readonly<Record<number, number>> = { 0.9: 1.6448536269514722, 0.95: Z_95, 0.99: 2.5758293035489004 };
 
 /** P(K >= k) for n points without ties, for k = n(n-1)/2, n(n-1)/2 - 2, …: the share of orders with few inversions. */
-const upperTails = (n: number): number[] => {
+export const inversionTails = (n: number): number[] => {
   let orders = [1];
   for (let points = 2; points <= n; points += 1) {
     const next = new Array<number>((points * (points - 1)) / 2 + 1).fill(0);
@@ -46,7 +46,7 @@ const reach = (n: number, confidence: number): number => {
   }
   const tail = (1 - confidence) / 2;
   // The smallest k that is exceeded rarely enough; K goes in steps of two.
-  const inversions = upperTails(n).findLastIndex((share) => share <= tail);
+  const inversions = inversionTails(n).findLastIndex((share) => share <= tail);
   return inversions < 0 ? pairs : pairs - 2 * inversions - 2;
 };
 

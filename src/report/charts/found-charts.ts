@@ -30,7 +30,6 @@ const ROW_OF_FILE: Omit<Row, "verdict" | "differences"> = {
   ...{ measurement: "?", margin: 0, pairs: 0, worseBy: 0, low: null, high: null, base: null, head: null },
 };
 
-/** The measurements of `gate.json` that were compared. */
 const rowsOf = (found: unknown): Row[] =>
   listOf(fieldsOf(found).comparisons).flatMap((one) => {
     const of = fieldsOf(one);
@@ -173,7 +172,6 @@ const ORG_ROW = 20;
 const ORGS_MOST = 24;
 const NAME_MOST = 15;
 
-/** Organizations by the share of their calls that was answered, the least first. */
 const orgsOf = ({ series }: ChartSeries) =>
   Object.entries(series.by_organization)
     .filter(([org]) => org !== "-")

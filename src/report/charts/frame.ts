@@ -196,7 +196,6 @@ export const bandShapes = (stage: ChartSeries, height: number): Markup[] => [
 /** The share of the axis that a name takes, so that names do not overlap. */
 const NAME_ROOM = 0.25;
 
-/** Names of bands and marks, above the drawing. */
 const bandLabels = ({ bands, marks, spanS }: ChartSeries): Markup[] => {
   const names = [
     ...bands.map(({ fromS, name, tookEffect }) => ({ s: fromS, text: `${name}${tookEffect ? "" : ", no effect"}` })),

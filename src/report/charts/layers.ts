@@ -62,7 +62,6 @@ export const fillDefs = (): Markup => {
   return html`<svg width="0" height="0" class="defs" aria-hidden="true"><defs>${patterns}${fills}${lines}${hues}<path id="key-doubt" class="doubt" fill="#8883" d="M0 0h14v14h-14z"/></defs></svg>`;
 };
 
-/** `pattern`: its fill. */
 export type Layer = { name: string; kind: OutcomeKind; pattern: string; counts: number[] };
 
 const ORG_OVERLOADED = outcomeOf("org_overloaded");

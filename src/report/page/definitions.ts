@@ -41,7 +41,6 @@ const MEASUREMENTS: Readonly<Record<string, string>> = {
   capacity_rps: "highest rate inside the objective",
 };
 
-/** Meanings of all other words and figures. */
 // biome-ignore format: a word on a line
 const WORDS: readonly (readonly [id: string, word: string, meaning: string])[] = [
   ["claim", "claim", "one judged statement about the run; its id is what is judged, a slash, and where"],
@@ -70,7 +69,6 @@ const known = (name: string): readonly [id: string, meaning: string | undefined]
   return [id, MEASUREMENTS[name] ?? MEASUREMENTS[id]];
 };
 
-/** Links a word or figure to its definition. */
 export const defined = (id: string, text: string | Markup): Markup =>
   html`<a class="def" href="#def-${id}">${text}</a>`;
 

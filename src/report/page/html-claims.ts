@@ -94,7 +94,6 @@ const groupsOf = (run: RunDocument, verdicts: readonly (keyof typeof MEANING)[],
     return html`<h3 id="claims-${verdict}">${sign(verdict, 20)} ${verdict} <span class="muted">(${claims.length})</span></h3><p class="muted">${MEANING[verdict]}</p>${isFolded ? folded(`Show all ${claims.length}`, all) : all}`;
   });
 
-/** Claims that failed or could not be decided; `null` if there are none. */
 export const openClaimsSection = (run: RunDocument, chartOf: ChartOf): Markup | null => {
   const groups = groupsOf(run, ["fail", "inconclusive"], chartOf);
   return groups.length === 0 ? null : card("claims", "Not a pass", groups);

@@ -72,7 +72,6 @@ export const answeredChart = (sides: readonly Side[], id: string): Chart => {
   return overBoth(sides, about, answeredPerS, ["answered", answeredIn, sumOf]);
 };
 
-/** Returns `null` if no run has enough answers for a median. */
 const medianChart = (sides: readonly Side[], id: string): Chart | null => {
   const all = sides.flatMap(({ stage }) => mediansIn(stage)).filter((ms) => ms !== null);
   if (all.length === 0) return null;
@@ -105,7 +104,6 @@ const percentiles = (sides: readonly Side[], id: string): Chart | null => {
 const runRow = (name: string, { document: run }: Recorded): Markup =>
   html`<tr><td><b>${name}</b></td><td><code>${run.id}</code></td><td>${run.profile} on ${run.target.name}, seed ${run.seed}</td><td>${moment(run.started_at)}</td><td>${run.commit ?? "unknown"}</td><td>${badge(run.verdict)}</td></tr>`;
 
-/** Says whether two 95 % intervals overlap. */
 const apartText = (a: Measurement, b: Measurement): string => {
   if (a.low === null || a.high === null || b.low === null || b.high === null) return "no intervals";
   return a.low > b.high || b.low > a.high ? "intervals apart" : "intervals overlap";

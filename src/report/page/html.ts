@@ -26,7 +26,6 @@ import { pageShell } from "./page-shell.ts";
 
 const FIRST_MAX = 5;
 
-/** The verdict and, unless it is a pass, the claims that decided it. */
 const banner = (run: RunDocument): Markup => {
   const { verdict } = run;
   const musts = claimsInOrder(run.claims).filter(({ level }) => level === "must");
