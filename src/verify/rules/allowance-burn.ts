@@ -21,17 +21,13 @@ export const isStop = ({ outcome }: Answer): boolean => outcome === EXCEEDED || 
 export const isSpent = ({ outcome, fields: { limit, used } }: Answer): boolean =>
   outcome === HARD_STOP || (outcome === EXCEEDED && !(typeof used === "number" && used < Number(limit)));
 
-export const loadsOf = (context: Context, of: KeyRole): Answer[] =>
-  context.answers.filter(
-    (answer) => answer.testCall.product === "tile" && roleOf(answer.testCall) === of && isAdmitted(answer),
-  );
-
-const HOUR_MS = 3_600_000;
+export const loadsOf = ({ answers }: Context, of: KeyRole): Answer[] =>
+  answers.filter((one) => one.testCall.product === "tile" && roleOf(one.testCall) === of && isAdmitted(one));
 
 /** Whether a month begins within a day of `ms`, from UTC+14 to UTC-12: items 10 and 229 state no time zone. */
 export const monthTurns = (ms: number): boolean => {
-  const day = (hours: number): number => new Date(ms + hours * HOUR_MS).getUTCMonth();
-  return day(-36) !== day(38);
+  const monthIn = (hours: number): number => new Date(ms + hours * 3_600_000).getUTCMonth();
+  return monthIn(-36) !== monthIn(38);
 };
 
 export const withinAMonth = (context: Context): void => {

@@ -26,6 +26,7 @@ const FREE = "publishable_expendable";
 const PAID = "publishable_expendable_paid";
 const HARD_STOP_TIMES = 5;
 
+const freeLimit = ({ credentials }: Target): number => credentials?.[FREE]?.limit ?? UNKNOWN_MOST;
 const paidCap = ({ credentials }: Target): number => HARD_STOP_TIMES * (credentials?.[PAID]?.limit ?? UNKNOWN_MOST);
 const burning = (of: KeyRole) => ({ permission: "quota-burn", roles: [of] }) as const;
 const mintTile = (context: Context, of: KeyRole): Promise<Answer> => context.send(mint(of, "tile"));
@@ -41,7 +42,7 @@ const maybeNew = (context: Context, checks: Checks, answer: Answer): boolean => 
   return true;
 };
 
-const readUsed = async (context: Context, checks: Checks): Promise<{ used: number; answer: Answer } | null> => {
+const readUsed = async (context: Context, checks: Checks) => {
   const answer = await mintTile(context, "publishable_exhausted");
   const used = usedIn(answer);
   if (answer.outcome === EXCEEDED && used !== undefined) return { used, answer };
@@ -138,14 +139,12 @@ const notCounted = async (context: Context, checks: Checks, found: Burn, most: n
 
 /** Whether minting uses up the Free organization's allowance, from earlier answers or by a burn. */
 const mintsCount = async (context: Context): Promise<boolean> => {
-  if (!context.has(FREE)) return false;
   const about = context.answers.filter(({ testCall }) => roleOf(testCall) === FREE);
   // A stop after loads under a session says nothing about minting.
-  if (about.some(({ testCall }) => testCall.route.startsWith("maps."))) return false;
+  if (!context.has(FREE) || about.some(({ testCall }) => testCall.route.startsWith("maps."))) return false;
   if (about.some(({ outcome }) => outcome === EXCEEDED)) return true;
-  const { limit } = context.keyRole(FREE) ?? {};
-  const most = (limit ?? UNKNOWN_MOST) + PAST;
-  return context.budget.left("map_loads") >= most && (await burn(context, FREE, limit)).stop !== null;
+  if (context.budget.left("map_loads") < freeLimit(context.target) + PAST) return false;
+  return (await burn(context, FREE, context.keyRole(FREE)?.limit)).stop !== null;
 };
 
 /** Map loads of this run before a burn. A session returned twice counts once. */
@@ -158,10 +157,8 @@ const loadedBefore = (context: Context, { of, admitted }: Burn): number => {
 /** Whether existing sessions have a soft band that counts (A8, the other reading); `true` if that cannot be seen. */
 const hasBandForSessions = async (context: Context, { of, admitted }: Burn, used: number): Promise<boolean> => {
   const loads = await loadUnder(context, of, tokenOf(admitted.at(-1)), PAST);
-  if (loads.some(isStop)) return false;
-  if (!loads.some(isAdmitted)) return true;
-  const after = usedIn(await mintTile(context, of));
-  return after === undefined || after > used;
+  if (loads.some(isStop) || !loads.some(isAdmitted)) return !loads.some(isStop);
+  return (usedIn(await mintTile(context, of)) ?? Number.POSITIVE_INFINITY) > used;
 };
 
 const judgeStopAtAllowance = async (context: Context, checks: Checks, found: Burn, limit: number, last: Answer) => {
@@ -195,9 +192,8 @@ const OTHERS_MAX = 60;
 const spent = async (context: Context): Promise<Answer> => {
   const first = await mintTile(context, FREE);
   if (first.outcome === EXCEEDED) return first;
-  const { limit } = context.keyRole(FREE) ?? {};
-  context.budget.require("map_loads", (limit ?? UNKNOWN_MOST) + 1);
-  if (isAdmitted(first)) await burn(context, FREE, limit);
+  context.budget.require("map_loads", freeLimit(context.target) + 1);
+  if (isAdmitted(first)) await burn(context, FREE, context.keyRole(FREE)?.limit);
   const last = await mintTile(context, FREE);
   if (last.outcome === EXCEEDED) return last;
   throw skipped(`the allowance of ${FREE} is not used up by minting: ${inWords(last)}`);
@@ -237,7 +233,7 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
         const whole = meter === "map_loads" && Number.isInteger(limit) && Number.isInteger(used);
         const came = `they were ${shapeOf({ meter, limit, used })}`;
         if (!checks.require(whole, answer, "meter map_loads, whole numbers limit and used", came)) continue;
-        checks.require((used as number) >= (limit as number), answer, "used at limit or above", came);
+        checks.require(Number(used) >= Number(limit), answer, "used at limit or above", came);
         if (stated !== undefined)
           checks.require(limit === stated, answer, `the limit ${stated} of the target file`, came);
       }
@@ -269,21 +265,16 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
       const of = "publishable_exhausted";
       const before = await readUsed(context, checks);
       if (before === null) return;
-      const refused = [
-        ...Array.from({ length: REFUSED_AT_ONCE }, () => mint(of, "tile")),
-        exchangeCall(of, "foreign", "tile"),
-        exchangeCall(of, "none", "tile"),
-        mint(of, "chat"),
-      ];
+      const others = [exchangeCall(of, "foreign", "tile"), exchangeCall(of, "none", "tile"), mint(of, "chat")];
+      const refused = [...Array(REFUSED_AT_ONCE).fill(mint(of, "tile")), ...others];
       await context.each(refused, async (call) => {
         const answer = await context.send(call);
         if (isAdmitted(answer) && !maybeNew(context, checks, answer))
           checks.require(false, answer, "a refusal", "it was admitted");
       });
       const after = await readUsed(context, checks);
-      if (after === null) return;
       const expected = `used still ${before.used} after ${refused.length} refused mints`;
-      checks.require(after.used <= before.used, after.answer, expected, `it was ${after.used}`);
+      if (after !== null) checks.require(after.used <= before.used, after.answer, expected, `it was ${after.used}`);
     },
   }),
   rulesOf("organizations").must("allowance-is-per-organization", [10, 227], {
@@ -306,18 +297,15 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
     title: "a Free organization is served exactly its allowance of map loads, also when all come at once",
     expected: "map loads up to the allowance and none more, then map_load_quota_exceeded",
     needs: burning(FREE),
-    cost: ({ credentials }) => {
-      const limit = credentials?.[FREE]?.limit ?? UNKNOWN_MOST;
-      return { calls: limit + 5, map_loads: limit };
-    },
+    cost: (target) => ({ calls: freeLimit(target) + 5, map_loads: freeLimit(target) }),
     step: async (context, checks) => {
       withinAMonth(context);
       const stated = context.keyRole(FREE)?.limit;
-      context.budget.require("map_loads", stated ?? UNKNOWN_MOST);
+      context.budget.require("map_loads", freeLimit(context.target));
       const found = await burn(context, FREE, stated);
       const { admitted } = found;
       noteOtherRefusals(checks, found);
-      if (found.stop === null) return notCounted(context, checks, found, (stated ?? UNKNOWN_MOST) + PAST);
+      if (found.stop === null) return notCounted(context, checks, found, freeLimit(context.target) + PAST);
       if (stated !== undefined) overCap(checks, found, stated, `at most ${stated} map loads in a month`);
       const last = await mintAfter(context, checks, found);
       await figuresHold(context, stated === undefined ? null : admitted.length === stated);

@@ -121,28 +121,29 @@ const inOtherCase = (key: string): { value: string; isEvident: boolean } | null 
 };
 
 /** `isOpen`: an acceptance is only noted. */
-const nearMisses = async (context: Context) => {
-  const misses: { call: TestCall; isOpen: boolean }[] = [];
-  const add = (to: Partial<TestCall>, value: string, what: string, isOpen = false): void => {
-    const call = { ...asNobody("design.styles", to), ...unknownBy(value, "$ALMOST_A_KEY", what), open: true as const };
-    misses.push({ call, isOpen });
-  };
-  const originValue = context.keyRole("publishable")?.origin;
-  for (const name of ["server", "publishable"] as const) {
-    if (!context.has(name)) continue;
+const nearMisses = async (context: Context): Promise<{ call: TestCall; isOpen: boolean }[]> => {
+  const miss = (to: Partial<TestCall>, value: string, what: string, isOpen = false) => ({
+    call: asNobody("design.styles", { ...to, ...unknownBy(value, "$ALMOST_A_KEY", what), open: true }),
+    isOpen,
+  });
+  const names = (["server", "publishable"] as const).filter(context.has);
+  const ofKeys = await Array.fromAsync(names, async (name) => {
     const key = await context.secretOf(name);
-    const form = (await context.exchangeForms())[0] ?? "bearer";
-    const atExchange = mint("publishable", "chat", { form, ...(originValue === undefined ? {} : { originValue }) });
-    const to = name === "server" ? {} : atExchange;
-    add(to, key.slice(0, -1), `the ${name} key without its last character`);
-    add(to, `${key}x`, `the ${name} key and one character more`);
-    add(to, `${key}.`, `the ${name} key and a full stop`);
+    const [form] = await context.exchangeForms();
+    const originValue = context.keyRole("publishable")?.origin;
+    const to = name === "server" ? {} : mint("publishable", "chat", { form, originValue });
     const swapped = inOtherCase(key);
-    if (swapped === null) continue;
-    add(to, swapped.value, `the ${name} key with its letters in the other case`, !swapped.isEvident);
-  }
-  if (context.has("admin_pro")) add({}, await context.secretOf("admin_pro"), "an administrator's token");
-  return misses;
+    return [
+      miss(to, key.slice(0, -1), `the ${name} key without its last character`),
+      miss(to, `${key}x`, `the ${name} key and one character more`),
+      miss(to, `${key}.`, `the ${name} key and a full stop`),
+      ...(swapped === null
+        ? []
+        : [miss(to, swapped.value, `the ${name} key with its letters in the other case`, !swapped.isEvident)]),
+    ];
+  });
+  const tokens = await Array.fromAsync((["admin_pro"] as const).filter(context.has), context.secretOf);
+  return [...ofKeys.flat(), ...tokens.map((token) => miss({}, token, "an administrator's token"))];
 };
 
 /** Calls with a revoked or expired key that would otherwise be right. The order of this check is not specified (A1). */

@@ -48,11 +48,10 @@ const GAPS: readonly Gap[] = [
     PUBLISHABLE, mint("publishable", "editor"), "cache-control"],
 ];
 
-const answerOf = (context: Context, id: string): Promise<Answer> =>
-  context.once(id, () => {
-    const ask = GAPS.find(([gap]) => gap === id)?.[4] as Ask;
-    return context.send({ ...(typeof ask === "function" ? ask(context) : ask), open: true });
-  });
+const answerOf = (context: Context, id: string): Promise<Answer> => {
+  const ask = GAPS.find(([gap]) => gap === id)?.[4] as Ask;
+  return context.once(id, () => context.send({ ...(typeof ask === "function" ? ask(context) : ask), open: true }));
+};
 
 export const GAP_RULES: readonly Rule[] = [
   ...GAPS.map(([id, item, title, needs, , header]) =>

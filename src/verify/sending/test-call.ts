@@ -103,13 +103,14 @@ const ORIGIN_WORDS: Readonly<Record<OriginRef, string>> = {
   null: "Origin: null",
 };
 
-export const describe = (call: TestCall, sent: { method: string; path: string }): string => {
-  const { credential, origin, originValue, product, form } = call;
+/** A call in words: method and path, caller, Origin. */
+export const describe = ({ testCall, request }: { testCall: TestCall; request: SentRequest }): string => {
+  const { credential, origin, originValue, product, form, what } = testCall;
   const whose = "of" in credential ? ` (${credential.of.replace(/^role:/, "")})` : "";
   const kind = `${CREDENTIAL_WORDS[credential.as]}${credential.as === "session" ? ` ${credential.product}` : ""}`;
   return [
-    `${sent.method} ${sent.path.split("?")[0]}`,
-    call.what ?? `${kind}${whose}`,
+    `${request.method} ${new URL(request.url).pathname}`,
+    what ?? `${kind}${whose}`,
     originValue === undefined ? ORIGIN_WORDS[origin] : `Origin ${originValue}`,
     ...(product === undefined ? [] : [`product ${product}`]),
     ...(form === "x-api-key" ? ["in X-Api-Key"] : []),
