@@ -29,7 +29,6 @@ export type Rule = {
   readonly id: string;
   readonly level: Level;
   readonly spec: readonly number[];
-  /** What must hold, as a sentence. */
   readonly title: string;
   readonly phase: Phase;
   readonly needs: Needs;

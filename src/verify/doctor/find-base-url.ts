@@ -153,7 +153,6 @@ const openApiFinding = async (base: string, calls: SingleCalls): Promise<Finding
   for (const path of ["/openapi.json", "/../openapi.json"]) {
     const { answer } = await plainGet(calls, path);
     const document = answer.status === 200 ? parseJson(answer.text) : null;
-    // The path may serve something else.
     if (!isObject(document)) continue;
     const { info, paths } = document as { info?: { title?: unknown } | null; paths?: object | null };
     const title = typeof info?.title === "string" ? foreignSentence(info.title) : "no title";

@@ -116,8 +116,6 @@ export const refusalAdvice = (outcome: string, where: string, origin?: string): 
   if (/^5/.test(outcome)) return "the deployment failed: look into its logs";
   return `is the key at ${where} the one that this role means?`;
 };
-
-/** Names a role by its name and a tenant's key by its organization and kind. */
 export const titleOf = ({ of, kind }: StatedCredential): string =>
   of.slice(of.indexOf(":") + 1) + (of.startsWith("tenant:") ? `, ${kind}` : "");
 

@@ -171,9 +171,8 @@ export const CAP_RULES: readonly Rule[] = [
       return `the global cap of ${plan.cap} was not met with ${plan.above} streams at once`;
     },
   }),
-  load.rules.must("overload-keeps-the-caps", [210, 211], {
+  load.ofWaves.must("overload-keeps-the-caps", [210, 211], {
     title: "where the caps are stated and fixed, calls are shed above them and not below",
-    cost: load.wavesCost,
     step: async (context, checks) => {
       const caps = load.fixedCaps(context, false);
       if (typeof caps === "string") return caps;

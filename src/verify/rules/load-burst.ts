@@ -10,8 +10,6 @@ import { inSession, type TestCall } from "../sending/test-call.ts";
 import { wait } from "../sending/throttle.ts";
 
 export const NEEDS_LOAD = { permission: "load", anyOf: ["server", "publishable"] } as const;
-export const rules = rulesOf("load", { needs: NEEDS_LOAD });
-
 const RATE_UNSTATED = 100;
 const EDGE_FOR_S = 4;
 const TICK_MS = 25;
@@ -47,11 +45,16 @@ export const requireLimits = (checks: Checks, answers: readonly Answer[]): void 
 const rateOf = ({ permits }: Target): number => permits?.load_max_rps ?? RATE_UNSTATED;
 export const rateAllowed = (context: Context): number => rateOf(context.target);
 
-export const wavesCost = (target: Target): Cost => ({
+export const rules = rulesOf("load", { needs: NEEDS_LOAD });
+const wavesCost = (target: Target): Cost => ({
   calls: Math.min(WAVES_CALLS_MAX, 4 * rateOf(target)),
   shared: "overload",
 });
-export const rateEdgeCost = (target: Target): Cost => ({ calls: EDGE_FOR_S * rateOf(target) + 5, shared: "rate edge" });
+/** Rules about the waves that reach the caps. */
+export const ofWaves = rulesOf("load", { needs: NEEDS_LOAD, cost: wavesCost });
+const edgeCost = (target: Target): Cost => ({ calls: EDGE_FOR_S * rateOf(target) + 5, shared: "rate edge" });
+/** Rules about the burst that reaches the rate limit. */
+export const ofEdge = rulesOf("load", { needs: NEEDS_LOAD, cost: edgeCost });
 export const wavesAroundAnEdgeCost = (target: Target): Cost => ({
   calls: 2 * Math.min(WAVES_CALLS_MAX, rateOf(target)) + EDGE_FOR_S * rateOf(target) + 24,
 });

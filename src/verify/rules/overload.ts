@@ -67,10 +67,9 @@ const refuseMany = async (context: Context, count: number): Promise<void> => {
 };
 
 export const OVERLOAD_RULES: readonly Rule[] = [
-  load.rules.must("overload-is-reported", [183, 210, 211, 223], {
+  load.ofWaves.must("overload-is-reported", [183, 210, 211, 223], {
     title: "calls over the caps are answered 429 b2b_overloaded or org_overloaded, and nothing else goes wrong",
     expected: "2xx or a limit's own subcode, in a flat body",
-    cost: load.wavesCost,
     step: async (context, checks) => {
       const { reached, answers, bySize, size, caller } = await load.overload(context);
       load.requireLimits(checks, answers);
@@ -93,20 +92,18 @@ export const OVERLOAD_RULES: readonly Rule[] = [
       if (!isDoubtful && !reached && !checks.failed) throw skipped(load.capNotMet(context, size));
     },
   }),
-  load.rules.must("overload-spares-others", [211], {
+  load.ofWaves.must("overload-spares-others", [211], {
     title: "one organization's overload is not reported to another as its own",
     expected: "no org_overloaded for an organization that is quiet",
     needs: { ...load.NEEDS_LOAD, roles: ["publishable_other_org"] },
-    cost: load.wavesCost,
     step: async (context, checks) => {
       for (const answer of (await load.overCap(context)).others)
         checks.require(answer.subcode !== "org_overloaded", answer, "no org_overloaded", inWords(answer));
       return "nobody else called meanwhile";
     },
   }),
-  load.rules.must("overload-names-the-cap", [210, 211, 221], {
+  load.ofWaves.must("overload-names-the-cap", [210, 211, 221], {
     title: "one organization over its own cap, below the global one, is answered org_overloaded",
-    cost: load.wavesCost,
     step: async (context, checks) => {
       const caps = load.fixedCaps(context);
       if (typeof caps === "string") return caps;
@@ -137,10 +134,9 @@ export const OVERLOAD_RULES: readonly Rule[] = [
       return load.reasons("no wave came between the two caps", load.forWantOfConnections(context, caps.all));
     },
   }),
-  load.rules.info("refusals-are-cheap", [220], {
+  load.ofWaves.info("refusals-are-cheap", [220], {
     title: "whether a call that is shed costs far less time than one that is served",
     expected: "the median refusal takes at most half the time of a served call",
-    cost: load.wavesCost,
     step: async (context, checks) => {
       const { answers } = await load.overCap(context);
       const [shed, served] = [load.shedIn(answers), answers.filter(isAdmitted)];

@@ -83,9 +83,8 @@ const retryAfterIn = ({ headers }: Answer): string => foreignHeader(headers["ret
 const WAIT_MAX_MS = 15_000;
 
 export const RATE_RULES: readonly Rule[] = [
-  load.rules.must("rate-limit-is-reported", [214, 215, 218], {
+  load.ofEdge.must("rate-limit-is-reported", [214, 215, 218], {
     title: "calls over the rate limit are answered 429 rate_limited with Retry-After, and nothing else goes wrong",
-    cost: load.rateEdgeCost,
     step: async (context, checks) => {
       const edge = await load.rateEdge(context);
       const { answers, limited } = edge;
@@ -105,9 +104,8 @@ export const RATE_RULES: readonly Rule[] = [
       }
     },
   }),
-  load.rules.should("retry-after-holds", [214, 217], {
+  load.ofEdge.should("retry-after-holds", [214, 217], {
     title: "a caller that waits as long as Retry-After says is admitted again",
-    cost: load.rateEdgeCost,
     step: async (context, checks) => {
       const edge = await load.rateEdge(context);
       const last = edge.limited.at(-1);
@@ -119,11 +117,10 @@ export const RATE_RULES: readonly Rule[] = [
       checks.require(!load.isLimited(again), again, "no rate_limited", inWords(again));
     },
   }),
-  load.rules.info("rate-limit-spares-others", [230], {
+  load.ofEdge.info("rate-limit-spares-others", [230], {
     title: "whether one key's rate limit limits another organization",
     expected: "no rate_limited for the other organization",
     needs: { ...load.NEEDS_LOAD, roles: ["publishable_other_org"] },
-    cost: load.rateEdgeCost,
     step: async (context, checks) => {
       const edge = await load.rateEdge(context);
       if (edge.limited.length === 0) return notMet(context, edge);
@@ -143,9 +140,8 @@ const FIRST_MS = 1_000;
 const whose = ({ testCall: { credential, secret } }: Answer): string => secret?.variable ?? JSON.stringify(credential);
 
 /** Item 214: "too many requests; honor Retry-After". Runs after the other bursts, when a conforming limit has ended. */
-export const RATE_LIMIT_ENDS = load.rules.must("rate-limit-ends", [214, 217], {
+export const RATE_LIMIT_ENDS = load.ofEdge.must("rate-limit-ends", [214, 217], {
   title: "a key over its rate limit is admitted again, once its caller has waited as Retry-After says, time and again",
-  cost: load.rateEdgeCost,
   step: async (context, checks) => {
     const first = (await load.rateEdge(context)).limited.at(-1);
     if (first === undefined) return "no rate limit was met";
