@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import { createBudget } from "../planning/needs.ts";
-import { lookAtOthers } from "./control-answers.ts";
+import { lookAtOthers } from "./connection.ts";
 import { openSingleCalls } from "./single-calls.ts";
 
 const SAID = "bcndhr-nqzva-Gbxra";
