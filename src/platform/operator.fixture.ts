@@ -4,10 +4,10 @@ import type { KeyRecord, Organization } from "../core/records.ts";
 import type { Clock } from "./clock.ts";
 import { type ControlPart, startControlPlane } from "./control-plane.ts";
 import type { OperableKeys } from "./keys/keys.fixture.ts";
-import { KeyInputError } from "./keys/store.ts";
 import type { Keys } from "./keys.ts";
 import type { Limiter, OperableLimiter } from "./limiter.ts";
 import type { HttpService } from "./links/http-service.ts";
+import { RequestError } from "./links/http-service.ts";
 
 /** As `startServe` has it. */
 const TOKEN = "a-control-token-for-tests";
@@ -42,7 +42,7 @@ export const operatedKeys = (keys: Keys, control: string): OperableKeys => {
     const { status, text } = await operate(control, method, path, body);
     const answer = JSON.parse(text) as T & { error?: string };
     if (status === 404) return null;
-    if (status === 422) throw new KeyInputError(answer.error);
+    if (status === 422) throw new RequestError(status, `${answer.error}`);
     return answer;
   };
   return {

@@ -15,6 +15,7 @@ import { reasonOf } from "../reason-of.ts";
 import { cutConnection, EXPOSED, watchConnection } from "./answer.ts";
 import { addressOf, credentialOf, credentialsConflict, requestIdOf } from "./caller.ts";
 import { type ApiContext, countOutcome } from "./context.ts";
+import { nameOfId } from "./key-cache.ts";
 import { type Asked, readRequest } from "./request-body.ts";
 import type { StreamOutcome, StreamRun } from "./routes/stream-run.ts";
 
@@ -95,11 +96,11 @@ export class IncomingCall implements Head {
       return true;
     }
     if (ask.ask === "key" || ask.ask === "key-by-id") {
-      const name = ask.ask === "key" ? ask.secret : ask.id;
-      call.lookup = context.keyCache.kept(ask.ask, name);
+      const name = ask.ask === "key" ? ask.secret : nameOfId(ask.id);
+      call.lookup = context.keyCache.kept(name);
       if (call.lookup !== undefined) return true;
       if (this.#isWaitedFor()) {
-        this.#hear("key service", context.keyCache.find(ask.ask, name), (answer) => {
+        this.#hear("key service", context.keyCache.find(name), (answer) => {
           call.lookup = answer;
         });
       }

@@ -3,9 +3,10 @@ import { hash } from "node:crypto";
 import type { KeySnapshot } from "../../core/records.ts";
 import type { KeyLookup } from "../keys.ts";
 
-export type KeyAsk = "key" | "key-by-id";
-
 const KEPT_MAX = 20_000;
+
+/** An id as a name of the cache. A secret is its own name; it begins with `svc_`, so neither is taken for the other. */
+export const nameOfId = (id: string): string => `id:${id}`;
 
 export const createKeyCache = (
   keys: KeyLookup,
@@ -18,8 +19,6 @@ export const createKeyCache = (
   const kept = new Map<string, { snapshot: KeySnapshot; sentAtMs: number }>();
   const flights = new Map<string, Promise<KeySnapshot | null>>();
   let changes = 0;
-  // A secret begins with `svc_`, so it is never taken for an id.
-  const nameOf = (question: KeyAsk, name: string): string => (question === "key" ? name : `id:${name}`);
 
   const keep = (name: string, snapshot: KeySnapshot, sentAtMs: number): void => {
     const known = kept.get(name);
@@ -32,32 +31,33 @@ export const createKeyCache = (
     }
   };
 
-  const ask = async (question: KeyAsk, name: string, leftMs: number): Promise<KeySnapshot | null> => {
+  const ask = async (name: string, leftMs: number): Promise<KeySnapshot | null> => {
     const sentAtMs = steadyMs();
     const sentAfter = changes;
-    const snapshot = await keys.find(question === "key" ? { hash: hash("sha256", name) } : { id: name }, leftMs);
-    if (snapshot !== null && sentAfter === changes) keep(nameOf(question, name), snapshot, sentAtMs);
+    const isId = name.startsWith(nameOfId(""));
+    const lookup = isId ? { id: name.slice(nameOfId("").length) } : { hash: hash("sha256", name) };
+    const snapshot = await keys.find(lookup, leftMs);
+    if (snapshot !== null && sentAfter === changes) keep(name, snapshot, sentAtMs);
     return snapshot;
   };
 
-  const fly = (question: KeyAsk, name: string, leftMs: number): Promise<KeySnapshot | null> => {
-    const flightName = nameOf(question, name);
-    const flight = ask(question, name, leftMs).finally(() => {
-      if (flights.get(flightName) === flight) flights.delete(flightName);
+  const fly = (name: string, leftMs: number): Promise<KeySnapshot | null> => {
+    const flight = ask(name, leftMs).finally(() => {
+      if (flights.get(name) === flight) flights.delete(name);
     });
-    flights.set(flightName, flight);
+    flights.set(name, flight);
     return flight;
   };
 
   return {
-    kept: (question: KeyAsk, name: string): KeySnapshot | undefined => {
-      const entry = kept.get(nameOf(question, name));
+    kept: (name: string): KeySnapshot | undefined => {
+      const entry = kept.get(name);
       return entry !== undefined && steadyMs() - entry.sentAtMs < policy.maxAgeMs ? entry.snapshot : undefined;
     },
-    find: async (question: KeyAsk, name: string): Promise<KeySnapshot | null> => {
-      if (!policy.singleFlight) return ask(question, name, budgetMs);
-      const running = flights.get(nameOf(question, name));
-      if (running === undefined) return fly(question, name, budgetMs);
+    find: async (name: string): Promise<KeySnapshot | null> => {
+      if (!policy.singleFlight) return ask(name, budgetMs);
+      const running = flights.get(name);
+      if (running === undefined) return fly(name, budgetMs);
       const joinedAtMs = steadyMs();
       try {
         return await running;
@@ -65,7 +65,7 @@ export const createKeyCache = (
         // The shared lookup failed, perhaps at the deadline of its first call. A call that joined later asks once.
         const leftMs = budgetMs - (steadyMs() - joinedAtMs);
         if (leftMs < 1) throw error;
-        return flights.get(nameOf(question, name)) ?? fly(question, name, leftMs);
+        return flights.get(name) ?? fly(name, leftMs);
       }
     },
     /** Forgets a key that was changed through this replica; answers to earlier lookups are not kept. */

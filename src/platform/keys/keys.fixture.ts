@@ -6,8 +6,9 @@ import type { KeyCreation, KeyUpdate, ManagementRefusal } from "../../core/manag
 import type { KeyRecord, KeySnapshot, Organization } from "../../core/records.ts";
 import { type Clock, shiftableClock } from "../clock.ts";
 import type { Keys } from "../keys.ts";
+import { RequestError } from "../links/http-service.ts";
 import { hashSecret } from "./secret.ts";
-import { type KeyInput, KeyInputError, type KeyStore, type OrganizationInput } from "./store.ts";
+import type { KeyInput, KeyStore, OrganizationInput } from "./store.ts";
 
 /** The port, and what the service offers its operator on the control plane. */
 export type OperableKeys = Keys & {
@@ -196,8 +197,8 @@ export const keysCases = (name: string, open: () => Promise<OperableKeys>): void
       });
       expect(await keys.patchKey(key.id, { status: "valid" })).toMatchObject({ id: key.id, status: "valid" });
       expect((await keys.byId(key.id, BUDGET_MS))?.key.status).toBe("valid");
-      await expect(keys.putKey({ org_id: org.id, kind: "server", secret })).rejects.toThrow(KeyInputError);
-      await expect(keys.putKey({ org_id: "org_nobody", kind: "server" })).rejects.toThrow(KeyInputError);
+      await expect(keys.putKey({ org_id: org.id, kind: "server", secret })).rejects.toThrow(RequestError);
+      await expect(keys.putKey({ org_id: "org_nobody", kind: "server" })).rejects.toThrow(RequestError);
       expect(await keys.patchKey("key_nobody", { status: "valid" })).toBeNull();
     });
 
@@ -220,7 +221,7 @@ export const keysCases = (name: string, open: () => Promise<OperableKeys>): void
       });
       expect(await keys.organization(org.id)).toMatchObject({ tier: "Free" });
       expect(await keys.organization("org_nobody")).toBeNull();
-      await expect(keys.putOrganization({ id: `org_${randomUUID()}` })).rejects.toThrow(KeyInputError);
+      await expect(keys.putOrganization({ id: `org_${randomUUID()}` })).rejects.toThrow(RequestError);
     });
   });
 };

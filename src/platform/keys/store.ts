@@ -10,6 +10,7 @@ import {
 } from "../../core/management.ts";
 import { type KeyRecord, type KeySnapshot, type Organization, TIER_DEFAULTS, type Tier } from "../../core/records.ts";
 import type { KeyChange, Lookup } from "../keys.ts";
+import { RequestError } from "../links/http-service.ts";
 import { openSqlite } from "../sqlite.ts";
 import { base62, hashSecret, makeKeyId, makeSecret } from "./secret.ts";
 
@@ -17,10 +18,7 @@ export type OrganizationInput = Partial<Organization>;
 export type KeyInput = Partial<KeyRecord> & { org_id: string; kind: KeyRecord["kind"]; secret?: string };
 
 /** The operator's mistake: a record that cannot be stored. */
-export class KeyInputError extends Error {
-  override name = "KeyInputError";
-  readonly statusCode = 422;
-}
+const unstorable = (message: string): RequestError => new RequestError(422, message);
 
 /** A promise, because a mutant's store may answer later than the healthy one. */
 type Answer<T> = T | Promise<T>;
@@ -73,7 +71,7 @@ const changeOrganization = (before: Organization, input: OrganizationInput): Org
 
 const newOrganization = (input: OrganizationInput): Organization => {
   const { tier } = input;
-  if (tier === undefined) throw new KeyInputError('expected a tier for a new organization: "Free", "Pro" or null');
+  if (tier === undefined) throw unstorable('expected a tier for a new organization: "Free", "Pro" or null');
   return { ...unknownOrganization(`org_${base62(12)}`), tier, ...defaultsOf(tier), ...input };
 };
 
@@ -150,13 +148,13 @@ export const openKeyStore = (
     putKey: (input, nowMs) =>
       transaction(() => {
         if (organization(input.org_id) === undefined) {
-          throw new KeyInputError(`expected an organization that exists, got ${input.org_id}: make it first`);
+          throw unstorable(`expected an organization that exists, got ${input.org_id}: make it first`);
         }
         const secret = input.secret ?? makeSecret({ kind: input.kind, env: input.env ?? "live" });
         const key = newKey(input, secret, nowMs);
         const other = recordOf<KeyRecord>(keyByHash.get(hashSecret(secret)));
         if (other !== undefined && other.id !== key.id) {
-          throw new KeyInputError("there is another key with this secret already");
+          throw unstorable("there is another key with this secret already");
         }
         return addKey(key, secret);
       }),
