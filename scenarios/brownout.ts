@@ -1,8 +1,8 @@
 /** A k6 script with the load of brownout. Only the runner adds the disturbance. */
-import { brownout } from "../src/workload/stories/mixes-and-streams.ts";
+import { MIXES_AND_STREAMS } from "../src/workload/stories/mixes-and-streams.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
-const scenario = scenarioOf(brownout, {
+const scenario = scenarioOf(MIXES_AND_STREAMS.brownout, {
   allowed: ["200", "200 error", "429 b2b_overloaded"],
 });
 

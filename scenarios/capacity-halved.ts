@@ -1,8 +1,8 @@
 /** A k6 script with the load of capacity-halved. Only the runner adds the disturbance. */
-import { capacityHalved } from "../src/workload/stories/mixes-and-streams.ts";
+import { MIXES_AND_STREAMS } from "../src/workload/stories/mixes-and-streams.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
-const scenario = scenarioOf(capacityHalved, {
+const scenario = scenarioOf(MIXES_AND_STREAMS["capacity-halved"], {
   allowed: ["200", "200 error", "429 b2b_overloaded"],
 });
 

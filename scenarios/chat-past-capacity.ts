@@ -1,8 +1,8 @@
 /** A k6 script of streams at three times the capacity. */
-import { chatPastCapacity } from "../src/workload/stories/mixes-and-streams.ts";
+import { MIXES_AND_STREAMS } from "../src/workload/stories/mixes-and-streams.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
-const scenario = scenarioOf(chatPastCapacity, {
+const scenario = scenarioOf(MIXES_AND_STREAMS["chat-past-capacity"], {
   allowed: ["200", "200 error", "429 b2b_overloaded"],
 });
 

@@ -1,8 +1,8 @@
 /** A k6 script with the load of cold-start-under-load. Only the runner adds the disturbance. */
-import { coldStartUnderLoad } from "../src/workload/stories/mixes-and-streams.ts";
+import { MIXES_AND_STREAMS } from "../src/workload/stories/mixes-and-streams.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
-const scenario = scenarioOf(coldStartUnderLoad, {
+const scenario = scenarioOf(MIXES_AND_STREAMS["cold-start-under-load"], {
   allowed: ["200", "200 error"],
 });
 

@@ -1,8 +1,8 @@
 /** A k6 script with the load of heavy-tail-streams. Only the runner adds the disturbance. */
-import { heavyTailStreams } from "../src/workload/stories/mixes-and-streams.ts";
+import { MIXES_AND_STREAMS } from "../src/workload/stories/mixes-and-streams.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
-const scenario = scenarioOf(heavyTailStreams, {
+const scenario = scenarioOf(MIXES_AND_STREAMS["heavy-tail-streams"], {
   allowed: ["200", "200 error", "429 b2b_overloaded"],
 });
 

@@ -1,8 +1,8 @@
 /** A k6 script with the load of replica-lost. Only the runner adds the disturbance. */
-import { replicaLost } from "../src/workload/stories/mixes-and-streams.ts";
+import { MIXES_AND_STREAMS } from "../src/workload/stories/mixes-and-streams.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
-const scenario = scenarioOf(replicaLost, {
+const scenario = scenarioOf(MIXES_AND_STREAMS["replica-lost"], {
   allowed: ["200", "200 error"],
 });
 

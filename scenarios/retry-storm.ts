@@ -1,8 +1,8 @@
 /** A k6 script of streams past capacity whose clients retry. */
-import { retryStorm } from "../src/workload/stories/mixes-and-streams.ts";
+import { MIXES_AND_STREAMS } from "../src/workload/stories/mixes-and-streams.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
-const scenario = scenarioOf(retryStorm, {
+const scenario = scenarioOf(MIXES_AND_STREAMS["retry-storm"], {
   allowed: ["200", "200 error", "429 b2b_overloaded"],
 });
 

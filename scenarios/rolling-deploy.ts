@@ -1,8 +1,8 @@
 /** A k6 script with the load of rolling-deploy. Only the runner adds the disturbance. */
-import { rollingDeploy } from "../src/workload/stories/mixes-and-streams.ts";
+import { MIXES_AND_STREAMS } from "../src/workload/stories/mixes-and-streams.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
-const scenario = scenarioOf(rollingDeploy, {
+const scenario = scenarioOf(MIXES_AND_STREAMS["rolling-deploy"], {
   allowed: ["200", "200 error"],
 });
 

@@ -1,8 +1,8 @@
 /** A k6 script with the load of spike-and-recover. Only the runner adds the disturbance. */
-import { spikeAndRecover } from "../src/workload/stories/mixes-and-streams.ts";
+import { MIXES_AND_STREAMS } from "../src/workload/stories/mixes-and-streams.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
-const scenario = scenarioOf(spikeAndRecover, {
+const scenario = scenarioOf(MIXES_AND_STREAMS["spike-and-recover"], {
   allowed: ["200", "200 error", "429 b2b_overloaded", "429 org_overloaded", "429 rate_limited"],
 });
 

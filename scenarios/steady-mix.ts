@@ -1,8 +1,8 @@
 /** A k6 script of an ordinary day of many organizations. */
-import { steadyMix } from "../src/workload/stories/mixes-and-streams.ts";
+import { MIXES_AND_STREAMS } from "../src/workload/stories/mixes-and-streams.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
-const scenario = scenarioOf(steadyMix, {
+const scenario = scenarioOf(MIXES_AND_STREAMS["steady-mix"], {
   allowed: ["200", "200 error"],
 });
 

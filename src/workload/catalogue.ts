@@ -1,7 +1,7 @@
 /** Every story by name, for `load SCENARIO` and the runner: what the files of `stories/` export. */
 import * as besideFaults from "./stories/beside-faults.ts";
 import * as findKnee from "./stories/find-knee.ts";
-import * as mixesAndStreams from "./stories/mixes-and-streams.ts";
+import { MIXES_AND_STREAMS } from "./stories/mixes-and-streams.ts";
 import * as noisy from "./stories/noisy.ts";
 import * as reads from "./stories/reads.ts";
 import * as smoke from "./stories/smoke.ts";
@@ -11,7 +11,7 @@ import type { Story } from "./story.ts";
 const isStory = (one: unknown): one is Story => typeof one === "object" && one !== null && "plan" in one;
 
 export const STORIES: ReadonlyMap<string, Story> = new Map(
-  [smoke, mixesAndStreams, reads, noisy, tileQuota, besideFaults, findKnee]
+  [smoke, MIXES_AND_STREAMS, reads, noisy, tileQuota, besideFaults, findKnee]
     .flatMap((file): unknown[] => Object.values(file))
     .filter(isStory)
     .map((story) => [story.name, story]),

@@ -74,104 +74,48 @@ const mixRatePerS = (view: TargetView): number | null => {
   return Math.min(...bounds);
 };
 
+/** The story of a row, which gives its name. */
+type Unnamed = (name: string) => Story;
+
 /** An ordinary day: unequal organizations, mostly reads, nobody meant to be refused, nothing charged (A9, item 80). */
-const mixStory = (name: string, purpose: string, lengthS: number, shape: Shape = constant): Story =>
-  storyOf({
-    name,
-    purpose,
-    needsCapacity: "chat",
-    profile: profileAt(mixRatePerS, lengthS, shape),
-    plan: planMix,
-    routes: ["chat.control", "design.styles"],
-  });
+const mix =
+  (purpose: string, lengthS: number, shape: Shape = constant): Unnamed =>
+  (name) =>
+    storyOf({
+      name,
+      purpose,
+      needsCapacity: "chat",
+      profile: profileAt(mixRatePerS, lengthS, shape),
+      plan: planMix,
+      routes: ["chat.control", "design.styles"],
+    });
 
 /** Streams alone, by callers in turn, at a share of capacity; `habit`: how the reader of a call behaves. */
-const streamStory = (
-  name: string,
-  purpose: string,
-  share: number,
-  lengthS: number,
-  habit: (reader: number) => Partial<StepWish> = () => ({}),
-): Story =>
-  storyOf({
-    name,
-    purpose,
-    needsCapacity: "chat",
-    profile: profileAt((view) => partOf(streamsPerS(view), share), lengthS),
-    plan: (_seed, i, view) => {
-      const { callers, at } = streamers(view);
-      // Each round shifts the kind of reader by one, so every caller gets every kind.
-      const reader = i + Math.floor(i / callers.length);
-      return [callAs(view, i, at(i), { route: "chat.control", ...habit(reader) })];
-    },
-    routes: ["chat.control"],
-  });
+const streams =
+  (purpose: string, share: number, lengthS: number, habit?: (reader: number) => Partial<StepWish>): Unnamed =>
+  (name) =>
+    storyOf({
+      name,
+      purpose,
+      needsCapacity: "chat",
+      profile: profileAt((view) => partOf(streamsPerS(view), share), lengthS),
+      plan: (_seed, i, view) => {
+        const { callers, at } = streamers(view);
+        // Each round shifts the kind of reader by one, so every caller gets every kind.
+        const reader = i + Math.floor(i / callers.length);
+        return [callAs(view, i, at(i), { route: "chat.control", ...habit?.(reader) })];
+      },
+      routes: ["chat.control"],
+    });
 
 /** Makes a story load the deployment past its capacity. Which refusals must then appear depends on its callers. */
-const overloading = (story: Story, profile: Story["profile"] = story.profile): Story => ({
-  ...story,
-  profile,
-  reaches: (view, wish) => overloadReach(view, profile(view, wish)),
-});
-
-export const steadyMix = mixStory("steady-mix", "an ordinary day of many organizations, with nobody refused", 15);
-export const spikeAndRecover = mixStory(
-  "spike-and-recover",
-  "five times the ordinary load for a while, then calm",
-  20,
-  (rate, s) => spike(rate, 5, s),
-);
-export const soak = mixStory("soak", "an ordinary day, for hours: leaks of slots, memory and sockets", 3600);
-export const replicaLost = mixStory("replica-lost", "ordinary load while a replica goes away", 20);
-export const rollingDeploy = mixStory("rolling-deploy", "ordinary load while replicas are replaced one by one", 30);
-export const coldStartUnderLoad = mixStory(
-  "cold-start-under-load",
-  "a start with the load already there",
-  15,
-  ramp.bind(null, 0),
-);
-export const brownout = streamStory(
-  "brownout",
-  "streams at a constant rate while each takes five times as long",
-  0.6,
-  20,
-);
-export const capacityHalved = streamStory(
-  "capacity-halved",
-  "streams at a constant rate while half as many are served at once",
-  0.8,
-  30,
-);
-export const heavyTailStreams = streamStory(
-  "heavy-tail-streams",
-  "streams of very unequal length near capacity",
-  0.8,
-  20,
-);
-/** A third of the readers leave early; their slots must be released. */
-export const leavingReaders = streamStory(
-  "leaving-readers",
-  "streams whose readers leave before the end",
-  0.6,
-  12,
-  (i) => (i % 3 === 0 ? { abort: { afterEvents: 1 + (i % 4) } } : {}),
-);
-/** Every second reader pauses 50 ms after each read. */
-export const slowReaders = streamStory("slow-readers", "streams half of which are read slowly", 0.3, 15, (i) =>
-  i % 2 === 0 ? { slowReadMs: 50 } : {},
-);
-/**
- * Organizations take turns: with enough of them every shed is the deployment's (`b2b_overloaded`, item 210); with fewer an
- * organization's or a key's refusal comes first.
- */
-export const chatPastCapacity = overloading(
-  streamStory(
-    "chat-past-capacity",
-    "three times the streams that fit, from many organizations evenly: overload of the whole deployment",
-    3,
-    10,
-  ),
-);
+const overloading =
+  (story: Unnamed, profileOf?: (usual: Story["profile"]) => Story["profile"]): Unnamed =>
+  (name) => {
+    const made = story(name);
+    const profile = profileOf?.(made.profile) ?? made.profile;
+    return { ...made, profile, reaches: (view, wish) => overloadReach(view, profile(view, wish)) };
+  };
 
 const RETRIES = 3;
 /** A storm's baseline in calls, and its top in attempts, as multiples of the capacity. */
@@ -182,26 +126,17 @@ const STORM_ATTEMPTS = STORM_TOP * (1 - (1 - 1 / STORM_TOP) ** (RETRIES + 1));
 /** The share of the permitted rate to use: attempts come in bunches, which would be delayed near the permit. */
 const STORM_OF_PERMIT = 0.8;
 
-const STORM = streamStory(
-  "retry-storm",
-  "streams at a baseline, then ten times what is carried with retries, half of them without waiting, then the baseline again",
-  STORM_BASE,
-  28,
-  (reader) => ({ retry: { times: RETRIES, honours: reader % 2 === 0 } }),
-);
-
-/**
- * Every second client waits as `Retry-After` says (item 217), the others retry at once. After the top, the deployment
- * must serve the baseline as before. `ratePerS`: the baseline.
- */
-export const retryStorm = overloading(STORM, (view, wish = {}) => {
-  const base = STORM.profile(view, wish);
-  if (base === null) return null;
-  const ratePerS = profilePeakPerS(base);
-  const permitted = STORM_OF_PERMIT * (wish.maxPerS ?? Number.POSITIVE_INFINITY);
-  const topPerS = Math.min((STORM_TOP / STORM_BASE) * ratePerS, permitted) / STORM_ATTEMPTS;
-  return storm(ratePerS, Math.max(ratePerS, topPerS), profileDurationS(base));
-});
+/** The baseline, a top, the baseline. After the top, the deployment must serve the baseline as before. */
+const stormOver =
+  (baseline: Story["profile"]): Story["profile"] =>
+  (view, wish = {}) => {
+    const base = baseline(view, wish);
+    if (base === null) return null;
+    const ratePerS = profilePeakPerS(base);
+    const permitted = STORM_OF_PERMIT * (wish.maxPerS ?? Number.POSITIVE_INFINITY);
+    const topPerS = Math.min((STORM_TOP / STORM_BASE) * ratePerS, permitted) / STORM_ATTEMPTS;
+    return storm(ratePerS, Math.max(ratePerS, topPerS), profileDurationS(base));
+  };
 
 const CURVE_S = 300;
 /** Standard deviations of a Poisson process that a permitted rate has to leave room for. */
@@ -213,17 +148,58 @@ const onAverage = (maxPerS: number): number => {
 };
 
 /** Streams at levels from half of the knee to ten times it, as far as permitted, and down again. `ratePerS`: the knee. */
-const CURVE = storyOf({
-  name: "shedding-curve",
-  purpose: "streams at rates from half to ten times what is carried, up and down again: what shedding costs",
-  needsCapacity: "chat",
-  profile: (view, wish = {}) => {
-    const { service_ms: serviceMs = Number.POSITIVE_INFINITY } = view.limits;
-    const levels: Shape = (kneePerS, durationS) =>
-      upAndDown(kneePerS, durationS, wish.maxPerS && onAverage(wish.maxPerS), serviceMs / 1000);
-    return profileAt(streamsPerS, CURVE_S, levels)(view, wish);
-  },
-  plan: (_seed, i, view) => [callAs(view, i, streamers(view).at(i), { route: "chat.control" })],
-  routes: ["chat.control"],
+const levelsAroundKnee: Story["profile"] = (view, wish = {}) => {
+  const { service_ms: serviceMs = Number.POSITIVE_INFINITY } = view.limits;
+  const levels: Shape = (kneePerS, durationS) =>
+    upAndDown(kneePerS, durationS, wish.maxPerS && onAverage(wish.maxPerS), serviceMs / 1000);
+  return profileAt(streamsPerS, CURVE_S, levels)(view, wish);
+};
+
+const named = <Name extends string>(table: Readonly<Record<Name, Unnamed>>) =>
+  Object.fromEntries(Object.entries<Unnamed>(table).map(([name, story]) => [name, story(name)])) as Record<Name, Story>;
+
+export const MIXES_AND_STREAMS = named({
+  "steady-mix": mix("an ordinary day of many organizations, with nobody refused", 15),
+  "spike-and-recover": mix("five times the ordinary load for a while, then calm", 20, (rate, s) => spike(rate, 5, s)),
+  soak: mix("an ordinary day, for hours: leaks of slots, memory and sockets", 3600),
+  "replica-lost": mix("ordinary load while a replica goes away", 20),
+  "rolling-deploy": mix("ordinary load while replicas are replaced one by one", 30),
+  "cold-start-under-load": mix("a start with the load already there", 15, (rate, s) => ramp(0, rate, s)),
+  brownout: streams("streams at a constant rate while each takes five times as long", 0.6, 20),
+  "capacity-halved": streams("streams at a constant rate while half as many are served at once", 0.8, 30),
+  "heavy-tail-streams": streams("streams of very unequal length near capacity", 0.8, 20),
+  // A third of the readers leave early; their slots must be released.
+  "leaving-readers": streams("streams whose readers leave before the end", 0.6, 12, (reader) =>
+    reader % 3 === 0 ? { abort: { afterEvents: 1 + (reader % 4) } } : {},
+  ),
+  "slow-readers": streams("streams half of which are read slowly", 0.3, 15, (reader) =>
+    reader % 2 === 0 ? { slowReadMs: 50 } : {},
+  ),
+  // Organizations take turns: with enough of them every shed is the deployment's (`b2b_overloaded`, item 210); with fewer
+  // an organization's or a key's refusal comes first.
+  "chat-past-capacity": overloading(
+    streams(
+      "three times the streams that fit, from many organizations evenly: overload of the whole deployment",
+      3,
+      10,
+    ),
+  ),
+  // Every second client waits as `Retry-After` says (item 217), the others retry at once. `ratePerS`: the baseline.
+  "retry-storm": overloading(
+    streams(
+      "streams at a baseline, then ten times what is carried with retries, half of them without waiting, then the baseline again",
+      STORM_BASE,
+      28,
+      (reader) => ({ retry: { times: RETRIES, honours: reader % 2 === 0 } }),
+    ),
+    stormOver,
+  ),
+  "shedding-curve": overloading(
+    streams(
+      "streams at rates from half to ten times what is carried, up and down again: what shedding costs",
+      1,
+      CURVE_S,
+    ),
+    () => levelsAroundKnee,
+  ),
 });
-export const sheddingCurve = overloading(CURVE);
