@@ -16,9 +16,8 @@ export type HttpAddress = {
   readonly host: string;
   /** Digits; empty for the scheme's default port. */
   readonly port: string;
-  /** `user:password` as written, or empty. */
+  /** `user:password`, or empty. */
   readonly user: string;
-  /** The path as written: empty, or with a slash at its beginning. */
   readonly path: string;
   /** With its question mark, or empty. */
   readonly query: string;
@@ -108,7 +107,6 @@ export const canonicalHost = (text: string): string => {
   return host;
 };
 
-/** Parses an http(s) URL; throws `AddressError` for anything else. */
 export const parseHttpUrl = (text: string): HttpAddress => {
   if (!/^[\x21-\x5b\x5d-\x7e]+$/.test(text))
     throw wrong("a URL of visible ASCII characters, without blanks and backslashes");

@@ -3,16 +3,14 @@ import type { Product, Scope } from "./routes.ts";
 
 export type CallFacts = {
   credential: "none" | "garbage" | "unknown" | "publishable" | "server" | "session" | "admin";
-  /** State of the credential when the call was made. */
   state?: "valid" | "revoked" | "expired";
   origin: "none" | "listed" | "foreign" | "null";
   ip?: "allowed" | "foreign";
   tier?: "Free" | "Pro" | null;
-  /** The stored capabilities of the key behind the credential. */
   scopes?: readonly Scope[];
-  /** The stored product restrictions; an empty list restricts nothing but `viewer` (item 57, A7). */
+  /** An empty list restricts nothing but `viewer` (item 57, A7). */
   products?: readonly Product[];
-  /** Product asked for (exchange) or minted for (session token). */
+  /** Asked for (exchange) or minted for (session token). */
   product?: Product;
   body: "ok" | "malformed" | "none";
 };

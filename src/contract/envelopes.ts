@@ -2,7 +2,7 @@
 import { foreignName, REFUSAL_BODY_MOST } from "./foreign-text.ts";
 import { type AnyRefusalName, ERROR_IN_BODY, LEGACY_SUBCODES, REFUSAL_BY_OUTCOME, refusalOf } from "./refusals.ts";
 
-/** What `map_load_quota_exceeded` adds to its flat body (item 184). */
+/** Of `map_load_quota_exceeded` (item 184). */
 export type QuotaFields = { meter: string; limit: number; used: number };
 
 export type EnvelopeSeen = "detail" | "flat" | "none" | "both" | "other";
@@ -10,7 +10,7 @@ export type EnvelopeSeen = "detail" | "flat" | "none" | "both" | "other";
 /** One entry of a 422 answer (item 203), in the form of FastAPI. */
 export type BodyError = { loc: (string | number)[]; msg: string; type: string };
 
-/** The JSON body of a refusal. `quota` is required for `map_load_quota_exceeded` and ignored elsewhere. */
+/** `quota` is required for `map_load_quota_exceeded` and ignored elsewhere. */
 export const writeEnvelope = (name: AnyRefusalName, quota?: QuotaFields, errors?: BodyError[]): object => {
   const { subcode, envelope } = refusalOf(name);
   if (envelope === "none") return {};

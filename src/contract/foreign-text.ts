@@ -7,7 +7,6 @@
 export const EVENT_NAMES_MOST = 32;
 /** The most distinct codes outside the specification kept by one process. */
 export const CODES_MOST = 100;
-/** The name that all codes beyond `CODES_MOST` share. */
 export const OTHER_CODES = "other_codes";
 /** The longest refusal body that is parsed, in characters; every envelope of the contract is far shorter. */
 export const REFUSAL_BODY_MOST = 16 * 1024;
@@ -53,7 +52,7 @@ export const foreignValue = (value: unknown): unknown => {
   return value;
 };
 
-/** A function that shows texts of this form, at most `most` characters long, as they are, and others as names. */
+/** Shows texts of this form, at most `most` characters long, as they are, and others as names. */
 const shown =
   (form: RegExp, most = Number.POSITIVE_INFINITY) =>
   (text: string): string =>

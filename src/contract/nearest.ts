@@ -21,7 +21,6 @@ const SHARE = 0.4;
 /** Longer words are not compared, which bounds the cost. */
 const LENGTH_MAX = 80;
 
-/** The nearest name, or `null`. */
 export const nearest = (word: string, names: Iterable<string>): string | null => {
   if (word.length > LENGTH_MAX) return null;
   let best: { name: string; edits: number } | null = null;

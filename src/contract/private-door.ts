@@ -7,7 +7,7 @@ import { isLoopbackHost } from "./loopback.ts";
 
 type Knock = {
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
-  /** Names and values in turn, as received. */
+  /** Names and values in turn. */
   readonly rawHeaders: readonly string[];
 };
 
@@ -19,7 +19,6 @@ const PRIVATE_NAME = /^[^.]+$|\.(?:localhost|local|internal|svc)$/;
 type Door = {
   /** The listener's address. On loopback only loopback names are accepted. */
   readonly bound: string;
-  /** Further accepted names beyond loopback. */
   readonly names: readonly string[];
 };
 

@@ -26,7 +26,7 @@ const refusal = (
 const named = <Name extends string>(status: number, ...names: Name[]) =>
   Object.fromEntries(names.map((name) => [name, refusal(status, name)])) as Record<Name, Refusal>;
 
-/** Every refusal of the specification by name, which is the subcode if there is one. */
+/** Every refusal of the specification. */
 export const REFUSALS = {
   unauthenticated: refusal(401, null),
   ...named(401, "publishable_requires_session"),
@@ -95,7 +95,6 @@ export const outcomeOfStream = (status: number, ending: StreamEnding): string =>
 
 export const admissionOf = (outcome: string): string => (isEmptyOutcome(outcome) ? outcome.slice(0, 3) : outcome);
 
-/** Reports whether an admitted call got no event of its stream. */
 export const isUnanswered = (outcome: string, ending: StreamEnding): boolean =>
   isEmptyOutcome(outcome) || (/^2\d\d$/.test(outcome) && isAnswerless(ending));
 

@@ -24,7 +24,6 @@ export const ERROR_CODES = ["upstream_timeout", "upstream_error", "content_block
 
 export type ErrorEvent = { type: "error"; message: string; code: string; partial_text: string };
 
-/** Each stream ends in exactly one of these ways. */
 export const STREAM_ENDS = [
   ...(["done", "error_event", "eof", "truncated", "reset", "timeout", "refused", "closed_by_client"] as const),
 ];
@@ -56,7 +55,7 @@ export const NO_LAST_EVENT = "no_last_event";
 export const endOfBody = (events: number, { isStated }: Pick<LastEvent, "isStated">): "eof" | "truncated" =>
   isStated && events > 0 ? "truncated" : "eof";
 
-/** How a stream ended; empty for other calls. */
+/** Empty for calls that are no streams. */
 export type StreamEnding = {
   readonly ended?: StreamEnd;
   readonly events?: number;

@@ -26,6 +26,6 @@ export const scopeRefusal = (
   return fits ? null : "tier_capability_not_allowed";
 };
 
-/** Checks a product and the scope that minting it needs; only publishable keys are exchanged. */
+/** Only publishable keys are exchanged. */
 export const productRefusal = (snapshot: KeySnapshot, product: Product): AdmissionRefusal | null =>
   scopeRefusal(snapshot, PRODUCT_SCOPE[product], product, "publishable");

@@ -79,7 +79,7 @@ const widensWithinTier: ManagementCheck = ({ org, before, after }) => {
 const keyLimitHasRoom: ManagementCheck = ({ org, before, liveKeys }) =>
   before === null && liveKeys >= org.key_limit ? "key_limit_reached" : null;
 
-/** B5, after the checks of the API: 401, role, well-formed body. */
+/** B5, after the checks of `order.ts`. */
 const MANAGEMENT_ORDER: readonly ManagementCheck[] = [
   ...[planIsRecognized, scopesAreKnown, productsAreKnown, livePublishableHasOrigins],
   ...[kindIsInPlan, vendorIsAcknowledged, widensWithinTier, keyLimitHasRoom],

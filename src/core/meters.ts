@@ -10,7 +10,6 @@ export const HARD_STOP_FACTOR = 5;
 export const mapLoadCap = (org: Organization): number =>
   org.tier === "Pro" ? org.map_load_allowance * HARD_STOP_FACTOR : org.map_load_allowance;
 
-/** The refusal at the cap: the hard stop for paid organizations, the quota for others. */
 export const overCapRefusal = (org: Organization): "map_load_hard_stop" | "map_load_quota_exceeded" =>
   org.tier === "Pro" ? "map_load_hard_stop" : "map_load_quota_exceeded";
 

@@ -139,7 +139,6 @@ const askAdmin: Check = (call) => ({ ask: "admin", token: call.caller.credential
 const adminIsKnown = refuseIf("unauthenticated", ({ admin }) => admin === null);
 const adminMayManage = refuseIf("forbidden", ({ admin }) => admin?.role !== "org_admin");
 
-/** The most faults that one answer names. */
 const FAULTS_MAX = 8;
 
 /** Finds what a schema cannot: origins and addresses that can never match (items 52, 55). */
@@ -159,7 +158,7 @@ const listsCanMatch: Check = ({ body }) => {
   return errors.length === 0 ? null : { refuse: "malformed_body", errors: errors.slice(0, FAULTS_MAX) };
 };
 
-/** One atomic question: the key service decides (`management.ts`) and stores the change, or refuses it. */
+/** The key service decides (`management.ts`) and stores the change, or refuses it. */
 const askChange: Check = () => ({ ask: "change" });
 const changeIsAllowed: Check = ({ changed }) => (typeof changed === "object" && "refuse" in changed ? changed : null);
 

@@ -21,7 +21,7 @@ export const ORGANIZATION = Type.Object({
   /** Of live keys (item 140). */
   key_limit: Count,
   basemap_style_id: Type.Union([Text, Type.Null()]),
-  /** Cap on calls in flight; `null`: the deployment's default. */
+  /** `null`: the deployment's default. */
   in_flight_cap: Type.Union([Count, Type.Null()]),
 });
 export type Organization = Static<typeof ORGANIZATION>;
@@ -43,7 +43,7 @@ export const KEY_RECORD = Type.Object({
   status: Type.Enum(["valid", "revoked", "expired"]),
   created_at: Type.Number(),
   expires_at: Type.Union([Type.Null(), Type.Number()]),
-  /** The last four characters of the secret, to recognise the key by. */
+  /** Of the secret, to recognise the key by. */
   last4: Text,
 });
 export type KeyRecord = Static<typeof KEY_RECORD>;

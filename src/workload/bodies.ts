@@ -40,11 +40,9 @@ const BODIES: { readonly [name in RouteName]?: (n: number) => object } = {
   "maps.loads": () => ({}),
 };
 
-/** JSON text of a correct body; `undefined` for a route without one. */
 export const bodyOf = (route: RouteName, n: number): string | undefined =>
   route === "chat.control" ? chatBody(n) : JSON.stringify(BODIES[route]?.(n));
 
-/** The path below `{base_url}`, its parameters and query filled in. */
 export const pathOf = (route: RouteName, n: number): string => {
   if (route === "poi.enrich") {
     const lat = (52 + (n % 100) / 100).toFixed(2);

@@ -5,13 +5,13 @@
 import { isError } from "../contract/refusals.ts";
 import type { StreamEnding } from "../contract/streams.ts";
 
-/** What may be spent; an absent field is not bounded. */
+/** An absent field is not bounded. */
 export type Budget = {
   readonly requests?: number;
   /** Admitted calls that charge a map load. */
   readonly map_loads?: number;
   readonly analyses?: number;
-  /** Seconds that streams may be open, added up over all of them. */
+  /** Of all streams together. */
   readonly stream_seconds?: number;
   /** Calls per second; no second has more than 1.05 times as many. */
   readonly maxPerS?: number;
@@ -146,7 +146,6 @@ export const guardBudget = (budget: Budget, stated: Budget = budget) => {
       }
       let settled = false;
       return {
-        /** Microseconds to wait before the call leaves, for the rate. */
         waitUs,
         /** Called after the wait: how much longer to wait if the process woke so late that it lost its turn; 0: leave now. */
         waitAgainUs: (atUs: number): number => {
@@ -174,7 +173,7 @@ export const guardBudget = (budget: Budget, stated: Budget = budget) => {
         },
       };
     },
-    /** Adds what another process spent of the same budget. */
+    /** What another process spent of the same budget. */
     absorb: (more: Spent, why: Stopped | null): void => {
       Object.assign(spent, addSpent(spent, more));
       stopped ??= why;

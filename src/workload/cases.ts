@@ -44,7 +44,6 @@ export const CORRECT_CALLS: readonly StepWish[] = [
 /** Calls that must be refused, and so are not charged. */
 // biome-ignore format: a table
 export const REFUSED_CALLS: readonly StepWish[] = [
-  // The credential identifies nobody.
   call("design.styles", { as: "none" }), call("chat.control", { as: "none" }), call("chat.route", { as: "none" }),
   call("design.styles", { as: "garbage" }), call("chat.control", { as: "unknown" }),
   exchange({ as: "none" }, "chat"), exchange({ as: "garbage" }, "chat"), exchange({ as: "unknown" }, "chat"),
@@ -67,7 +66,6 @@ export const REFUSED_CALLS: readonly StepWish[] = [
   inSession("design.styles", "chat"), inSession("chat.control", "tile"), inSession("maps.loads", "editor"),
   call("design.styles", server("server_no_design")), call("design.styles", server("server_downgraded")),
   call("chat.control", server("server_downgraded")),
-  // An exhausted allowance.
   exchange(publishable("publishable_exhausted"), "tile"), exchange(publishable("publishable_hard_stop"), "tile"),
   malformed("sdk.sessions", "{"), malformed("sdk.sessions", "{}"), malformed("sdk.sessions", '{"product":"teapot"}'),
   malformed("chat.control", '{"messages":"hello"}'), malformed("chat.control", "not json"),

@@ -8,7 +8,7 @@ import type { Places } from "./request.ts";
 import type { SessionWanted } from "./step.ts";
 import type { Timeouts } from "./timeouts.ts";
 
-/** A session token, and when to renew it; milliseconds since 1970. */
+/** Times in milliseconds since 1970. */
 export type HeldSession = { token: string; renewAtMs: number; endsAtMs: number };
 
 export type HandOver = {
@@ -90,7 +90,7 @@ export type PrintedPart = {
   view: TargetView;
   profile: Profile;
   arrivals: Arrivals;
-  /** The target file as far as judges read it, without its secrets. */
+  /** As far as judges read the file, without its secrets. */
   target: Record<string, unknown>;
   /** When the line was written, before the first call was due; microseconds since 1970. */
   atUs: number;
@@ -100,11 +100,10 @@ export type PrintedPart = {
 export type PrintedSpent = {
   type: "spent";
   spent: Spent;
-  /** Calls that the budget stopped. */
+  /** Stopped by the budget. */
   unsent: number;
   /** Calls cut off by the end of the test, which have no line. */
   cut: number;
-  /** The most concurrent calls. */
   most: number;
   http1: number;
   http2: number;

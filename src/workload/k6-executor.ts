@@ -16,7 +16,7 @@ const EVENTS = 25;
 const RETRY_WAIT_MS = 1250;
 /** The most concurrent calls that are no streams: enough for a stall at 1,000 calls/s; more would delay k6's start. */
 const SHORT_MAX = 2_000;
-/** VUs of a k6 that runs alone and cannot measure the memory. */
+/** A k6 that runs alone cannot measure the memory. */
 export const VUS_MAX_ALONE = 4_000;
 /** Memory of a waiting VU with its scripts and connection, and of an async stream with its garbage. */
 const VU_BYTES = 400_000;
@@ -35,7 +35,6 @@ const START_MS_PER_VU = 5;
 /** How far k6 may fall behind before the rest is given up and counted as never sent. */
 const BEHIND_MAX_MS = 30_000;
 
-/** What the calls of a story need of k6. */
 type ConcurrencyProfile = {
   streams: boolean;
   /** Milliseconds that a call pauses: reading slowly (at most), or waiting for a retry (on average). */
@@ -56,7 +55,6 @@ export const callsAtOnceFor = (
   const room = held === undefined ? Number.POSITIVE_INFINITY : held * (limits.replicas ?? 1);
   const resting = 1.5 * peak * (idleMs / 1000);
   const stalled = 1.5 * peak * STALL_S;
-  // The deployment never holds more than it has room for.
   const calls = (served > room ? room : 1.5 * served) + resting + (streams ? Math.min(SHORT_MAX, stalled) : stalled);
   return Math.ceil(streams ? calls : Math.min(SHORT_MAX, calls)) + 10;
 };
@@ -102,7 +100,7 @@ export const concurrencyOf = (story: Story, seed: number, view: TargetView): Con
 
 type K6Play = {
   profile: Profile;
-  /** Arrivals of the whole schedule, over all segments. */
+  /** Of the whole schedule, over all segments. */
   arrivals: number;
   vus: number;
   /** How long calls may take after the last arrival. */

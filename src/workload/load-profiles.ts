@@ -1,6 +1,5 @@
 /** The rate over time: linear pieces, or the calls of a trace. arrivals.ts makes a schedule of either. */
 
-/** Rates in calls per second, lengths in seconds. */
 export type Piece = { readonly from: number; readonly to: number; readonly durationS: number };
 
 export type Profile = {
@@ -43,7 +42,7 @@ export const steps = (levels: readonly number[], durationS: number, name = "step
   pieces: levels.map((rate) => level(rate, durationS / levels.length)),
 });
 
-/** Levels of the shedding curve, in multiples of the knee. */
+/** Of the shedding curve, in multiples of the knee. */
 export const CURVE_LEVELS = [0.5, 0.7, 0.9, 1, 1.5, 2, 3, 5, 10] as const;
 /** The level repeated at the end, which shows whether as much is carried as on the way up. */
 const AFTERWARDS = 2;
@@ -116,7 +115,7 @@ export const scaleProfile = ({ name, pieces, momentsUs }: Profile, factor: numbe
 };
 
 type TraceWish = {
-  /** Calls per second on average; absent: the trace's own. */
+  /** On average; absent: the trace's own. */
   readonly ratePerS?: number;
   readonly durationS?: number;
 };

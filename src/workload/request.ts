@@ -15,14 +15,14 @@ const FOREIGN_ORIGIN = "https://foreign.example";
 export const credentialName = (ref: CredentialRef): string =>
   "of" in ref ? `${ref.as} ${ref.of}${ref.as === "session" ? ` ${ref.product}` : ""}` : ref.as;
 
-/** The text of a forged or missing credential; `undefined` for a real one. */
+/** `undefined` for a real credential. */
 export const nobodysCredential = ({ credential: { as }, route }: Step): string | null | undefined => {
   if (as === "none") return null;
   if (as === "garbage") return GARBAGE_KEY;
   return as === "unknown" ? UNKNOWN_KEYS[route === "sdk.sessions" ? "publishable" : "server"] : undefined;
 };
 
-/** The URLs of a deployment; tiles and key management may be elsewhere. */
+/** Tiles and key management may be elsewhere. */
 export type Places = { readonly base_url: string; readonly key_management_url?: string; readonly tile_url?: string };
 
 const withoutSlash = (url: string): string => (url.endsWith("/") ? url.replace(/\/+$/, "") : url);
@@ -76,6 +76,5 @@ export const headersOf = (step: Step, parts: RequestParts): Record<string, strin
 export const mayHaveAnyBody = ({ route, method }: Pick<Step, "route" | "method">): boolean =>
   route === "-" || route === "maps.tiles" || method === "OPTIONS" || method === "HEAD";
 
-/** `<prefix>-<call>`, with step and attempt unless they are 0. */
 export const callId = (prefix: string, i: number, step: number, attempt: number): string =>
   `${prefix}-${i}${step === 0 ? "" : `_${step}`}${attempt === 0 ? "" : `r${attempt}`}`;

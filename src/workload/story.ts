@@ -48,14 +48,13 @@ export type Reach = {
 export type Story = {
   readonly name: string;
   readonly purpose: string;
-  /** The roles, tenants or permits that the story lacks here. */
+  /** Roles, tenants or permits. */
   missing(view: TargetView): string[];
   /** The rate that it needs: of streams (found by `find-knee`), of reads (`find-read-knee`), or none. */
   readonly needsCapacity: "chat" | "reads" | null;
   /** Its load on this target; `null`: play the ramp of `needsCapacity`, and put its result into the view. */
   profile(view: TargetView, wish?: ProfileWish): Profile | null;
   reaches(view: TargetView, wish?: ProfileWish): Reach;
-  /** The most that this many calls are expected to spend. */
   costs(view: TargetView, calls: number): ReturnType<typeof costsOfPlan>;
   /** In order; none: the arrival makes no call. */
   plan(seed: number, i: number, view: TargetView): Step[];
@@ -77,7 +76,6 @@ export const profileAt =
   };
 
 export const reaching = (...outcomes: string[]): Reach => ({ all: ["200", ...outcomes], oneOf: [], beyond: [] });
-/** Requires 200 alone, and says why this outcome is out of reach. */
 export const notReaching = (outcome: string, reason: string): Reach => ({
   ...reaching(),
   beyond: [{ outcome, reason }],

@@ -17,5 +17,4 @@ export const TIMEOUTS: Timeouts = { callMs: 60_000, firstEventMs: 15_000, idleMs
 /** Share of a session's life after which it is renewed; no earlier, because a mint of product `tile` is a map load. */
 const RENEW_AT = 0.6;
 
-/** Both in milliseconds of one clock. */
 export const renewAtMs = (mintedMs: number, lifeMs: number): number => mintedMs + lifeMs * RENEW_AT;

@@ -8,7 +8,6 @@ type KeyKind = "publishable" | "server";
 /** A tenant or a role with a key of one kind. `org` is its own name if the target file states none. */
 export type Caller = Omit<TenantInView, KeyKind> & { readonly name: CallerName; readonly kind: KeyKind };
 
-/** Roles with a full-scope key, by kind. */
 const FULL_ROLES: Readonly<Record<KeyKind, readonly string[]>> = {
   server: ["server"],
   publishable: ["publishable", "publishable_other_org", "publishable_basemap"],
@@ -40,7 +39,6 @@ const byKind = oncePerView((view) => ({
   publishable: withKind(view, "publishable"),
 }));
 
-/** Callers with a key of one kind: tenants, or roles if no tenant has such a key. */
 export const callersWith = (view: TargetView, kind: KeyKind): readonly Caller[] => byKind(view)[kind];
 
 // Free admits product `tile` alone and has no server keys (items 48, 75), so each of its mints is charged.

@@ -18,7 +18,7 @@ export const inFlightCaps = ({ limits }: TargetView): { all?: number; org?: numb
   return { all: all && all * replicas, org: org && org * replicas };
 };
 
-/** The largest share of the calls that one organization makes, and that one key makes. */
+/** The largest shares of the calls that one organization makes, and that one key makes. */
 export type Shares = { readonly org: number; readonly key: number };
 
 export const sharesOf = (weighted: readonly Weighted<Caller>[]): Shares => ({
@@ -55,6 +55,5 @@ export const readsPerS = (view: TargetView, callers: readonly Caller[]): number 
 export const partOf = (ratePerS: number | null, part: number): number | null =>
   ratePerS === null ? null : part * ratePerS;
 
-/** The rate, or the permitted one if that is lower. */
 export const withinMax = (ratePerS: number, maxPerS: number | undefined): number =>
   Math.min(ratePerS, maxPerS ?? Number.POSITIVE_INFINITY);

@@ -23,7 +23,6 @@ export type TenantInView = AccountInView & {
 
 export type RoleInView = AccountInView & { readonly org?: string; readonly hasOrigin: boolean };
 
-/** `limits` of the target file, as far as stories need them. */
 export type LimitsInView = {
   readonly replicas?: number;
   readonly slots?: number;
@@ -48,11 +47,10 @@ export type TargetView = {
   readonly tiles?: boolean;
   /** Whether the deployment offers `POST /maps/loads`, an extension of the reference platform (item 128). */
   readonly mapLoads?: boolean;
-  /** `permits` of the target file. */
   readonly permits: { readonly writes: boolean; readonly quotaBurn: boolean };
 };
 
-/** What a key may do, by its role (`target/README.md`). Absent: unknown. */
+/** By the key's role (`target/README.md`). Absent: unknown. */
 type KeyPowers = {
   readonly kind: "publishable" | "server";
   readonly tier?: Tier;
@@ -88,7 +86,6 @@ export const ROLE_POWERS: Readonly<Record<string, KeyPowers>> = {
   expired: publishable({ state: "expired" }),
 };
 
-/** Such as `role:server`, `tenant:org_t01`. */
 export type CallerName = `role:${string}` | `tenant:${string}`;
 
 /** Makes a function of a view that computes its result once and keeps it as long as the view exists. */

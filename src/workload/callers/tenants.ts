@@ -28,7 +28,7 @@ export const inTurn = <T>(items: readonly T[], i: number): T => items[i % items.
 
 type MayWeigh = { readonly weight?: number };
 
-/** The stated weights, 1 for an item without one; `null` if no item states a weight. */
+/** An item without a weight has 1; `null` if no item states one. */
 const statedWeights = <T extends MayWeigh>(items: readonly T[]): Weighted<T>[] | null =>
   items.some(({ weight }) => weight !== undefined) ? items.map((item) => ({ item, weight: item.weight ?? 1 })) : null;
 

@@ -62,7 +62,6 @@ export const brokenEdge = storyOf({
 });
 
 const EVERY = 4;
-/** The second mint of an organization finds nothing left. */
 const MINTS_EACH = 2;
 /** The first turn with a mint. No fault begins earlier, because faults wait until calls are steady. */
 const FIRST = 8;

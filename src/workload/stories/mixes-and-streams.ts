@@ -74,7 +74,7 @@ const mixRatePerS = (view: TargetView): number | null => {
   return Math.min(...bounds);
 };
 
-/** The story of a row, which gives its name. */
+/** A row's story; the table gives its name. */
 type Unnamed = (name: string) => Story;
 
 /** An ordinary day: unequal organizations, mostly reads, nobody meant to be refused, nothing charged (A9, item 80). */
@@ -126,7 +126,7 @@ const STORM_ATTEMPTS = STORM_TOP * (1 - (1 - 1 / STORM_TOP) ** (RETRIES + 1));
 /** The share of the permitted rate to use: attempts come in bunches, which would be delayed near the permit. */
 const STORM_OF_PERMIT = 0.8;
 
-/** The baseline, a top, the baseline. After the top, the deployment must serve the baseline as before. */
+/** After the top, the deployment must serve the baseline as before. */
 const stormOver =
   (baseline: Story["profile"]): Story["profile"] =>
   (view, wish = {}) => {
@@ -168,7 +168,6 @@ export const MIXES_AND_STREAMS = named({
   brownout: streams("streams at a constant rate while each takes five times as long", 0.6, 20),
   "capacity-halved": streams("streams at a constant rate while half as many are served at once", 0.8, 30),
   "heavy-tail-streams": streams("streams of very unequal length near capacity", 0.8, 20),
-  // A third of the readers leave early; their slots must be released.
   "leaving-readers": streams("streams whose readers leave before the end", 0.6, 12, (reader) =>
     reader % 3 === 0 ? { abort: { afterEvents: 1 + (reader % 4) } } : {},
   ),

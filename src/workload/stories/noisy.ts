@@ -38,7 +38,7 @@ export const burstOf = (view: TargetView, i: number): boolean => {
   return i % every < length;
 };
 
-/** The rate at which a burst arrives within two thirds of a stream's duration. */
+/** A burst then arrives within two thirds of a stream's duration. */
 const outrunsPerS = (view: TargetView): number | null => {
   const { service_ms: serviceMs } = view.limits;
   return serviceMs === undefined ? null : (1.5 * noisyCalls(view).length * 1000) / serviceMs;
@@ -111,7 +111,6 @@ const QUIET_IN_BURST = 5;
 const CAP = 32;
 const LOW = 0.7;
 
-/** Bursts long enough to fill the noisy organization's cap 2.5 times. */
 const burstsOf = oncePerView((view: TargetView) => {
   const cap = noisyStreamer(view)?.inFlightCap ?? inFlightCaps(view).org ?? CAP;
   return burst(Math.ceil((2.5 * cap * QUIET_IN_BURST) / (QUIET_IN_BURST - 1)));
