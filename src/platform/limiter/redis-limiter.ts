@@ -3,16 +3,8 @@
  * With `appendonly yes` and `appendfsync always`, Redis loses nothing that was answered.
  */
 import { Redis } from "ioredis";
-import type { TakeOutcome } from "../../core/call.ts";
 import type { LedgerLine } from "../../core/meters.ts";
-import {
-  OPERATOR_BUDGET_MS,
-  type OperableLimiter,
-  type Refund,
-  readRefundAnswer,
-  readTakeAnswer,
-  type Take,
-} from "../limiter.ts";
+import { OPERATOR_BUDGET_MS, type OperableLimiter, readRefundAnswer, readTakeAnswer } from "../limiter.ts";
 import { createBatcher, readEach } from "../links/batch.ts";
 
 // The limiter's decisions as Lua, with the meaning of `store.ts` (one suite judges both), by Redis's own time. For a single
@@ -55,10 +47,7 @@ local function write_line(kind, id, request_id, org, key, meter, amount, month)
 end
 `;
 
-/**
- * ARGV: prefix, takes as JSON rows `[charge_id, key, rate per second or null, burst or null]`; with a meter, a row goes
- * on `request_id, org, meter, amount, cap or null`. Answers: JSON `[charge_id, verdict, window, used|wait_ms|null]`.
- */
+/** ARGV: prefix, then the takes of the batch as JSON. Answers JSON as `readTakeAnswer` reads it. */
 const TAKE = `
 -- Buckets of this batch: a key that has many calls in it is read once and written once.
 local tats, keys_taken = {}, {}
@@ -70,44 +59,50 @@ local function tat_of(key, tolerance_ms, interval_ms)
   return math.min(tat, steady_ms + tolerance_ms + interval_ms)
 end
 
-local function take(id, key, per_s, burst, request_id, org, meter, amount, cap)
-  if meter then
+local function take(asked)
+  local id, key, org, rate, meter = asked.charge_id, asked.key, asked.org, asked.rate, asked.meter
+  if meter ~= null then
     local known = redis.call('HMGET', charge_key(id), 'refunded', 'used', 'window')
-    if known[1] == '1' then return { id, 'refunded', window, null } end
-    if known[1] then return { id, 'taken', known[3], tonumber(known[2]) } end
+    if known[1] == '1' then return { verdict = 'refunded' } end
+    if known[1] then return { verdict = 'taken', window = known[3], used = tonumber(known[2]) } end
   end
 
   local tat
-  if per_s ~= null then
-    local interval_ms = 1000 / per_s
-    local tolerance_ms = interval_ms * (burst - 1)
+  if rate ~= null then
+    local interval_ms = 1000 / rate.perS
+    local tolerance_ms = interval_ms * (rate.burst - 1)
     tat = tat_of(key, tolerance_ms, interval_ms)
     local wait_ms = tat - tolerance_ms - steady_ms
-    if wait_ms > rounding_ms then return { id, 'rate_limited', window, wait_ms } end
+    if wait_ms > rounding_ms then return { verdict = 'rate_limited', wait_ms = wait_ms } end
     tat = tat + interval_ms
   end
 
   local used = null
-  if meter then
-    local name = meter_key(org, meter, window)
+  if meter ~= null then
+    local name = meter_key(org, meter.name, window)
     local before = tonumber(redis.call('GET', name) or '0')
-    if cap ~= null and before + amount > cap then return { id, 'over_cap', window, before } end
-    used = redis.call('INCRBY', name, amount)
+    if meter.cap ~= null and before + meter.amount > meter.cap then
+      return { verdict = 'over_cap', window = window, used = before }
+    end
+    used = redis.call('INCRBY', name, meter.amount)
     redis.call('PEXPIRE', name, keep_ms)
-    redis.call('HSET', charge_key(id), 'org', org, 'key', key, 'meter', meter, 'amount', count(amount),
+    redis.call('HSET', charge_key(id), 'org', org, 'key', key, 'meter', meter.name, 'amount', count(meter.amount),
       'window', window, 'used', count(used), 'refunded', '0')
     redis.call('PEXPIRE', charge_key(id), keep_ms)
-    write_line('charge', id, request_id, org, key, meter, amount, window)
+    write_line('charge', id, asked.request_id, org, key, meter.name, meter.amount, window)
   end
   if tat then
     if not tats[key] then keys_taken[#keys_taken + 1] = key end
     tats[key] = tat
   end
-  return { id, 'taken', window, used }
+  return { verdict = 'taken', window = window, used = used }
 end
 
 local answers = {}
-for at, asked in ipairs(cjson.decode(ARGV[2])) do answers[at] = take(unpack(asked)) end
+for at, asked in ipairs(cjson.decode(ARGV[2])) do
+  answers[at] = take(asked)
+  answers[at].charge_id = asked.charge_id
+end
 for _, key in ipairs(keys_taken) do
   -- Gone once the bucket is full again.
   redis.call('SET', prefix .. 'rate:' .. key, string.format('%.17g', tats[key]),
@@ -153,17 +148,6 @@ const MAX_CALLS = 64;
 const RECONNECT_MS = 50;
 const PAGE_LINES = 500;
 
-const takeRow = ({ charge_id, key, rate, meter, request_id, org }: Take): unknown[] => {
-  const row = [charge_id, key, rate?.perS ?? null, rate?.burst ?? null];
-  return meter === null ? row : [...row, request_id, org, meter.name, meter.amount, meter.cap];
-};
-
-const readTakeReply = (take: Take, reply: unknown): TakeOutcome => {
-  const [charge_id, verdict, window, figure] = reply as unknown[];
-  const figures = verdict === "rate_limited" ? { wait_ms: figure } : { used: figure };
-  return readTakeAnswer(take, { charge_id, verdict, window, ...figures });
-};
-
 /** `url`: `redis://[[user]:password@]host[:port][/db]`. `prefix` keeps deployments apart that share a Redis. */
 export const createRedisLimiter = (options: { url: string; prefix?: string }): OperableLimiter => {
   const prefix = options.prefix ?? "floodgate:";
@@ -204,11 +188,7 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): O
 
   const commands = redis as unknown as Record<ScriptName, (...args: (string | number)[]) => Promise<unknown>>;
 
-  const batcher = <Item, Answer>(
-    script: ScriptName,
-    write: (item: Item) => unknown,
-    read: (item: Item, reply: unknown) => Answer,
-  ) =>
+  const batcher = <Item, Answer>(script: ScriptName, read: (item: Item, reply: unknown) => Answer) =>
     createBatcher<Item, Answer>({
       send: async (items, signal) => {
         await connected(signal);
@@ -220,9 +200,7 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): O
         };
         signal.addEventListener("abort", giveUp);
         try {
-          const replies: unknown = JSON.parse(
-            (await commands[script](prefix, JSON.stringify(items.map(write)))) as string,
-          );
+          const replies: unknown = JSON.parse((await commands[script](prefix, JSON.stringify(items))) as string);
           answeredMs = performance.now();
           return readEach(items, replies, read);
         } finally {
@@ -233,12 +211,8 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): O
       maxInFlight: MAX_CALLS,
     });
 
-  const takes = batcher("take", takeRow, readTakeReply);
-  const refunds = batcher(
-    "refund",
-    ({ charge_id, request_id }: Refund) => ({ charge_id, request_id }),
-    readRefundAnswer,
-  );
+  const takes = batcher("take", readTakeAnswer);
+  const refunds = batcher("refund", readRefundAnswer);
 
   const operate = async <T>(work: () => Promise<T>): Promise<T> => {
     await connected(AbortSignal.timeout(OPERATOR_BUDGET_MS));
