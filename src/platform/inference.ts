@@ -52,7 +52,6 @@ export const drawServiceMs = (options: InferenceOptions, n: number): number => {
 export type Job = {
   readonly tokens: number;
   start(serviceMs: number): void;
-  state?: "waiting" | "running" | "over";
   queuedAtMs?: number;
 };
 
@@ -64,19 +63,18 @@ export const createInference = (
 ) => {
   const { tokenMs, slowdownPerRunning } = options;
   const capacity = { slots: options.slots, serviceFactor: 1 };
-  let running = 0;
   let calls = 0;
+  const running = new Set<Job>();
   const queue = new Set<Job>();
 
   const startWaiting = (): void => {
     for (const job of queue) {
-      if (running >= capacity.slots) return;
+      if (running.size >= capacity.slots) return;
       queue.delete(job);
       const n = calls++;
       const drawn = drawServiceMs(options, n) + tokenMs * job.tokens;
-      const slowed = drawn * capacity.serviceFactor * (1 + slowdownPerRunning * running);
-      running += 1;
-      job.state = "running";
+      const slowed = drawn * capacity.serviceFactor * (1 + slowdownPerRunning * running.size);
+      running.add(job);
       sample(performance.now() - (job.queuedAtMs as number));
       job.start(reshape(slowed, n));
     }
@@ -92,22 +90,17 @@ export const createInference = (
   return {
     options,
     capacity: capacity as Readonly<typeof capacity>,
-    running: () => running,
+    running: () => running.size,
     waiting: () => queue.size,
     change,
     submit: (job: Job): void => {
-      job.state = "waiting";
       job.queuedAtMs = performance.now();
       queue.add(job);
       startWaiting();
     },
     /** Frees the slot of a job that is done or no longer wanted; idempotent. */
     release: (job: Job): void => {
-      if (job.state === undefined || job.state === "over") return;
-      if (job.state === "waiting") queue.delete(job);
-      else running -= 1;
-      job.state = "over";
-      startWaiting();
+      if (queue.delete(job) || running.delete(job)) startWaiting();
     },
     close: (): void => timers.forEach(clearTimeout),
   };

@@ -3,7 +3,7 @@
  * that names them. Ids are fixed and secrets new, so seeding twice leaves one set.
  */
 import { SCOPES } from "../contract/routes.ts";
-import type { Organization } from "../core/records.ts";
+import { type Organization, TIER_DEFAULTS } from "../core/records.ts";
 import type { KeyInput, KeyStore } from "./keys/store.ts";
 import type { Limiter } from "./limiter.ts";
 
@@ -23,8 +23,6 @@ const ORIGIN = "https://app.example";
 const OTHER_ORIGIN = "https://other.example";
 /** Documentation addresses (RFC 5737): no caller comes from there. */
 const FOREIGN_IPS = ["192.0.2.0/24"];
-const PRO_LOADS = 100_000;
-const FREE_LOADS = 1_000;
 /** The allowance of organizations that have used it up, or that a run may use up. */
 const TINY_LOADS = 5;
 const HARD_STOP_LOADS = TINY_LOADS * 5;
@@ -38,7 +36,7 @@ const organization = (
 ): SeedOrganization => ({
   id,
   tier,
-  map_load_allowance: tier === null ? 0 : tier === "Pro" ? PRO_LOADS : FREE_LOADS,
+  map_load_allowance: tier === null ? 0 : TIER_DEFAULTS[tier].map_load_allowance,
   map_loads_used: 0,
   ...more,
 });

@@ -11,20 +11,17 @@ export type Profile = {
 
 const level = (ratePerS: number, durationS: number): Piece => ({ from: ratePerS, to: ratePerS, durationS });
 
-export const constant = (ratePerS: number, durationS: number): Profile => ({
-  name: "constant",
-  pieces: [level(ratePerS, durationS)],
-});
+const profile = (name: string, ...pieces: Piece[]): Profile => ({ name, pieces });
 
-export const ramp = (from: number, to: number, durationS: number): Profile => ({
-  name: "ramp",
-  pieces: [{ from, to, durationS }],
-});
+export const constant = (ratePerS: number, durationS: number): Profile =>
+  profile("constant", level(ratePerS, durationS));
+
+export const ramp = (from: number, to: number, durationS: number): Profile => profile("ramp", { from, to, durationS });
 
 /** A baseline, a jump to `factor` times the rate, and twice as long a baseline, which shows recovery. */
 export const spike = (ratePerS: number, factor: number, durationS: number): Profile => {
   const part = durationS / 4;
-  return { name: "spike", pieces: [level(ratePerS, part), level(ratePerS * factor, part), level(ratePerS, 2 * part)] };
+  return profile("spike", level(ratePerS, part), level(ratePerS * factor, part), level(ratePerS, 2 * part));
 };
 
 /** A storm shorter than this has no pause. */
@@ -34,13 +31,11 @@ const PAUSED_FROM_S = 60;
 export const storm = (ratePerS: number, topPerS: number, durationS: number): Profile => {
   const parts = durationS < PAUSED_FROM_S ? [4, 12, 12] : [4, 12, 8, 1, 3];
   const rates = [ratePerS, topPerS, ratePerS, 0, ratePerS];
-  return { name: "storm", pieces: parts.map((part, at) => level(rates[at] as number, (durationS * part) / 28)) };
+  return profile("storm", ...parts.map((part, at) => level(rates[at] as number, (durationS * part) / 28)));
 };
 
-export const steps = (levels: readonly number[], durationS: number, name = "steps"): Profile => ({
-  name,
-  pieces: levels.map((rate) => level(rate, durationS / levels.length)),
-});
+export const steps = (levels: readonly number[], durationS: number, name = "steps"): Profile =>
+  profile(name, ...levels.map((rate) => level(rate, durationS / levels.length)));
 
 /** Of the shedding curve, in multiples of the knee. */
 export const CURVE_LEVELS = [0.5, 0.7, 0.9, 1, 1.5, 2, 3, 5, 10] as const;
@@ -72,12 +67,11 @@ export const upAndDown = (
     const enoughS = Math.max(LEVEL_MIN_S, LEVEL_CALLS / (at * kneePerS), LEVEL_STAYS * stayS);
     return level(at * kneePerS, Math.min(unitS * weightOf(at), enoughS));
   });
-  return { name: "up-and-down", pieces };
+  return profile("up-and-down", ...pieces);
 };
 
-const repeated = (name: string, times: number, period: Piece[]): Profile => ({
-  ...{ name, pieces: new Array<Piece[]>(times).fill(period).flat() },
-});
+const repeated = (name: string, times: number, period: Piece[]): Profile =>
+  profile(name, ...new Array<Piece[]>(times).fill(period).flat());
 
 /** By the names of `--profile NAME`. */
 export const PROFILES: Readonly<Record<string, (ratePerS: number, durationS: number) => Profile>> = {

@@ -55,8 +55,8 @@ const recordOf = <T>(row: Record<string, SQLOutputValue> | undefined): T | undef
 const defaultsOf = (tier: Tier | null) =>
   tier === null ? { map_load_allowance: 0, key_limit: 0 } : TIER_DEFAULTS[tier];
 
-const unknownOrganization = (id: string): Organization => ({
-  ...{ id, tier: null, basemap_style_id: null, in_flight_cap: null, ...defaultsOf(null) },
+const organizationOf = (id: string, tier: Tier | null): Organization => ({
+  ...{ id, tier, basemap_style_id: null, in_flight_cap: null, ...defaultsOf(tier) },
 });
 
 /** Values that equal the old tier's default change to the new tier's default; other values stay. */
@@ -72,7 +72,7 @@ const changeOrganization = (before: Organization, input: OrganizationInput): Org
 const newOrganization = (input: OrganizationInput): Organization => {
   const { tier } = input;
   if (tier === undefined) throw unstorable('expected a tier for a new organization: "Free", "Pro" or null');
-  return { ...unknownOrganization(`org_${base62(12)}`), tier, ...defaultsOf(tier), ...input };
+  return { ...organizationOf(`org_${base62(12)}`, tier), ...input };
 };
 
 const newKey = ({ secret: _secret, ...input }: KeyInput, secret: string, nowMs: number): KeyRecord => ({
@@ -103,7 +103,7 @@ export const openKeyStore = (
 
   const keyOf = (id: string): KeyRecord | undefined => recordOf(keyById.get(id));
   const organization = (id: string): Organization | undefined => recordOf(organizationById.get(id));
-  const ownerOf = (id: string): Organization => organization(id) ?? unknownOrganization(id);
+  const ownerOf = (id: string): Organization => organization(id) ?? organizationOf(id, null);
   const addKey = (key: KeyRecord, secret: string): Required<ChangedKey> => {
     insertKey.run(key.id, hashSecret(secret), key.org_id, key.status, key.expires_at, JSON.stringify(key));
     return { key, secret };

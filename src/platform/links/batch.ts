@@ -212,11 +212,20 @@ export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer
   };
 };
 
+type Lone = { method: string; path: string; body: unknown; read(answer: unknown): unknown };
+
 /** The HTTP link to the service at `url`; `name` is for messages. */
 export const openLink = (name: string, { url, ...options }: Omit<ClientOptions, "connections"> & { url: string }) => {
   const dependency = `the ${name} at ${url}`;
   const client = createJsonClient(url, options);
-  const batchers: { close(): void }[] = [];
+  const alone = createBatcher<Lone, unknown>({
+    ...{ dependency, maxItems: 1, maxInFlight: CONNECTIONS },
+    send: async ([one], signal) => {
+      const { method, path, body, read } = one as Lone;
+      return [read(await client.request(method, path, body, signal))];
+    },
+  });
+  const batchers: { close(): void }[] = [alone];
   return {
     /** A question that travels by `POST /PATH {PATH: items}`, answered by `{answers}`, one for each item in its order. */
     batched: <Item, Answer>(path: string, read: (item: Item, answer: unknown) => Answer, maxInFlight = CONNECTIONS) => {
@@ -232,27 +241,8 @@ export const openLink = (name: string, { url, ...options }: Omit<ClientOptions, 
       return batcher.ask;
     },
     /** A question that travels alone; `read` throws on an invalid answer. */
-    ask: async <T>(
-      method: string,
-      path: string,
-      body: unknown,
-      budgetMs: number,
-      read: (answer: unknown) => T,
-    ): Promise<T> => {
-      const abort = new AbortController();
-      const cancel = startDeadline(budgetMs, () => abort.abort());
-      try {
-        return read(await client.request(method, path, body, abort.signal));
-      } catch (error) {
-        throw new Unavailable(
-          dependency,
-          abort.signal.aborted ? `no answer within ${budgetMs} ms` : "it could not be asked",
-          error,
-        );
-      } finally {
-        cancel();
-      }
-    },
+    ask: <T>(method: string, path: string, body: unknown, budgetMs: number, read: (answer: unknown) => T): Promise<T> =>
+      alone.ask({ method, path, body, read }, budgetMs) as Promise<T>,
     close: async (): Promise<void> => {
       for (const batcher of batchers) batcher.close();
       await client.close();

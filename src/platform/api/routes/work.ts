@@ -63,8 +63,7 @@ const layersOf = (rows: readonly unknown[]): { id: string; type: string; source:
 /** The style that the specification names. */
 const STYLE = "svc-morning";
 
-const answerAnalyze = ({ dataset }: { dataset: { sample_rows: unknown[] } }): object => {
-  const rows = dataset.sample_rows;
+const answerAnalyze = ({ dataset: { sample_rows: rows } }: { dataset: { sample_rows: unknown[] } }): object => {
   const layers = layersOf(rows);
   const rationale = `${rows.length} sample rows, shown as ${layers[0]?.type}`;
   return { recommendation: { style_id: STYLE, layers, rationale } };
