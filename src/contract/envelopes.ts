@@ -79,15 +79,15 @@ const SUBCODE = /^[a-z][a-z0-9_]*$/;
 const isGateways = (status: number, said: string, hasDetail: boolean): boolean =>
   GATEWAYS.test(`${status}`) || (SHARED.test(`${status}`) && !hasDetail && !SUBCODE.test(said));
 
-type AboutAnswer = {
-  /** From `codingOf`. No call asks for a coding, and no driver decodes one. */
-  coding?: string | null;
-  /** A success may have any body: a tile, or a path outside the routes. */
-  anyBody?: boolean;
-};
-
-/** Names an answer's outcome, `edge NNN` outside the contract. In a wrong envelope the subcode is kept for judges. */
-export const readAnswer = (status: number, text: string, { coding, anyBody }: AboutAnswer = {}): AnswerRead => {
+/**
+ * Names an answer's outcome, `edge NNN` outside the contract. In a wrong envelope the subcode is kept for judges. `coding`:
+ * from `codingOf`; no driver decodes one. `anyBody`: of a success, which may be a tile or from a path outside the routes.
+ */
+export const readAnswer = (
+  status: number,
+  text: string,
+  { coding, anyBody }: { coding?: string | null; anyBody?: boolean } = {},
+): AnswerRead => {
   if (coding !== undefined && coding !== null) {
     return { outcome: `edge ${status}`, subcode: null, envelope: "other", body: undefined };
   }

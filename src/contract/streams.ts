@@ -1,14 +1,8 @@
 /** The three event vocabularies (section 6; items 92-95, 104-105, 166-176). Each needs its own parser. */
 import type { Stream } from "./routes.ts";
 
-type Vocabulary = {
-  readonly content: readonly string[];
-  readonly done: string;
-  /** Whether it has the mid-stream `quota` event (A10). */
-  readonly quota: boolean;
-};
-
-export const VOCABULARIES: Readonly<Record<Stream, Vocabulary>> = {
+/** `quota`: whether it has the mid-stream event (A10). */
+export const VOCABULARIES: Readonly<Record<Stream, { content: readonly string[]; done: string; quota: boolean }>> = {
   control: { content: ["token", "action"], done: "done", quota: true },
   summary: { content: ["summary_delta"], done: "summary_done", quota: false },
   button: { content: ["chunk"], done: "end", quota: false },

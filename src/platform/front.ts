@@ -9,7 +9,6 @@ import { type ListenAt, route } from "./links/http-service.ts";
 import { TCP, urlOf } from "./links/network.ts";
 
 const CONNECT_MS = 1_000;
-const BACKLOG = 4096;
 
 type Address = { host: string; port: number };
 
@@ -61,7 +60,7 @@ export const startFront = async (urls: readonly string[], { host = "127.0.0.1", 
     });
   });
   return {
-    url: urlOf("http", await TCP.listen(server, { host, port, backlog: BACKLOG })),
+    url: urlOf("http", await TCP.listen(server, { host, port })),
     control: {
       routes: [route("GET", "/gauges", () => ({ sockets: sockets.size }))],
       deployment: () => ({ upstreams: upstreams.map(({ host, port }) => `http://${host}:${port}`) }),

@@ -52,7 +52,6 @@ export const drawServiceMs = (options: InferenceOptions, n: number): number => {
 export type Job = {
   readonly tokens: number;
   start(serviceMs: number): void;
-  queuedAtMs?: number;
 };
 
 /** `reshape` gives the final service time; `sample` receives how long each job waited. All in milliseconds. */
@@ -65,17 +64,17 @@ export const createInference = (
   const capacity = { slots: options.slots, serviceFactor: 1 };
   let calls = 0;
   const running = new Set<Job>();
-  const queue = new Set<Job>();
+  const queue = new Map<Job, number>();
 
   const startWaiting = (): void => {
-    for (const job of queue) {
+    for (const [job, queuedAtMs] of queue) {
       if (running.size >= capacity.slots) return;
       queue.delete(job);
       const n = calls++;
       const drawn = drawServiceMs(options, n) + tokenMs * job.tokens;
       const slowed = drawn * capacity.serviceFactor * (1 + slowdownPerRunning * running.size);
       running.add(job);
-      sample(performance.now() - (job.queuedAtMs as number));
+      sample(performance.now() - queuedAtMs);
       job.start(reshape(slowed, n));
     }
   };
@@ -94,8 +93,7 @@ export const createInference = (
     waiting: () => queue.size,
     change,
     submit: (job: Job): void => {
-      job.queuedAtMs = performance.now();
-      queue.add(job);
+      queue.set(job, performance.now());
       startWaiting();
     },
     /** Frees the slot of a job that is done or no longer wanted; idempotent. */

@@ -108,12 +108,6 @@ export const scaleProfile = ({ name, pieces, momentsUs }: Profile, factor: numbe
   return { name, pieces: scaled, momentsUs: momentsUs?.map((us) => Math.round(us / factor)) };
 };
 
-type TraceWish = {
-  /** On average; absent: the trace's own. */
-  readonly ratePerS?: number;
-  readonly durationS?: number;
-};
-
 /** Calls of each second; a silence is one piece of any length. */
 const secondsOf = (momentsUs: readonly number[]): Piece[] => {
   const calls = new Map<number, number>();
@@ -126,8 +120,11 @@ const secondsOf = (momentsUs: readonly number[]): Piece[] => {
   });
 };
 
-/** The profile of a log's calls, scaled to the wished rate. `atMs`: milliseconds from any zero, ascending. */
-export const traceProfile = (atMs: readonly number[], { ratePerS, durationS }: TraceWish = {}): Profile => {
+/** The profile of a log's calls (milliseconds from any zero, ascending), by default all of them at their own average rate. */
+export const traceProfile = (
+  atMs: readonly number[],
+  { ratePerS, durationS }: { ratePerS?: number; durationS?: number } = {},
+): Profile => {
   const firstMs = atMs[0] ?? 0;
   const wholeS = ((atMs.at(-1) ?? firstMs) - firstMs) / 1000;
   const ownPerS = wholeS > 0 ? (atMs.length - 1) / wholeS : 1;

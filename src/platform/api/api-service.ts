@@ -11,8 +11,6 @@ import { apiControl, openGauges } from "./control.ts";
 import { LISTENER_LIMITS } from "./listener.ts";
 import { createServer } from "./server.ts";
 
-const BACKLOG = 4096;
-
 /** `url` has the version segment. `close` lets calls finish until the deadline, then settles refunds and closes. */
 export const startApiService = async (
   options: ApiOptions,
@@ -31,7 +29,7 @@ export const startApiService = async (
   });
   await server.ready();
   const { network = TCP, port = 0, host = "127.0.0.1", tls } = options;
-  const listensAt = await network.listen(server.server, { port, host, backlog: BACKLOG });
+  const listensAt = await network.listen(server.server, { port, host });
   const url = `${urlOf(tls === undefined ? "http" : "https", listensAt)}/v1`;
   const { log, shedder, inference, counts } = context;
   log.info({ url, caps: shedder.caps(), slots: inference.capacity.slots }, "the API listens");

@@ -54,7 +54,6 @@ export type HttpService = { url: string; close(): Promise<void> };
 /** Longer than any client of ours keeps an idle connection, so that none is closed under a request. */
 const KEEP_ALIVE_MS = 60_000;
 const CLOSE_GRACE_MS = 2_000;
-const BACKLOG = 4096;
 const MAX_BODY_BYTES = 8 * 1024 * 1024;
 const MAX_SEGMENT_CHARS = 8_192;
 const LINES_AT_ONCE = 65_536;
@@ -153,7 +152,7 @@ export const startHttpService = async (options: ServiceOptions): Promise<HttpSer
   });
   await server.ready();
   return {
-    url: urlOf("http", await network.listen(server.server, { host, port, backlog: BACKLOG })),
+    url: urlOf("http", await network.listen(server.server, { host, port })),
     close: async () => {
       isClosing = true;
       const force = setTimeout(() => server.server.closeAllConnections(), CLOSE_GRACE_MS);

@@ -11,7 +11,7 @@ export const urlOf = (scheme: "http" | "https", { address, family, port }: Liste
 export type Network = {
   /** Starts a connection, which emits `connect` or `error`. */
   connect(at: { host: string; port: number }): Socket;
-  listen(server: HttpServer, at: { host: string; port: number; backlog: number }): Promise<ListensAt>;
+  listen(server: HttpServer, at: { host: string; port: number }): Promise<ListensAt>;
 };
 
 /** Counts the connections that were made through it and are not closed. */
@@ -48,11 +48,14 @@ export const connectorOf =
     socket.once("error", settle).once("connect", connected);
   };
 
+/** Connections that wait to be accepted, so that a burst of new clients is not refused by the kernel. */
+const BACKLOG = 4096;
+
 export const TCP = {
   connect: ({ host, port }) => connect({ host, port, noDelay: true }),
   listen: async (server: Server, at) => {
     await new Promise<void>((resolve, reject) => {
-      server.once("error", reject).listen(at, () => {
+      server.once("error", reject).listen({ ...at, backlog: BACKLOG }, () => {
         server.off("error", reject);
         resolve();
       });

@@ -55,20 +55,12 @@ const terminalFrame = ({ kind, sessionId, body }: StreamRequest): Frame => {
   return frame(VOCABULARIES[kind].done, fields[kind]);
 };
 
-/** A cache of scripts that are the same for every call, by kind, length and last frame. */
-const SHARED = new Map<string, readonly Frame[]>();
-
 /** A control stream has `quota` in the middle, and begins with an action if the caller asked for actions. */
 const streamScript = (request: StreamRequest): readonly Frame[] => {
   const { kind, tokens, body, quota } = request;
-  const terminal = terminalFrame(request);
-  if (kind !== "control") {
-    const name = `${kind} ${tokens} ${terminal.wire}`;
-    const shared = SHARED.get(name) ?? contentFrames(kind, tokens).concat(terminal);
-    SHARED.set(name, shared);
-    return shared;
-  }
   const frames = contentFrames(kind, tokens);
+  const terminal = terminalFrame(request);
+  if (kind !== "control") return frames.concat(terminal);
   const half = Math.floor(frames.length / 2);
   const first = body.auto_actions ? [ACTION] : [];
   // `concat` makes a list of exactly the needed size, because the list lives as long as the stream.
