@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { findSecrets } from "../src/contract/credentials.ts";
 import { outcomesOf } from "../src/history/outcomes-of.fixture.ts";
-import { judgeAgain } from "../src/run/judge-again.ts";
+import { judgeAgain } from "../src/run/read-run.ts";
 
 const FOLDER = join(import.meta.dirname, "../reports/sample");
 const read = (name: string): string => readFileSync(join(FOLDER, name), "utf8");

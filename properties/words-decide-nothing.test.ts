@@ -6,7 +6,7 @@ import { afterEach, expect, test, vi } from "vitest";
 import type { Claim } from "../src/history/run-document.ts";
 import { INVARIANTS } from "../src/invariants/catalogue.ts";
 import { mergeClaims } from "../src/report/verdict.ts";
-import { judgeAgain } from "../src/run/judge-again.ts";
+import { judgeAgain } from "../src/run/read-run.ts";
 import { RULES } from "../src/verify/catalogue.ts";
 import { CannotJudge } from "../src/verify/checks.ts";
 import { verifySecondApi } from "../src/verify/verify-second-api.fixture.ts";

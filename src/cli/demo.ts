@@ -6,7 +6,7 @@ import type { Mutant } from "../mutants/mutant.ts";
 import { htmlReport } from "../report/page/html.ts";
 import { wrapped } from "../report/terminal.ts";
 import { EXIT, UsageError } from "../run/exit-codes.ts";
-import { outcomesSeen } from "../run/read-lines.ts";
+import { outcomesSeen } from "../run/read-run.ts";
 import { commitOf, composeDocument } from "../run/run-reports.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import { type DemoProgress, PLANTABLE, PLANTED, playDemo } from "../trials/demo.ts";

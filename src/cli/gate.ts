@@ -3,8 +3,14 @@ import { Command } from "commander";
 import { PAIRS_DEFAULT, PAIRS_MOST } from "../gate/block-plan.ts";
 import type { RecordedComparison } from "../gate/recorded-comparison.ts";
 import { EXIT } from "../run/exit-codes.ts";
-import { compareRuns, compareWithBaseline, saveBaseline } from "../run/gate/gate-recorded.ts";
-import { type GateWishes, gateTargets, planGate } from "../run/gate/gate-targets.ts";
+import {
+  compareRuns,
+  compareWithBaseline,
+  type GateWishes,
+  gateTargets,
+  planGate,
+  saveBaseline,
+} from "../run/gate/gate-targets.ts";
 import { GATE_SCENARIO } from "../run/gate/run-gate.ts";
 import { guardLines, type JudgingOptions, judgingCommand, ON_SERVED } from "./judging-command.ts";
 import { type Exclusion, excluding, type OptionRow, once, positive, whole, withOptions } from "./options.ts";

@@ -1,8 +1,4 @@
-/**
- * The bodies of `run`, `load` and `chaos`, which play stages; of `load --script`, which plays a user's k6 script without
- * history lines; and of `verify`, which plays its rules alone.
- */
-
+/** The bodies of `run`, `load` and `chaos` (stages), `load --script` (a k6 script, no history), `verify` (rules). */
 import { rmSync } from "node:fs";
 import { mkdtemp, readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -14,7 +10,7 @@ import type { Problem } from "../drivers/driver.ts";
 import * as userScript from "../drivers/k6/user-script.ts";
 import { claimOf } from "../history/run-document.ts";
 import { bareFacts, countedSummary, stageOutcome } from "../history/stage-facts.ts";
-import { playStages } from "../stages/play-stages.ts";
+import { playRules, playStages } from "../stages/play-stages.ts";
 import {
   type DeploymentWish,
   intentOf,
@@ -23,7 +19,6 @@ import {
   readTarget,
 } from "../stages/prepare-target.ts";
 import { type LoadStage, type StagePlan, type StagesWish, stagesFor } from "../stages/stage-plan.ts";
-import { playRules } from "../stages/verify-stage.ts";
 import { chosenRules } from "../verify/catalogue.ts";
 import { planVerify } from "../verify/planning/plan.ts";
 import type { VerifyProgress, VerifyResult } from "../verify/run-verify.ts";
@@ -42,14 +37,11 @@ type StagesRun = Omit<RunRequest, "targets"> &
   };
 
 /** Without k6 the open-loop driver plays its stages, unless the user named k6. */
-export const withDriversThere = async (
-  context: Pick<RunContext, "toolOrStandIn">,
-  plans: readonly StagePlan[],
-): Promise<readonly StagePlan[]> => {
+export const withDriversThere = async (context: Pick<RunContext, "toolOrStandIn">, plans: readonly StagePlan[]) => {
   const isForK6 = (plan: StagePlan): plan is LoadStage =>
     plan.kind === "load" && plan.driver === "k6" && plan.driverNamed === undefined;
   if (!plans.some(isForK6) || (await context.toolOrStandIn("k6", "the open-loop driver")) !== null) return plans;
-  return plans.map((plan) => (isForK6(plan) ? { ...plan, driver: "open-loop" } : plan));
+  return plans.map((plan): StagePlan => (isForK6(plan) ? { ...plan, driver: "open-loop" } : plan));
 };
 
 /** Throws `TargetFileError`, `GuardError` and `TargetBusyError` before anything is sent. */
@@ -112,8 +104,8 @@ type ScriptRun = Omit<RunRequest, "targets"> & DeploymentWish & { script: string
 const STAGE = "script";
 
 const notEnforced = ({ target }: Deployment): string[] => {
-  const stated = Object.keys(target.budget ?? {}).map((unit) => `budget.${unit}`);
-  if (target.stop_when?.error_rate !== undefined) stated.push("stop_when.error_rate");
+  const ofBudget = Object.keys(target.budget ?? {}).map((unit) => `budget.${unit}`);
+  const stated = [...ofBudget, ...(target.stop_when?.error_rate === undefined ? [] : ["stop_when.error_rate"])];
   return stated.length === 0 ? [] : [`inside a script of your own these are not enforced: ${stated.join(", ")}`];
 };
 

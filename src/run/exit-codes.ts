@@ -1,7 +1,4 @@
-/**
- * The exit codes of every command, and which error or signal leads to which. No error leads to code 1, which is a
- * verdict: a broken claim, a regression or a surviving mutant.
- */
+/** The exit codes of every command. No error leads to 1, a verdict: a broken claim, a regression, a surviving mutant. */
 import { fileProblem } from "../supervision/user-file.ts";
 
 export const EXIT = {

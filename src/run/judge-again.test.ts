@@ -10,7 +10,7 @@ import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { judgeStage } from "../invariants/invariant.ts";
 import { UsageError } from "./exit-codes.ts";
-import { judgeAgain, judgeSecrets } from "./judge-again.ts";
+import { judgeAgain, judgeSecrets } from "./read-run.ts";
 import { createRecorder, openRunFolder } from "./recorder.ts";
 import { composeDocument, writeReports } from "./run-reports.ts";
 

@@ -1,7 +1,4 @@
-/**
- * Prepares a deployment before a run sends anything: the commands of its `fixtures`, then one look whether it accepts
- * connections by the stated protocol and with a trusted certificate.
- */
+/** Before a run sends anything: the commands of `fixtures`, then a look at the address, its protocol and certificate. */
 import { dirname } from "node:path";
 import { toldOf } from "../client/network-errors.ts";
 import { certificateText, lookAtTcp, lookAtTls, placeOf, speaksTls } from "../client/tls-look.ts";
@@ -12,7 +9,7 @@ import { runShellCommand } from "../supervision/child.ts";
 import { TargetUnreachableError } from "../verify/reach.ts";
 import { UsageError } from "./exit-codes.ts";
 
-const refuse = ({ text, todo }: { text: string; todo: string }): never => {
+const refuse = ({ text, todo }: ReturnType<typeof toldOf>): never => {
   throw new TargetUnreachableError(`${text}; ${todo}`);
 };
 
@@ -48,22 +45,15 @@ export const prepareFixtures = async (context: RunContext, { file, target }: Pre
     context.events.step(`fixtures.${name} of ${file}`);
     const id = context.journal.about({ kind: "fixture", name: `fixtures.${name}`, detail: command });
     try {
-      const { signal } = context;
-      let said = "";
-      await runShellCommand(command, {
-        what: `command of fixtures.${name}`,
-        cwd: dirname(file),
-        signal: AbortSignal.any([signal, AbortSignal.timeout(LIMIT_MS)]),
-        onOutput: (text) => {
-          said += text;
-        },
-      });
-      await context.folder.writeText(`logs/fixtures-${name}.log`, said);
+      const said: string[] = [];
+      const signal = AbortSignal.any([context.signal, AbortSignal.timeout(LIMIT_MS)]);
+      const onOutput = (text: string): void => void said.push(text);
+      await runShellCommand(command, { what: `command of fixtures.${name}`, cwd: dirname(file), signal, onOutput });
+      await context.folder.writeText(`logs/fixtures-${name}.log`, said.join(""));
       context.journal.undone(id, "done");
     } catch (error) {
-      throw new TargetUnreachableError(
-        `fixtures.${name} of ${file}: expected the command to end with 0: ${(error as Error).message}`,
-      );
+      const why = `expected the command to end with 0: ${(error as Error).message}`;
+      throw new TargetUnreachableError(`fixtures.${name} of ${file}: ${why}`);
     }
   }
 };

@@ -1,7 +1,5 @@
-/**
- * Joins the parts of one schedule that several k6 processes played (`-e PART=`, or by `load --operator`): their lines
- * are read as a driver's and judged as one stage. Nothing is sent to the deployment.
- */
+/** Judges as one stage the parts that several k6 processes played (`-e PART=`, `load --operator`). Sends nothing. */
+import { isDeepStrictEqual } from "node:util";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { Driver } from "../drivers/driver.ts";
 import { createReader } from "../drivers/k6/result.ts";
@@ -18,16 +16,15 @@ import type { Printed, PrintedPart } from "../workload/handover.ts";
 import { profileDurationS } from "../workload/load-profiles.ts";
 import type { Story } from "../workload/story.ts";
 import { UsageError } from "./exit-codes.ts";
-import { textBlocks } from "./read-lines.ts";
+import { textBlocks } from "./read-run.ts";
 import { type Asked, type RunResult, recordRun } from "./recorded-run.ts";
 import { scenarioStage } from "./suites/suites.ts";
 
 /** How a scenario's lines begin; a part may be a container's log, which has other lines too. */
 const PRINTED = '{"type":"';
 
-function* printedLines(path: string): Generator<string> {
-  for (const block of textBlocks(path)) for (const line of block.split("\n")) if (line.startsWith(PRINTED)) yield line;
-}
+const printedLines = (path: string) =>
+  textBlocks(path).flatMap((block) => block.split("\n").filter((line) => line.startsWith(PRINTED)));
 
 const headOf = (path: string): PrintedPart => {
   try {
@@ -41,26 +38,25 @@ const headOf = (path: string): PrintedPart => {
   );
 };
 
-const commonOf = ({ story, seed, profile, arrivals, view, target }: PrintedPart): [name: string, value: string][] =>
-  Object.entries({ story, seed, profile, arrivals, view, target }).map(([name, one]) => [name, JSON.stringify(one)]);
+/** What all parts of a run have in common. */
+const COMMON = ["story", "seed", "profile", "arrivals", "view", "target"] as const;
 
 type Parts = { paths: readonly string[]; heads: readonly PrintedPart[]; seed: number };
 
 /** Throws `UsageError` where a file is no part, or files are parts of different runs. */
 export const readParts = (paths: readonly string[]): Parts => {
   const heads = paths.map(headOf);
-  const common = new Map(commonOf(heads[0] as PrintedPart));
+  const [first] = heads as [PrintedPart];
   for (const [at, head] of heads.entries()) {
-    const [other] = commonOf(head).find(([name, value]) => common.get(name) !== value) ?? [];
+    const other = COMMON.find((name) => !isDeepStrictEqual(head[name], first[name]));
     if (other === undefined) continue;
     throw new UsageError(`${paths[at]} and ${paths[0]} are parts of different runs: their ${other} differs`);
   }
-  return { paths, heads, seed: (heads[0] as PrintedPart).seed };
+  return { paths, heads, seed: first.seed };
 };
 
 /** If the parts' schedules began further apart than this, levels of the load overlap. */
 const APART_MOST_US = 1_000_000;
-const NOT_CALIBRATED = "the parts were played on machines that nobody calibrated";
 
 /** Computes from a line when its part's schedule began, in microseconds since 1970; `null` if it cannot. */
 const beginBy = (line: string, momentsUs: readonly number[]): number | null => {
@@ -108,7 +104,7 @@ const driveParts =
     );
     return {
       problems: [
-        { ...inconclusive(NOT_CALIBRATED), about: "time" },
+        { ...inconclusive("the parts were played on machines that nobody calibrated"), about: "time" },
         ...reasons.flatMap((why) => why || []).map(inconclusive),
       ],
       notes: [],

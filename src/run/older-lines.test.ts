@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { CallLine, Line } from "../history/line.ts";
-import { withAllTimes } from "./read-lines.ts";
+import { withAllTimes } from "./read-run.ts";
 
 const older = (id: string, more: Partial<CallLine> = {}): Line =>
   ({

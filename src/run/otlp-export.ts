@@ -117,10 +117,8 @@ export const startOtlpExport = ({ env, resource, startMs, onWarning }: About) =>
   if (settings === null) return null;
   const { url, headers, withinMs } = settings;
   const metrics = otlpMetrics({ "service.name": env.OTEL_SERVICE_NAME ?? "floodgate", ...resource }, startMs);
-  const failed = (error: unknown): void => {
-    const { message, code } = error as Error & { code?: string };
-    warn(`metrics could not be sent to the collector of OTEL_EXPORTER_OTLP_ENDPOINT: ${plain(code ?? message)}`);
-  };
+  const failed = ({ message, code = message }: Error & { code?: string }): void =>
+    warn(`metrics could not be sent to the collector of OTEL_EXPORTER_OTLP_ENDPOINT: ${plain(code)}`);
   const send = async (): Promise<void> => {
     try {
       const body = redactor.redactValue(metrics.toOtlp(Date.now()));
@@ -130,7 +128,7 @@ export const startOtlpExport = ({ env, resource, startMs, onWarning }: About) =>
       const partial = partialOf(text);
       if (partial !== null) warn(partial);
     } catch (error) {
-      failed(error);
+      failed(error as Error);
     }
   };
   let sending: Promise<void> | null = null;
@@ -146,7 +144,7 @@ export const startOtlpExport = ({ env, resource, startMs, onWarning }: About) =>
       try {
         metrics.see(line);
       } catch (error) {
-        failed(error);
+        failed(error as Error);
       }
     },
     /** Sends once more, and ends. Never rejects, and ends within its deadlines. */

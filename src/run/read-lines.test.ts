@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { jsonLines, textBlocks } from "./read-lines.ts";
+import { jsonLines, textBlocks } from "./read-run.ts";
 
 let folder: string;
 let path: string;

@@ -1,8 +1,4 @@
-/**
- * The shell of every command that judges a deployment: lock, folder, journal, supervision, history, claims about the
- * run itself, reports, exit code. The body does the rest. It reports through `events` and prints nothing.
- */
-
+/** The shell of every command that judges a deployment; the body does the rest. Reports through `events` alone. */
 import { randomBytes } from "node:crypto";
 import { rmSync, writeFileSync } from "node:fs";
 import { wallUs } from "../client/clock.ts";
@@ -11,8 +7,14 @@ import { fromTarget } from "../deployments/from-target.ts";
 import { type RunContext, type RunEvents, type RunFolder, stoppedBy } from "../deployments/run-context.ts";
 import { WATCHDOG_PROCESS } from "../faults/watchdog-process.ts";
 import { failedChecks } from "../history/calibration-checks.ts";
-import type { Calibration, Claim, Measurement, RunDocument, StandIn } from "../history/run-document.ts";
-import { doubt } from "../history/run-document.ts";
+import {
+  type Calibration,
+  type Claim,
+  doubt,
+  type Measurement,
+  type RunDocument,
+  type StandIn,
+} from "../history/run-document.ts";
 import { known } from "../history/statistics/counts.ts";
 import type { PreparedTarget } from "../stages/prepare-target.ts";
 import { openJournal } from "../supervision/journal.ts";
@@ -25,10 +27,10 @@ import { findTool } from "../tools/find-tool.ts";
 import { ToolMissing, type ToolName } from "../tools/tool-recipe.ts";
 import { EXIT_OF_SIGNAL, exitCodeOf } from "./exit-codes.ts";
 import { healBeforehand, requireNothingLeft } from "./experiments/left-open.ts";
-import { judgeSecrets } from "./judge-again.ts";
 import { lookFirst, prepareFixtures } from "./look-first.ts";
 import { watchMemory } from "./memory-watch.ts";
 import { startOtlpExport } from "./otlp-export.ts";
+import { judgeSecrets } from "./read-run.ts";
 import { createRecorder, makeRunFolder, type Recorder } from "./recorder.ts";
 import { commitOf, composeDocument, type RunFacts, wordsOf, writeWhatCanBe } from "./run-reports.ts";
 
@@ -89,17 +91,15 @@ const keepRoom = (folder: RunFolder): void => {
   } catch {}
 };
 
-const makeContext = (
-  { seed, replay, events }: RunRequest,
-  { folder, recorder, progress }: Recorded,
-  parts: Pick<RunContext, "supervisor" | "journal" | "signal">,
-): RunContext => {
-  const { supervisor, signal } = parts;
+type Parts = Pick<RunContext, "supervisor" | "journal" | "signal">;
+
+const makeContext = ({ seed, replay, events }: RunRequest, recorded: Recorded, parts: Parts): RunContext => {
+  const { folder, recorder, progress } = recorded;
   const epochUs = wallUs();
   const found = new Map<ToolName, Promise<string>>();
   const find = async (name: ToolName): Promise<string> => {
-    const onSpawn = (pid: number) => supervisor.adopt("the Go compiler", pid);
-    const { path, version } = await findTool(name, { progress: events.progress, signal, onSpawn });
+    const onSpawn = (pid: number) => parts.supervisor.adopt("the Go compiler", pid);
+    const { path, version } = await findTool(name, { progress: events.progress, signal: parts.signal, onSpawn });
     progress.tools[name] = version;
     return path;
   };
@@ -216,15 +216,12 @@ export const recordRun = async <T>(
   keepRoom(folder);
   for (const warning of targets.flatMap(({ warnings }) => warnings)) events.warning(warning);
   const progress = noProgress();
-  const note = (id: string, reason: string): void => {
-    progress.doubts.push(doubt(id, redactor.redact(reason), WHOLE, replay));
-  };
+  const note = (id: string, reason: string): void =>
+    void progress.doubts.push(doubt(id, redactor.redact(reason), WHOLE, replay));
   const journal = openJournal(folder.pathOf("journal.ndjson"));
   const watcher = startOtlpExport({
-    env: process.env,
+    ...{ env: process.env, startMs: started.getTime(), onWarning: events.warning },
     resource: { "floodgate.run": folder.id, "floodgate.profile": profile, "floodgate.seed": `${request.seed}` },
-    startMs: started.getTime(),
-    onWarning: events.warning,
   });
   // Tells the watchdog to remove the lock of a killed run.
   const locked = locks.map(({ path }) =>

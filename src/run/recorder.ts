@@ -1,23 +1,7 @@
-/**
- * What is on disk of a run: its folder, in which every text is masked, and what is written as the run happens, so that a
- * killed run leaves its lines and a `run.json` that says so. Beyond a size, or if a stage asks for it, admitted calls are
- * folded into seconds (history/call-fold.ts).
- */
+/** What is on disk of a run while it goes on, so that a killed run leaves its lines and an inconclusive `run.json`. */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import {
-  accessSync,
-  chmodSync,
-  constants,
-  createWriteStream,
-  lstatSync,
-  mkdirSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import * as fs from "node:fs";
 import { stat } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, normalize, relative, resolve } from "node:path";
 import { finished } from "node:stream/promises";
@@ -35,7 +19,7 @@ import { redactor as ofThisProcess, type Redactor } from "../supervision/redacti
 import { makeFolders } from "../supervision/user-file.ts";
 import { atPlace, UsageError } from "./exit-codes.ts";
 import type { OtlpExport } from "./otlp-export.ts";
-import { jsonLines, outcomeName } from "./read-lines.ts";
+import { jsonLines, outcomeName } from "./read-run.ts";
 import { type StageRecord, wordsOf } from "./run-reports.ts";
 
 /** `20261121T083800Z-…`: sorts by time and is legal in a file name everywhere. */
@@ -45,7 +29,7 @@ const newId = (profile: string, now: Date): string => {
   return `${stamp}Z-${plain}-${randomBytes(2).toString("hex")}`;
 };
 
-const statOf = (path: string) => lstatSync(path, { throwIfNoEntry: false });
+const statOf = (path: string) => fs.lstatSync(path, { throwIfNoEntry: false });
 
 const makeUnder = (runs: string, profile: string, now: Date): { id: string; path: string } => {
   makeFolders(runs);
@@ -53,7 +37,7 @@ const makeUnder = (runs: string, profile: string, now: Date): { id: string; path
     const id = newId(profile, now);
     const path = join(runs, id);
     if (statOf(path) !== undefined) continue;
-    mkdirSync(path, { mode: 0o700 });
+    fs.mkdirSync(path, { mode: 0o700 });
     return { id, path };
   }
 };
@@ -61,17 +45,17 @@ const makeUnder = (runs: string, profile: string, now: Date): { id: string; path
 const makeAt = (out: string): string => {
   const path = resolve(out);
   const found = statOf(path);
-  if (found !== undefined && (!found.isDirectory() || readdirSync(path).length > 0))
+  if (found !== undefined && (!found.isDirectory() || fs.readdirSync(path).length > 0))
     throw new UsageError(
       `--out ${out} is not an empty folder; name a new one, so that no earlier run is mixed with this one`,
     );
   makeFolders(path, 0o700);
   // Others may not write here, because healing trusts no journal that others could have written.
   try {
-    chmodSync(path, lstatSync(path).mode & 0o7755);
+    fs.chmodSync(path, fs.lstatSync(path).mode & 0o7755);
   } catch {}
   // An unusable folder fails now, not when the first file is written.
-  accessSync(path, constants.W_OK | constants.X_OK);
+  fs.accessSync(path, fs.constants.W_OK | fs.constants.X_OK);
   return path;
 };
 
@@ -82,13 +66,13 @@ const pointLatestAt = (reports: string, path: string): void => {
   const draft = `${latest}.${randomBytes(4).toString("hex")}`;
   if (statOf(latest)?.isDirectory() === true) return;
   try {
-    symlinkSync(target, draft);
-    renameSync(draft, latest);
+    fs.symlinkSync(target, draft);
+    fs.renameSync(draft, latest);
   } catch {
-    rmSync(draft, { force: true });
+    fs.rmSync(draft, { force: true });
     try {
-      rmSync(latest, { force: true });
-      writeFileSync(latest, `${target}\n`);
+      fs.rmSync(latest, { force: true });
+      fs.writeFileSync(latest, `${target}\n`);
     } catch {}
   }
 };
@@ -122,7 +106,7 @@ export const openRunFolder = (path: string, redactor: Redactor = ofThisProcess, 
     masked: <T>(value: T) => redactor.redactValue(value) as T,
     writeJson: (name, value) => writeText(name, `${JSON.stringify(redactor.redactValue(value), null, 2)}\n`),
     openLines: (name) => {
-      const stream = createWriteStream(pathOf(name), { flags: "a", mode: 0o600 });
+      const stream = fs.createWriteStream(pathOf(name), { flags: "a", mode: 0o600 });
       // A failure is thrown by the next write, or when the file is closed.
       stream.on("error", () => undefined);
       return {

@@ -42,20 +42,15 @@ export const commitOf = async (folder: string): Promise<string | null> => {
 export const shown = <T>(value: T): T => cleanValue(redactor.redactValue(value)) as T;
 
 /** Derives verdict, exit code and coverage from the claims, also when they are judged again. */
-export const verdictOf = (
-  claims: readonly Claim[],
-  seen: number,
-  required: readonly string[],
-): Pick<RunDocument, "verdict" | "exit_code" | "coverage"> => {
+export const verdictOf = (claims: readonly Claim[], seen: number, required: readonly string[]) => {
   const { verdict, exit_code } = mergeClaims([...claims], required);
+  const count = (...verdicts: readonly Claim["verdict"][]): number =>
+    claims.filter((claim) => verdicts.includes(claim.verdict)).length;
   return {
-    verdict,
-    exit_code,
+    ...{ verdict, exit_code },
     coverage: {
-      outcomes_seen: seen,
-      outcomes_of: OUTCOMES.length,
-      claims_judged: claims.filter((claim) => claim.verdict === "pass" || claim.verdict === "fail").length,
-      claims_skipped: claims.filter((claim) => claim.verdict === "skipped").length,
+      ...{ outcomes_seen: seen, outcomes_of: OUTCOMES.length },
+      ...{ claims_judged: count("pass", "fail"), claims_skipped: count("skipped") },
     },
   };
 };
@@ -196,10 +191,7 @@ export const writeReports = async (folder: ReportsIn, document: RunDocument, ser
   await folder.writeJson("run.json", folder.masked(document));
 };
 
-/**
- * Writes all reports of a run, or what can be written of them. `composed` makes the document, given as clauses why
- * something of the run, such as `unwritten`, could not be written. Returns the document that was written.
- */
+/** Writes all reports, or what can be written. `composed` makes the document, given why something is not written. */
 export const writeWhatCanBe = async (
   folder: ReportsIn,
   series: Series,

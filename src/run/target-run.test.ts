@@ -17,8 +17,8 @@ import type { LoadStage } from "../stages/stage-plan.ts";
 import { readJournal } from "../supervision/journal.ts";
 import type { Target } from "../target/target.ts";
 import { LogReader } from "./access-log/read-log.ts";
-import { judgeAgain } from "./judge-again.ts";
 import { playQuietly } from "./play-quietly.fixture.ts";
+import { judgeAgain } from "./read-run.ts";
 import { scenarioStage } from "./suites/suites.ts";
 
 type Rig = {

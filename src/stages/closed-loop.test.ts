@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
 import { closedLoopRefusal } from "../drivers/autocannon/autocannon.ts";
-import { judgeAgain } from "../run/judge-again.ts";
 import { playQuietly } from "../run/play-quietly.fixture.ts";
+import { judgeAgain } from "../run/read-run.ts";
 import { scenarioStage } from "../run/suites/suites.ts";
 import type { Target } from "../target/target.ts";
 

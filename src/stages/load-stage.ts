@@ -1,8 +1,4 @@
-/**
- * One stage under load: a driver plays a story, faults may be injected meanwhile, then the stage is drained, the
- * server's counts and ledger are read, and the stage is judged. Lines are measured as they come and read back from disk
- * to be judged, so that a soak needs no more memory than a short stage.
- */
+/** Plays, drains and judges one stage under load. Lines are read back from disk, so that memory stays bounded. */
 import { setImmediate } from "node:timers/promises";
 import type { Deployment } from "../deployments/deployment.ts";
 import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
@@ -56,17 +52,10 @@ const closedLoopFigures = (measurements: readonly Measurement[]): Measurement[] 
     return one.name.startsWith("latency_ms_") ? [{ ...one, name: `closed_loop_${one.name}` }] : [];
   });
 
-/** The target file's objectives that apply to streams of chat. */
-const ofStreams = ({ slo = {} }: Target): string | undefined =>
-  [slo.all, slo.chat, slo["chat.control"]].filter((text) => text !== undefined).join(",") || undefined;
-
-const shapeFacts = (
-  { step: of, curve }: LoadStage,
-  offered: Offered,
-  view: TargetView,
-  target: Target,
-): Pick<StageFacts, "offered" | "step" | "curve"> => {
-  const objectives = ofStreams(target);
+/** What judges of the curve or of a step need to know; `slo`: the target file's, those for streams of chat apply. */
+const shapeFacts = ({ step: of, curve }: LoadStage, offered: Offered, view: TargetView, { slo = {} }: Target) => {
+  const ofStreams = [slo.all, slo.chat, slo["chat.control"]].filter((text) => text !== undefined);
+  const objectives = ofStreams.join(",") || undefined;
   const step = of && { of, objectives };
   if (curve !== true) return step ? { offered, step } : {};
   const rates = offered.pieces.map(({ from }) => from);
@@ -87,8 +76,6 @@ const shapeFacts = (
 /** Lines judged in one turn of the event loop, so that a stop signal need not wait. */
 const TURN_LINES = 10_000;
 
-const NO_RATE = "a rate: `limits` state none and a ramp inside permits.load_max_rps met no limit";
-
 export const playLoadStage = async (
   context: RunContext,
   deployment: Deployment,
@@ -107,7 +94,10 @@ export const playLoadStage = async (
   if (lacking.length > 0) return skippedStage(plan, deployment, lacking, replay);
   for (const org of story.noisy(view)) if (tenants[org] !== undefined) tenants[org].noisy = true;
   const planned = plannedFor(plan, deployment, view);
-  if (planned === null) return skippedStage(plan, deployment, [NO_RATE], replay);
+  if (planned === null) {
+    const lacks = "a rate: `limits` state none and a ramp inside permits.load_max_rps met no limit";
+    return skippedStage(plan, deployment, [lacks], replay);
+  }
   const { profile, arrivals, reach, slowedTo } = planned;
   const slowed = slowedTo === undefined ? [] : [slowedReplayText(slowedTo)];
   for (const text of slowed) context.events.warning(`${stage}: ${text}`);
@@ -186,11 +176,9 @@ export const playLoadStage = async (
   const { measurements: ofShedding = [] } = shedding ?? {};
   // A measurement of the curve, which has an interval, replaces the stage's own of the same name.
   const ofStage = measurements.filter(({ name }) => !ofShedding.some((one) => one.name === name));
-  const ofObservers = Object.entries(observed.values).map(
-    ([name, value]): Measurement => ({
-      ...{ name: `observed_${name}`, stage, value, unit: "1", low: null, high: null, n: 1 },
-    }),
-  );
+  const ofObservers = Object.entries(observed.values).map(([name, value]): Measurement => {
+    return { name: `observed_${name}`, stage, value, unit: "1", low: null, high: null, n: 1 };
+  });
   const whole: StageSummary = {
     ...{ ...summary, driver: plan.driver, protocols: protocols.length === 0 ? undefined : [...protocols] },
     states: plan.requiredStates && statesReached(states.times(facts), plan.requiredStates),

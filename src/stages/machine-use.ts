@@ -1,7 +1,5 @@
-/**
- * Measures who used this machine's cores during a stage: the run, a local deployment or others, from /proc (Linux
- * only). Others make every time longer, except those with the lowest priority.
- */
+/** Measures from /proc (Linux) who used this machine's cores during a stage: the run, a local deployment or others. */
+
 import { readdirSync, readlinkSync } from "node:fs";
 import { cpus } from "node:os";
 import { readGauges } from "../client/control-planes.ts";
@@ -12,24 +10,13 @@ import type { Calibration, Measurement } from "../history/run-document.ts";
 import type { Sample } from "../history/series.ts";
 import type { Gauges, StageHost } from "../history/stage-facts.ts";
 import type { Histogram } from "../history/statistics/histogram.ts";
-import {
-  cpuTimeMs,
-  givenWayTicks,
-  givingWay,
-  type MachineTime,
-  machineTime,
-  type ProcessStat,
-  readProc,
-  statsHere,
-  TICKS_PER_S,
-} from "../supervision/processes.ts";
+import { sumOf } from "../history/statistics/statistics.ts";
+import * as proc from "../supervision/processes.ts";
 
 const EVERY_MS = 500;
 
-const sum = (values: readonly number[]): number => values.reduce((all, one) => all + one, 0);
-
 const gaugeValues = (gauges: readonly Gauges[]): Sample["values"] => {
-  const over = (name: "in_flight" | "sockets" | "rss_bytes" | "event_loop_lag_ms_p99", joined = sum) => {
+  const over = (name: "in_flight" | "sockets" | "rss_bytes" | "event_loop_lag_ms_p99", joined = sumOf) => {
     const shown = gauges.flatMap((gauge) => gauge[name] ?? []);
     return shown.length === 0 ? undefined : joined(shown);
   };
@@ -40,16 +27,16 @@ const gaugeValues = (gauges: readonly Gauges[]): Sample["values"] => {
 };
 
 const usedNow = (pids: readonly number[]) => {
-  const used = pids.map((pid) => [pid, cpuTimeMs(pid)] as const);
+  const used = pids.map((pid) => [pid, proc.cpuTimeMs(pid)] as const);
   const byPid = new Map(used.filter((one): one is readonly [number, number] => one[1] !== null));
-  return { atMs: performance.now(), byPid, machine: machineTime() };
+  return { atMs: performance.now(), byPid, machine: proc.machineTime() };
 };
 type Used = ReturnType<typeof usedNow>;
 
 const share = (part: number, whole: number): number => Math.round((1000 * part) / whole) / 1000;
 
 const usedValues = ({ machine: then, ...was }: Used, { machine: now, ...is }: Used): Sample["values"] => {
-  const ms = [...is.byPid].reduce((sum, [pid, used]) => sum + used - (was.byPid.get(pid) ?? 0), 0);
+  const ms = sumOf([...is.byPid].map(([pid, used]) => used - (was.byPid.get(pid) ?? 0)));
   const all = then === null || now === null ? 0 : now.all - then.all;
   const of = (part: "steal" | "idle"): number => (now?.[part] ?? 0) - (then?.[part] ?? 0);
   return {
@@ -108,7 +95,7 @@ export const stageHost = (lag: Histogram, { driven, used, measurements, calibrat
   calibration,
 });
 
-export const treeOf = (root: number, all: ReadonlyMap<number, ProcessStat>): Set<number> => {
+export const treeOf = (root: number, all: ReadonlyMap<number, proc.ProcessStat>): Set<number> => {
   const tree = new Set([root]);
   for (let before = 0; before !== tree.size; ) {
     before = tree.size;
@@ -117,11 +104,11 @@ export const treeOf = (root: number, all: ReadonlyMap<number, ProcessStat>): Set
   return tree;
 };
 
-const listenerOn = (port: number, all: ReadonlyMap<number, ProcessStat>): number | null => {
+const listenerOn = (port: number, all: ReadonlyMap<number, proc.ProcessStat>): number | null => {
   const hex = port.toString(16).toUpperCase().padStart(4, "0");
   const listening = new RegExp(`^\\s*\\d+: \\w+:${hex} \\w+:0000 0A (?:\\S+ +){5}(\\d+)`, "m");
-  const inode = (listening.exec(readProc("/proc/net/tcp") ?? "") ??
-    listening.exec(readProc("/proc/net/tcp6") ?? ""))?.[1];
+  const inode = (listening.exec(proc.readProc("/proc/net/tcp") ?? "") ??
+    listening.exec(proc.readProc("/proc/net/tcp6") ?? ""))?.[1];
   if (inode === undefined) return null;
   for (const pid of all.keys()) {
     try {
@@ -139,33 +126,33 @@ export const portHere = (url: string): number | null => {
 };
 
 /** The CPU ticks of these processes and of their children that have ended and were waited for. */
-const ticksOf = (pids: readonly number[], of: ReadonlyMap<number, ProcessStat>): number =>
+const ticksOf = (pids: readonly number[], of: ReadonlyMap<number, proc.ProcessStat>): number =>
   pids.reduce((sum, pid) => sum + (of.get(pid)?.ticks ?? 0) + (of.get(pid)?.childTicks ?? 0), 0);
 
 /** `baseUrl`: the deployment's, `null` if there is none. The returned function tells the cores used since. */
 export const watchMachineUse = (baseUrl: string | null) => {
-  const before = statsHere();
-  const machineBefore = machineTime();
+  const before = proc.statsHere();
+  const machineBefore = proc.machineTime();
   const beganMs = performance.now();
   const port = baseUrl === null ? null : portHere(baseUrl);
   const listener = port === null ? null : listenerOn(port, before);
   return (): CoresUsed => {
-    const after = statsHere();
-    const machine = machineTime();
+    const after = proc.statsHere();
+    const machine = proc.machineTime();
     const seconds = (performance.now() - beganMs) / 1000;
     if (machineBefore === null || machine === null || seconds <= 0) return { target_cores: null, other_cores: null };
-    const cores = (ticks: number): number => Math.max(0, ticks / TICKS_PER_S / seconds);
+    const cores = (ticks: number): number => Math.max(0, ticks / proc.TICKS_PER_S / seconds);
     const ours = treeOf(process.pid, after);
     // Processes that started during the stage, such as the generator, are not the deployment's.
     const listening = listener === null ? new Set<number>() : treeOf(listener, before);
     const target = [...listening].filter((pid) => pid !== process.pid && after.has(pid));
     const foreign = target.filter((pid) => !ours.has(pid));
-    const since = (part: keyof MachineTime): number => machine[part] - machineBefore[part];
+    const since = (part: keyof proc.MachineTime): number => machine[part] - machineBefore[part];
     const usedBy = (pids: Iterable<number>, then = pids): number =>
       ticksOf([...pids], after) - ticksOf([...then], before);
     const used = usedBy(ours, treeOf(process.pid, before)) + usedBy(foreign);
     const isCounted = (pid: number): boolean => ours.has(pid) || target.includes(pid);
-    const givenWay = givenWayTicks(givingWay(before), givingWay(after), (pid) => !isCounted(pid));
+    const givenWay = proc.givenWayTicks(proc.givingWay(before), proc.givingWay(after), (pid) => !isCounted(pid));
     return {
       target_cores: listener === null ? null : cores(usedBy(target)),
       other_cores: cores(since("all") - since("idle") - since("steal") - used - givenWay),

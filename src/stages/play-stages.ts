@@ -1,26 +1,39 @@
-/** Plays the stages of a suite on one deployment, one after the other, until they end or nothing more may be sent. */
+/** Plays the stages of a suite on one deployment, the rules of verify/ among them, until they end or nothing may be sent. */
 
+import { createRunClock } from "../client/clock.ts";
+import { takeProtocols } from "../client/transport.ts";
+import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { reachedAt, withReplicas } from "../deployments/embedded.ts";
-import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
+import { type RunContext, type RunFolder, stoppedBy } from "../deployments/run-context.ts";
 import { stageTenants } from "../deployments/tenants.ts";
 import { consequencesOf } from "../faults/disturbance.ts";
 import { moveClock } from "../faults/injectors/operator.ts";
 import type { CallLine, Line } from "../history/line.ts";
+import { stageMeasure } from "../history/measure.ts";
 import { isUndecided, secondOf } from "../history/played-again.ts";
-import { claimOf } from "../history/run-document.ts";
-import type { StageOutcome } from "../history/stage-facts.ts";
+import { claimOf, doubt } from "../history/run-document.ts";
+import { bareFacts, type StageOutcome, stageOutcome } from "../history/stage-facts.ts";
 import { hostNotesOf } from "../history/time-doubts.ts";
 import { createPooledRefusals } from "../invariants/refusal-times.ts";
 import { createIsolation } from "../shedding/isolation.ts";
 import { kneeOfRamp, rateFoundOf } from "../shedding/knee-of-ramp.ts";
+import { PATIENCE_MS, runVerify, VERIFY_COMMAND, type VerifyOptions, type VerifyResult } from "../verify/run-verify.ts";
+import type { Answer } from "../verify/sending/answer.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { RAMPS } from "../workload/story.ts";
 import { playLoadStage } from "./load-stage.ts";
 import { unplayedStage, watchGrowth } from "./stage-claims.ts";
-import type { LoadStage, StagePlan } from "./stage-plan.ts";
-import { driverOf, EVERYWHERE, plannedFor, STREAMS, stageMissing } from "./stage-plan.ts";
-import { playVerifyStage } from "./verify-stage.ts";
+import {
+  driverOf,
+  EVERYWHERE,
+  type LoadStage,
+  plannedFor,
+  STREAMS,
+  type StagePlan,
+  stageMissing,
+  type VerifyStage,
+} from "./stage-plan.ts";
 
 /** The deployment with a stage's tenants, replicas and edge proxy; changes only one that this run started. */
 const deploymentFor = async (plan: LoadStage, given: Deployment, atEnd: AsyncDisposableStack): Promise<Deployment> => {
@@ -36,14 +49,10 @@ const deploymentFor = async (plan: LoadStage, given: Deployment, atEnd: AsyncDis
   return { ...given, target: { ...target, ...atEdge } };
 };
 
-const isOfRamp = (line: Line): line is CallLine =>
-  line.type === "call" && line.driver === "open-loop" && line.route !== "sdk.sessions";
-
 const findCapacity = async (context: RunContext, deployment: Deployment, plan: LoadStage): Promise<void> => {
   const kind = STORIES.get(plan.story)?.needsCapacity ?? null;
   if (kind === null || deployment.found[kind] !== undefined || plannedFor(plan, deployment) !== null) return;
-  if (context.signal.aborted || stoppedBy(context) !== null) return;
-  if (stageMissing(plan, deployment).length > 0) return;
+  if (context.signal.aborted || stoppedBy(context) !== null || stageMissing(plan, deployment).length > 0) return;
   const story = RAMPS[kind];
   const ramp: LoadStage = {
     ...{ kind: "load", name: story, story, driver: "open-loop", arrivals: "uniform" },
@@ -53,7 +62,9 @@ const findCapacity = async (context: RunContext, deployment: Deployment, plan: L
   const planned = plannedFor(ramp, deployment);
   if (planned === null) return;
   const calls: CallLine[] = [];
-  const onLine = (line: Line): void => void (isOfRamp(line) && calls.push(line));
+  const onLine = (line: Line): void => {
+    if (line.type === "call" && line.driver === "open-loop" && line.route !== "sdk.sessions") calls.push(line);
+  };
   const outcome = await playLoadStage(context, deployment, ramp, { onLine });
   await context.addStage(outcome);
   calls.sort((one, other) => one.sent_us - other.sent_us);
@@ -75,24 +86,127 @@ const findCapacity = async (context: RunContext, deployment: Deployment, plan: L
 /** The most stages played again; a machine that disturbs more of them would disturb the second try too. */
 const PLAYED_AGAIN_MAX = 5;
 
-/** Reports whether a stage cannot be repeated: it uses up organizations' last units, or begins a new month. */
-const happensOnce = ({ tenants, story, disturbance }: LoadStage): boolean =>
-  tenants === "last-units" || story === "last-units" || consequencesOf(disturbance).movesClock;
-
-/**
- * The stage to play again: an experiment that a disturbed machine left undecided; `null` if it is decided or the
- * machine was quiet. A failure stays a failure (history/played-again.ts).
- */
+/** The stage to play again if a disturbed machine left it undecided, else `null` (history/played-again.ts). */
 export const stageAgain = (plan: StagePlan, outcome: StageOutcome): LoadStage | null => {
-  if (plan.kind !== "load" || plan.disturbance === undefined || consequencesOf(plan.disturbance).isDrawn) return null;
+  if (plan.kind !== "load" || plan.disturbance === undefined) return null;
+  const { isDrawn, movesClock } = consequencesOf(plan.disturbance);
+  // What uses up organizations' last units, or begins a new month, cannot be repeated.
+  if (isDrawn || movesClock || [plan.tenants, plan.story].includes("last-units")) return null;
   const { claims, facts, isLeftBroken } = outcome;
   const isFailed = claims.some(({ level, verdict }) => level === "must" && verdict === "fail");
-  if (happensOnce(plan) || !claims.some(isUndecided) || isFailed || isLeftBroken) return null;
+  if (!claims.some(isUndecided) || isFailed || isLeftBroken) return null;
   const wasDisturbed = facts.host !== undefined && hostNotesOf(facts.host).length > 0;
   return wasDisturbed ? { ...plan, name: secondOf(plan.name) } : null;
 };
 
-const playStage = async (context: RunContext, deployment: Deployment, plan: StagePlan): Promise<StageOutcome> => {
+const ANSWER_MOST_CHARS = 64 << 10;
+const ALL_MOST_CHARS = 64 << 20;
+
+const keepAnswers = (folder: Pick<RunFolder, "openLines">) => {
+  const file = folder.openLines("answers.ndjson");
+  let left = ALL_MOST_CHARS;
+  return {
+    close: file.close,
+    see: ({ id, status, headers, text, chunks, received }: Answer): void => {
+      const body = (text === "" ? chunks.map((chunk) => chunk.text).join("") : text).slice(0, ANSWER_MOST_CHARS);
+      const line = JSON.stringify({ id, status, ended: received.ended, headers, body });
+      left -= line.length;
+      // A failed write shows when the file is closed.
+      if (left >= 0) file.write(line).catch(() => undefined);
+    },
+  };
+};
+
+type VerifyWish = Omit<
+  VerifyOptions,
+  "target" | "secrets" | "seed" | "clock" | "idPrefix" | "signal" | "journal" | "onLine" | "budget"
+>;
+
+/** The `verify` command for a run's deployment: of the replay's options it takes only `--target` and `--i-own`. */
+export const verifyCommandOf = (replay: string): string => {
+  const options = replay.match(/--(?:target|i-own) (?:'[^']*'|\S+)/g) ?? [];
+  return ["npx floodgate verify", ...options].join(" ");
+};
+
+/** Throws what `runVerify` throws: for an unknown rule, an unreachable target, a secret that cannot be read. */
+export const playRules = async (
+  context: RunContext,
+  deployment: Deployment,
+  { keepsAnswers = false, ...wish }: VerifyWish & { keepsAnswers?: boolean },
+): Promise<{ outcome: StageOutcome; result: VerifyResult }> => {
+  const { seed, run, epochUs, journal, folder, signal, replay } = context;
+  const { target, secrets, budget } = deployment;
+  const { stage = "verify" } = wish;
+  const command = verifyCommandOf(replay);
+  const began = performance.now();
+  const measure = stageMeasure(stage);
+  takeProtocols(target.base_url);
+  const answers = keepsAnswers ? keepAnswers(folder) : null;
+  const result = await runVerify({
+    ...{ target, secrets, runBudget: budget, seed, signal, idPrefix: `${run}.${stage}.c` },
+    clock: createRunClock(epochUs),
+    journal,
+    ...wish,
+    onLine: (line) => {
+      measure.see(line);
+      context.line(line);
+    },
+    onAnswer: answers?.see,
+  }).finally(() => answers?.close());
+  for (const crash of result.crashes) {
+    await folder.writeJson(`crashes/${stage === "verify" ? "" : `${stage}-`}${crash.rule}.json`, crash);
+  }
+  const durationMs = performance.now() - began;
+  const protocols = takeProtocols(target.base_url);
+  const { summary, measurements } = measure.end({ durationMs });
+  const left = result.leftOver.map((name) =>
+    doubt("run/cleaned-up", `${name} may still be there`, "what was made is gone", replay),
+  );
+  const claims = result.claims.map((claim) => ({ ...claim, replay: claim.replay.replace(VERIFY_COMMAND, command) }));
+  const outcome = stageOutcome({
+    summary: { ...summary, driver: "verify", protocols: protocols.length === 0 ? undefined : protocols },
+    facts: bareFacts(stage),
+    claims: [...left, ...claims],
+    measurements: measurements.filter(({ name }) => name === "achieved_rate"),
+  });
+  return { outcome, result };
+};
+
+/** The same number as in the rule `shedding-ends`; fewer shed calls may be due to others' traffic. */
+const ENOUGH_SHED = 12;
+
+/** Says that slots are lost: with fixed caps a single call is never shed. `null` if one got in or few were shed. */
+const nothingComesBack = (lines: Iterable<Line>, { target }: Deployment, longMs: number): string | null => {
+  if (target.shedding !== "fixed" || target.limits?.global_in_flight === undefined) return null;
+  const calls = [...lines].filter((line) => line.type === "call");
+  if (calls.some(({ outcome }) => outcome.startsWith("2"))) return null;
+  const shed = calls.filter(({ outcome }) => SHED_OUTCOMES.has(outcome));
+  const lastedUs = (shed.at(-1)?.done_us ?? 0) - (shed[0]?.sent_us ?? 0);
+  if (shed.length < ENOUGH_SHED || lastedUs < longMs * 1_000) return null;
+  return `no call was admitted for ${Math.round(lastedUs / 1e6)} s, ${shed.length} were shed`;
+};
+
+const playVerifyStage = async (context: RunContext, deployment: Deployment, plan: VerifyStage) => {
+  const { kind: _, name, patienceMs = PATIENCE_MS, ...wish } = plan;
+  const recording = name === "verify" ? null : await context.record(name);
+  const { outcome } = await playRules(context, deployment, {
+    ...{ ...wish, stage: name, patienceMs },
+    onProgress: (progress) => {
+      if (progress.at === "rule") context.events.progress(`${name}: rule ${progress.number} of ${progress.of}`);
+    },
+  });
+  if (recording === null) return outcome;
+  // The replay is the whole run, since the rule alone would find a fresh deployment.
+  const lost = nothingComesBack(await recording.lines(), deployment, patienceMs);
+  const claims = outcome.claims.map((claim) => {
+    const isLost = lost !== null && claim.id === "verify/slots-come-back";
+    const judged = isLost ? { verdict: "fail" as const, reason: `${claim.expected}: ${lost}`, got: lost } : {};
+    return { ...claim, ...judged, id: claim.id.replace(/^verify\/(.*)$/, `$1/${name}`), replay: context.replay };
+  });
+  return { ...outcome, claims };
+};
+
+const playStage = async (context: RunContext, deployment: Deployment, plan: StagePlan) => {
   if (plan.kind === "verify") return playVerifyStage(context, deployment, plan);
   await findCapacity(context, deployment, plan);
   await using atEnd = new AsyncDisposableStack();
@@ -164,8 +278,8 @@ export const playStages = async (
     context.addMeasurements(kept.measurements);
   } finally {
     await growth?.rest();
-    const grown = growth?.judged(replay);
-    context.addClaims(grown?.claims ?? []);
-    context.addMeasurements(grown?.measurements ?? []);
+    const { claims = [], measurements = [] } = growth?.judged(replay) ?? {};
+    context.addClaims(claims);
+    context.addMeasurements(measurements);
   }
 };

@@ -51,7 +51,7 @@ test("a driver that throws leaves nothing beside it: what it broke is healed bef
   expect(error).toBe("the driver broke");
   expect(seen).toEqual([
     ...["adopted the driver 7", "owned /handed", "broken"],
-    ...["healed", "forgot 7", "forgot /handed"],
+    ...["healed", "forgot /handed", "forgot 7"],
   ]);
 });
 

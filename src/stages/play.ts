@@ -40,7 +40,7 @@ type DriverInHand = (drive: Drive, beside?: (loadOver: AbortSignal) => Promise<v
 export const inHand =
   (hands: Hands, name: string, driver: Driver): DriverInHand =>
   async (drive, beside) => {
-    const forgets: (() => void)[] = [];
+    using atEnd = new DisposableStack();
     const loadOver = new AbortController();
     let besideOver: Promise<void> = Promise.resolve();
     const begun = (): Promise<void> => {
@@ -52,28 +52,26 @@ export const inHand =
       ...drive,
       onSpawn: (child) => {
         drive.onSpawn?.(child);
-        if (child.pid !== undefined) forgets.push(hands.adopt(name, child.pid));
+        if (child.pid !== undefined) atEnd.defer(hands.adopt(name, child.pid));
       },
-      onFolder: (path) => void forgets.push(hands.ownFolder(`${drive.job.stage}: what ${name} is handed`, path)),
+      onFolder: (path) => atEnd.defer(hands.ownFolder(`${drive.job.stage}: what ${name} is handed`, path)),
     };
     try {
       return await driver(inHands, beside === undefined ? undefined : begun);
     } finally {
       loadOver.abort();
-      try {
-        await besideOver;
-      } finally {
-        for (const forget of forgets) forget();
-      }
+      await besideOver;
     }
   };
+
+export const scenarioOf = (story: string): string => join(REPOSITORY, "scenarios", `${story}.ts`);
 
 const driverFor = async (context: RunContext, plan: LoadStage): Promise<Driver> => {
   if (plan.driver === "open-loop") return driveOpenLoop;
   if (plan.driver === "autocannon") return driveAutocannon({ maxPerS: plan.ratePerS });
   return driveK6({
     k6Path: await context.tool("k6"),
-    scenario: join(REPOSITORY, "scenarios", `${plan.story}.ts`),
+    scenario: scenarioOf(plan.story),
     keepIn: dirname(context.folder.pathOf("k6/summary")),
   });
 };

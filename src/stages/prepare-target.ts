@@ -100,11 +100,7 @@ export const readTarget = async (file: string, owned: readonly string[], intent:
 };
 
 /** Like `readTarget`, for a run that will send: throws `GuardError` if the guard refuses. */
-export const prepareTarget = async (
-  file: string,
-  owned: readonly string[],
-  intent: IntentWish,
-): Promise<PreparedTarget> => {
+export const prepareTarget = async (file: string, owned: readonly string[], intent: IntentWish) => {
   const prepared = await readTarget(file, owned, intent);
   if (prepared.refusals.length > 0) throw new GuardError(prepared.refusals);
   return prepared;

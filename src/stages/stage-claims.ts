@@ -1,8 +1,4 @@
-/**
- * The claims about a stage that are no invariant's: whether it reached what it is about, and if not, whether driver,
- * fault or host prevented it; whether a deployment grows under long load; the `slo` of a target file.
- */
-
+/** Claims that are no invariant's: whether a stage reached what it is about, growth, the `slo` of a target file. */
 import { readGauges } from "../client/control-planes.ts";
 import { nearest } from "../contract/nearest.ts";
 import { ROUTE_NAMES } from "../contract/routes.ts";
@@ -11,8 +7,13 @@ import type { Problem } from "../drivers/driver.ts";
 import type { Line } from "../history/line.ts";
 import { objectivesTally, sloClaim } from "../history/objective-verdicts.ts";
 import { ObjectiveError, parseObjectives } from "../history/objectives.ts";
-import type { Claim, Measurement, StageSummary } from "../history/run-document.ts";
-import { claimOf, FAULT_STATE_WORDS } from "../history/run-document.ts";
+import {
+  type Claim,
+  claimOf,
+  FAULT_STATE_WORDS,
+  type Measurement,
+  type StageSummary,
+} from "../history/run-document.ts";
 import { type StageHost, type StageOutcome, stageOutcome } from "../history/stage-facts.ts";
 import { judgeGrowth, type Reading } from "../history/statistics/growth.ts";
 import { standstillDoubts } from "../history/time-doubts.ts";
@@ -24,9 +25,8 @@ import { type Observed, observe, statedFacts } from "./witnesses.ts";
 /** Makes a missed recovery deadline inconclusive if this machine stood still. */
 export const onThisMachine = (problem: Problem, host: StageHost, budgetMs?: number): Problem => {
   const doubts = problem.about === "recovery" ? standstillDoubts(host, budgetMs) : [];
-  return doubts.length === 0
-    ? problem
-    : { verdict: "inconclusive", reason: `${problem.reason}, and ${doubts.join("; ")}` };
+  if (doubts.length === 0) return problem;
+  return { verdict: "inconclusive", reason: `${problem.reason}, and ${doubts.join("; ")}` };
 };
 
 export const reachedClaims = (
@@ -100,10 +100,7 @@ export const skippedStage = (
 
 const MB = 1_000_000;
 
-/**
- * `size`: base units in one reported unit. `perHour`: permitted growth over all replicas, well below a leak in one of a
- * hundred calls and well above the fluctuation of a busy quarter of an hour.
- */
+/** `size`: base units in a unit. `perHour`: permitted growth, far below a leak in one of 100 calls and above noise. */
 // biome-ignore format: a row is a line
 export const WATCHED = [
   { name: "heap", unit: "MB", size: MB, perHour: 60, gauge: "heap_bytes" },
@@ -188,21 +185,17 @@ export const watchGrowth = (deployment: Pick<Deployment, "target">) => {
   };
 };
 
-const KINDS: Readonly<Record<string, (route: string) => boolean>> = {
-  all: () => true,
-  catalog: (route) => /^design\.(styles|samples|themes)$/.test(route),
-  chat: (route) => route.startsWith("chat."),
-  design: (route) => route.startsWith("design."),
-  exchange: (route) => route === "sdk.sessions",
-  maps: (route) => route.startsWith("maps."),
-  poi: (route) => route.startsWith("poi."),
+/** The routes that a name of `slo` means. */
+const KINDS: Readonly<Record<string, RegExp>> = {
+  ...{ all: /^/, catalog: /^design\.(styles|samples|themes)$/, chat: /^chat\./, design: /^design\./ },
+  ...{ exchange: /^sdk\.sessions$/, maps: /^maps\./, poi: /^poi\./ },
+  ...Object.fromEntries(ROUTE_NAMES.map((name) => [name, new RegExp(`^${RegExp.escape(name)}$`)])),
 };
 
 const isMeant = (name: string): ((route: string) => boolean) => {
   const kind = KINDS[name];
-  if (kind !== undefined) return kind;
-  if (ROUTE_NAMES.some((route) => route === name)) return (route) => route === name;
-  const names = [...Object.keys(KINDS), ...ROUTE_NAMES];
+  if (kind !== undefined) return (route) => kind.test(route);
+  const names = Object.keys(KINDS);
   const meant = nearest(name, names);
   const others = meant === null ? "" : `; did you mean ${meant}?`;
   throw new ObjectiveError(`slo.${name}: expected the name of one of ${names.join(", ")}${others}`);

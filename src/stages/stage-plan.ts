@@ -168,10 +168,9 @@ export const storyOfPlan = (plan: LoadStage): Story => {
 
 type Known = Pick<Deployment, "target" | "embedded" | "found">;
 
-export const viewWith = ({ target, found }: Known, readings: TenantReadings = {}): TargetView => ({
-  ...viewOf(target, readings),
-  capacity: found,
-});
+export const viewWith = ({ target, found }: Known, readings: TenantReadings = {}): TargetView => {
+  return { ...viewOf(target, readings), capacity: found };
+};
 
 /** `null`: no rate is known, so the ramp of `story.needsCapacity` has to be played first. */
 export const plannedFor = (plan: LoadStage, deployment: Known, view = viewWith(deployment)): PlannedLoad | null => {

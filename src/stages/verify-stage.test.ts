@@ -7,7 +7,7 @@ import { type SecondApiOptions, startSecondApi } from "../../properties/second-a
 import type { Claim, RunDocument } from "../history/run-document.ts";
 import { playQuietly } from "../run/play-quietly.fixture.ts";
 import { SUITES } from "../run/suites/suites.ts";
-import { verifyCommandOf } from "./verify-stage.ts";
+import { verifyCommandOf } from "./play-stages.ts";
 
 /** What the stage says of a deployment that has answered so many calls of nobody. */
 const afterCalls = async (calls: number, options: SecondApiOptions, patienceMs = 60_000): Promise<RunDocument> => {

@@ -10,7 +10,7 @@ import type { LedgerLine } from "../history/line.ts";
 import { bareFacts, type Gauges, type StageFacts, type TenantFacts } from "../history/stage-facts.ts";
 import { holdsMore } from "../invariants/given-back.ts";
 import { runShellCommand } from "../supervision/child.ts";
-import { pause, waitUntil } from "../supervision/waiting.ts";
+import { waitUntil } from "../supervision/waiting.ts";
 import type { Target } from "../target/target.ts";
 import { ROLE_POWERS } from "../workload/callers/target-view.ts";
 
@@ -28,9 +28,7 @@ export const statedFacts = (stage: string, { target, exclusive, reference }: Sta
 export type Observed = Readonly<Record<string, number>>;
 
 /** Reads every query of the observers once. What cannot be read becomes a note. */
-export const observe = async ({
-  target,
-}: Pick<Deployment, "target">): Promise<{ values: Observed; troubles: string[] }> => {
+export const observe = async ({ target }: Pick<Deployment, "target">) => {
   const { url, queries = {} } = target.observers?.prometheus ?? {};
   const values: Record<string, number> = {};
   const troubles: string[] = [];
@@ -56,9 +54,8 @@ const LEDGER_MOST_CHARS = 256 << 20;
 /** Parses a ledger line without a JSON parser's message, which would quote the text. */
 const ledgerLineOf = (text: string): LedgerLine => {
   const json = parseJson(text);
-  if (typeof json !== "object" || json === null)
-    throw new Error(`expected a JSON object; got ${shapeOfBody(text, json)}`);
-  return chargeOf(json as LedgerLine);
+  if (typeof json === "object" && json !== null) return chargeOf(json as LedgerLine);
+  throw new Error(`expected a JSON object; got ${shapeOfBody(text, json)}`);
 };
 
 /** Charges that the deployment's own command prints, as in `GET /ledger`: ours, and how many others since `sinceMs`. */
@@ -72,17 +69,15 @@ export const readLedgerByCommand = async (
   if (command === undefined) return null;
   let printed = "";
   await runShellCommand(command, {
-    what: "command of observers.ledger",
-    cwd: folder,
+    ...{ what: "command of observers.ledger", cwd: folder },
     signal: AbortSignal.any([signal, AbortSignal.timeout(LEDGER_MS)]),
     onOutput: (text, from) => {
       if (from === "output" && printed.length < LEDGER_MOST_CHARS) printed += text;
     },
   });
   const lines = printed.split("\n").filter((line) => line.trim() !== "");
-  const isOurs = ({ request_id }: LedgerLine): boolean => request_id.startsWith(idPrefix);
-  const { ours = [], others = [] } = Object.groupBy(lines.map(ledgerLineOf), (line) =>
-    isOurs(line) ? "ours" : "others",
+  const { ours = [], others = [] } = Object.groupBy(lines.map(ledgerLineOf), ({ request_id }) =>
+    request_id.startsWith(idPrefix) ? "ours" : "others",
   );
   return { ours, others: others.filter(({ at }) => at >= sinceMs).length };
 };
@@ -95,17 +90,11 @@ const heldNow = async ({ target }: Pick<Deployment, "target">): Promise<Gauges[]
   return apis.length === 0 ? null : readGauges(apis).catch(() => null);
 };
 
-const untilLetGo = (deployment: Pick<Deployment, "target">, before: readonly Gauges[]): Promise<unknown> =>
-  waitUntil(async () => !holdsMore(before, (await heldNow(deployment)) ?? []), { forMs: LET_GO_MS, pollMs: 100 });
-
 /** Counts the key service's lookups from now on; `undefined` if it shows none or was restarted. */
-const watchLookups = async (
-  { nowUs }: Pick<RunContext, "nowUs">,
-  { control }: Target,
-): Promise<() => Promise<StageFacts["key_lookups"]>> => {
+const watchLookups = async ({ nowUs }: Pick<RunContext, "nowUs">, { control }: Target) => {
   const read = async (): Promise<number | null> => (control?.keys ? readLookups(control.keys) : null);
   const [from_us, before] = [nowUs(), await read()];
-  return async () => {
+  return async (): Promise<StageFacts["key_lookups"]> => {
     const after = await read();
     if (before === null || after === null || after < before) return undefined;
     return [{ from_us, to_us: nowUs(), count: after - before }];
@@ -115,18 +104,8 @@ const watchLookups = async (
 const DRAIN_MS = { exclusive: 15_000, shared: 1_000 };
 
 /** Reports whether no charge is unsettled and no call or no connection is open: a slot without one is a leak. */
-const isDrained = ({ in_flight, sockets, unsettled }: Gauges & { unsettled?: number }): boolean =>
-  (in_flight === 0 || sockets === 0) && (unsettled ?? 0) === 0;
-
-const drain = async (deployment: Pick<Deployment, "target" | "exclusive">): Promise<boolean> => {
-  const forMs = deployment.exclusive ? DRAIN_MS.exclusive : DRAIN_MS.shared;
-  const deadline = performance.now() + forMs;
-  for (;;) {
-    if ((await heldNow(deployment))?.every(isDrained)) return true;
-    if (performance.now() > deadline) return false;
-    await pause(50);
-  }
-};
+const isDrained = ({ in_flight, sockets, unsettled = 0 }: Gauges & { unsettled?: number }): boolean =>
+  (in_flight === 0 || sockets === 0) && unsettled === 0;
 
 export const readTenants = async (target: Target): Promise<Record<string, TenantFacts>> => {
   const known = new Map<string, TenantFacts>();
@@ -143,10 +122,7 @@ export const readTenants = async (target: Target): Promise<Record<string, Tenant
 
 type Witnessed = Pick<Deployment, "target" | "folder" | "exclusive">;
 
-/**
- * `idRun`: what the ids of the stage's calls begin with, up to the last dot; `sinceMs`: when the stage began, since
- * 1970. Returns in `others` the number of ledger entries that are not ours; `null` if the ledger shows ours alone.
- */
+/** `idRun`: how the stage's ids begin, to the last dot. `others`: ledger entries since `sinceMs` that are not ours. */
 export const readAllWitnesses = async (
   deployment: Witnessed,
   idRun: string,
@@ -155,8 +131,17 @@ export const readAllWitnesses = async (
   heldBefore: readonly Gauges[] | null = null,
 ) => {
   const { api: apis = [], limiter } = deployment.target.control ?? {};
-  const drained = apis.length > 0 && (await drain(deployment));
-  if (drained && heldBefore !== null && deployment.exclusive) await untilLetGo(deployment, heldBefore);
+  const until = async (isMet: (held: readonly Gauges[]) => boolean, forMs: number): Promise<boolean> => {
+    const look = async (): Promise<boolean> => {
+      const held = await heldNow(deployment);
+      return held !== null && isMet(held);
+    };
+    return apis.length > 0 && (await waitUntil(look, { forMs, pollMs: 50 })).met;
+  };
+  const drained = await until((held) => held.every(isDrained), DRAIN_MS[deployment.exclusive ? "exclusive" : "shared"]);
+  if (drained && heldBefore !== null && deployment.exclusive) {
+    await until((held) => !holdsMore(heldBefore, held), LET_GO_MS);
+  }
   const [counts, gauges, printed, shown] = await Promise.all([
     apis.length > 0 ? readCounts(apis, idRun).catch(() => undefined) : undefined,
     heldNow(deployment),
@@ -178,10 +163,7 @@ const SHOWN_WITHIN_MS = 60_000;
 /** Changes that a disturbance may have caused and the observers had not shown by the end of its stage. */
 type OwedChanges = { names: readonly string[]; untilMs: number };
 
-/**
- * Any disturbance may restart processes, directly or through an orchestrator, so a change after it began is ours, and
- * one before it or without one is external.
- */
+/** A change after a disturbance of ours began is ours, because it may restart processes; any other is external. */
 export const changesSeen = (
   /** `atDisturbance`: when a disturbance of ours began; absent where there was none. */
   { before, atDisturbance, after }: { before: Observed; atDisturbance?: Observed; after: Observed },

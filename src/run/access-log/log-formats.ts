@@ -53,20 +53,16 @@ const timed = (at: Moment | null, of: MomentOf, took?: number): LineTime | null 
 type Named = readonly [name: string, field: string, of: string];
 type How = Partial<Pick<LogFormat, "isNoCall" | "byNameOnly" | "general">>;
 
-const row = ([name, field, of]: Named, read: LogFormat["read"], how: How = {}): LogFormat => {
+const row = ([name, field, of]: Named, how: How, read: LogFormat["read"]): LogFormat => {
   return { name, field, of, read, ...how };
 };
 
 /** A text format. `line` has a group `at` or `end` for the moment, and `took` if lines hold a duration. */
 const text = (named: Named, of: MomentOf, line: RegExp, unit: Unit = "s", how: How = {}): LogFormat =>
-  row(
-    named,
-    (one) => {
-      const { at = "", end = "", took } = line.exec(one.text)?.groups ?? {};
-      return at === "" ? timed(momentOf(end), "end", tookMs(took, unit)) : timed(momentOf(at), of, tookMs(took, unit));
-    },
-    how,
-  );
+  row(named, how, (one) => {
+    const { at = "", end = "", took } = line.exec(one.text)?.groups ?? {};
+    return at === "" ? timed(momentOf(end), "end", tookMs(took, unit)) : timed(momentOf(at), of, tookMs(took, unit));
+  });
 
 type JsonRow = {
   at(line: LogLine): Moment | null;
@@ -76,31 +72,25 @@ type JsonRow = {
 };
 
 const json = (named: Named, { at, of, took, beside = [] }: JsonRow, how: How = {}): LogFormat =>
-  row(
-    named,
-    (line) => {
-      if (line.fields === null || beside.some((member) => line.field(member) === undefined)) return null;
-      return timed(at(line), of, took && tookMs(line.field(took[0]), took[1]));
-    },
-    how,
-  );
+  row(named, how, (line) => {
+    if (line.fields === null || beside.some((member) => line.field(member) === undefined)) return null;
+    return timed(at(line), of, took && tookMs(line.field(took[0]), took[1]));
+  });
 
 const member =
   (...names: readonly string[]) =>
-  (line: LogLine): Moment | null => {
-    for (const name of names) {
-      const moment = momentOf(line.field(name));
-      if (moment !== null) return moment;
-    }
-    return null;
-  };
+  (line: LogLine): Moment | null =>
+    names
+      .values()
+      .map((name) => momentOf(line.field(name)))
+      .find((moment) => moment !== null) ?? null;
 
 /** Reads a member that holds a number of `unit`s since 1970, perhaps in quotes. */
 const epoch =
   (name: string, unit: Unit) =>
   (line: LogLine): Moment | null => {
     const value = line.field(name);
-    return typeof value === "number" || typeof value === "string" ? epochMoment(Number(value), unit) : null;
+    return /^(?:number|string)$/.test(typeof value) ? epochMoment(Number(value), unit) : null;
   };
 
 /** Members that may hold the moment in logs of unknown programs, in the order of the search. */
@@ -147,7 +137,7 @@ const NLB = new RegExp(
 
 /** W3C logs hold the end of a call in UTC; IIS writes the duration in milliseconds, others in seconds. */
 const w3c = (named: Named, writer: NonNullable<LogLine["directives"]>["writer"], unit: Unit = "s"): LogFormat =>
-  row(named, (line) => {
+  row(named, {}, (line) => {
     const time = line.directives?.writer === writer ? line.column("time") : undefined;
     if (time === undefined) return null;
     const date = line.column("date") ?? line.directives?.date;
@@ -172,7 +162,7 @@ const NGINX_TIMED = new RegExp(
 
 // biome-ignore format: a row for each format
 export const LOG_FORMATS: readonly LogFormat[] = [
-  row(["alb", "request_creation_time", "AWS Application Load Balancer: type, time, app/name/id"], albTime),
+  row(["alb", "request_creation_time", "AWS Application Load Balancer: type, time, app/name/id"], {}, albTime),
   text(["nlb-tls", "tls_connection_creation_time", "AWS Network Load Balancer, TLS: tls, version, time, net/name/id"], "start", NLB, "ms"),
   text(["elb", "timestamp", "AWS Classic Load Balancer: time, name, client, backend, three times"], "start",
     new RegExp(String.raw`^(?<at>${ISO}) \S+ \S+:\d+ (?:\S+:\d+|-) ${THREE_TIMES} (?:\d{3}|-) (?:\d{3}|-) \d+ \d+ "`)),
@@ -205,7 +195,7 @@ export const LOG_FORMATS: readonly LogFormat[] = [
     { isNoCall: (line) => line.field("ts") !== undefined && line.field("level") !== undefined && line.field("request") === undefined }),
   json(["gcp", "timestamp", "Google Cloud load balancer, JSON: timestamp, httpRequest"],
     { at: member("timestamp"), of: "start", took: ["httpRequest.latency", "s"], beside: ["httpRequest.requestMethod"] }),
-  row(["azure", "time", "Azure Application Gateway or Front Door, JSON: category …AccessLog"], azureTime),
+  row(["azure", "time", "Azure Application Gateway or Front Door, JSON: category …AccessLog"], {}, azureTime),
   json(["cloudflare", "EdgeStartTimestamp", "Cloudflare Logpush, JSON: EdgeStartTimestamp"], { at: member("EdgeStartTimestamp"), of: "start" }),
   json(["akamai", "reqTimeSec", "Akamai DataStream, JSON: reqTimeSec"], { at: epoch("reqTimeSec", "s"), of: "start" }),
   json(["fastly", "time_start", "Fastly, JSON: time_start"], { at: member("time_start"), of: "start", took: ["time_elapsed", "us"] }),
@@ -221,28 +211,22 @@ export const LOG_FORMATS: readonly LogFormat[] = [
     { at: clfInAnyMember, of: "logged" }, { general: "json" }),
   text(["iso", "the beginning of the line", "any line that begins with a date and time such as 2026-10-10T20:55:36.250Z"], "logged",
     new RegExp(String.raw`^\[?(?<at>${ISO})(?=$|[\s\]|,;])`), "s", { general: "line" }),
-  row(["epoch", "the beginning of the line", "lines that begin with seconds or milliseconds since 1970"],
-    ({ text: line }) => timed(/^\d{10,19}(?:\.\d+)?(?=$|[\s,;|])/.test(line) ? momentAtStart(line) : null, "logged"), { byNameOnly: true }),
+  row(["epoch", "the beginning of the line", "lines that begin with seconds or milliseconds since 1970"], { byNameOnly: true },
+    ({ text: line }) => timed(/^\d{10,19}(?:\.\d+)?(?=$|[\s,;|])/.test(line) ? momentAtStart(line) : null, "logged")),
 ];
 
 export const LOG_FORMAT_NAMES: readonly string[] = [...new Set(LOG_FORMATS.map(({ name }) => name))];
 
-/**
- * A format for the field that the user names: a JSON member, a W3C column, `key=value` in any other line, or, as a
- * number, a column of a line separated by blanks.
- */
+/** A format for a field that the user names: a JSON member, a W3C column, a key of `key=value`, or a column's number. */
 export const namedField = (field: string): LogFormat => {
-  const key = new RegExp(String.raw`(?:^|[\s,;])${field.replace(/[^\w]/g, "\\$&")}=["[]?`);
+  const before = /^\d{1,3}$/.test(field)
+    ? new RegExp(String.raw`^\s*(?:\S+\s+){${Math.max(0, Number(field) - 1)}}`)
+    : new RegExp(String.raw`(?:^|[\s,;])${RegExp.escape(field)}=["[]?`);
   const rest = (line: string): string => {
-    if (/^\d{1,3}$/.test(field)) {
-      let at = line.trimStart();
-      for (let k = 1; k < Number(field); k++) at = at.replace(/^\S+\s*/, "");
-      return at;
-    }
-    const found = key.exec(line);
+    const found = before.exec(line);
     return found === null ? "" : line.slice(found.index + found[0].length);
   };
-  return row(["named-field", field, `lines with the field ${field}`], (line) => {
+  return row(["named-field", field, `lines with the field ${field}`], {}, (line) => {
     const value = line.column(field) ?? line.field(field);
     return timed(value !== undefined ? momentOf(value) : momentAtStart(rest(line.text)), "logged");
   });

@@ -1,4 +1,5 @@
 /** Parses a line of an access log into members or columns, and the notations of a moment. Nothing is guessed. */
+import { parseJson } from "../../contract/envelopes.ts";
 
 /** What the directives above a line of a W3C log say about the line. */
 type Directives = {
@@ -39,14 +40,6 @@ const repaired = (text: string): string =>
 
 type Fields = Readonly<Record<string, unknown>>;
 
-const parsed = (text: string): Fields | null => {
-  try {
-    return JSON.parse(text) as Fields;
-  } catch {
-    return null;
-  }
-};
-
 const PREFIXES: readonly RegExp[] = [
   // Docker Compose, Kubernetes (CRI).
   /^[\w.-]+\s+\| /,
@@ -67,7 +60,9 @@ export class LogLine {
   constructor(text: string, directives: Directives | null) {
     this.text = text;
     this.directives = directives;
-    this.fields = text.startsWith("{") ? (parsed(text) ?? parsed(repaired(text))) : null;
+    this.fields = text.startsWith("{")
+      ? ((parseJson(text) ?? parseJson(repaired(text)) ?? null) as Fields | null)
+      : null;
   }
 
   /** The line without what a container or syslog wrote around it; `null` if nothing was. */

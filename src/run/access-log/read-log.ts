@@ -105,15 +105,6 @@ class ClockWatch {
   }
 }
 
-const longestSilence = (atMs: readonly number[]): { ms: number; at: number } => {
-  let longest = { ms: 0, at: 0 };
-  for (let k = 1; k < atMs.length; k++) {
-    const ms = (atMs[k] as number) - (atMs[k - 1] as number);
-    if (ms > longest.ms) longest = { ms, at: k };
-  }
-  return longest;
-};
-
 const seconds = (ms: number): number => Math.round(ms) / 1000;
 
 export class LogReader {
@@ -169,7 +160,11 @@ export class LogReader {
     if (calls < 2) return { code: "too-few-calls", calls, lines };
     const atMs = this.#starts();
     const spanMs = (atMs[calls - 1] as number) - (atMs[0] as number);
-    const { ms: silenceMs, at } = longestSilence(atMs);
+    let [silenceMs, at] = [0, 0];
+    for (let k = 1; k < calls; k++) {
+      const ms = (atMs[k] as number) - (atMs[k - 1] as number);
+      if (ms > silenceMs) [silenceMs, at] = [ms, k];
+    }
     const outermost = at <= calls / 2 ? this.#earliest : this.#latest;
     if (spanMs > SPAN_MAX_MS) return { code: "span-too-long", ...outermost, silenceMs, spanMs, mostMs: SPAN_MAX_MS };
     const { largest: back } = this.#clock;
@@ -273,10 +268,9 @@ const noText = (head: string): string | null => {
 const failed = (error: NodeJS.ErrnoException): UserFileError => {
   if (error instanceof UserFileError) return error;
   const { code = error.message } = error;
-  if (code === "Z_BUF_ERROR") return new UserFileError("it is cut short: its gzip data end before their end");
-  return new UserFileError(
-    code.startsWith("Z_") ? `it has gzip data that are damaged (${code})` : `it cannot be read (${code})`,
-  );
+  const what = code.startsWith("Z_") ? "it has gzip data that are damaged" : "it cannot be read";
+  const isCut = code === "Z_BUF_ERROR";
+  return new UserFileError(isCut ? "it is cut short: its gzip data end before their end" : `${what} (${code})`);
 };
 
 /** Reads a log, plain or compressed by gzip, and keeps only its moments. Throws `UserFileError`. */
@@ -293,8 +287,7 @@ export const readAccessLog = async (path: string, options: LogOptions): Promise<
   try {
     for await (const piece of text as AsyncIterable<Buffer>) {
       const trouble = isFirst ? noText(piece.toString("latin1", 0, HEAD_BYTES)) : null;
-      if (trouble !== null)
-        throw new UserFileError(isGzip ? `it holds, unpacked, no log: it ${trouble}` : `it ${trouble}`);
+      if (trouble !== null) throw new UserFileError(`${isGzip ? "it holds, unpacked, no log: " : ""}it ${trouble}`);
       isFirst = false;
       cutter.push(piece);
       if (reader.refusal !== null) break;

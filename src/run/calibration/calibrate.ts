@@ -1,9 +1,7 @@
 /**
- * Calibrates each driver before a run says anything about time with it: it plays one schedule against a stub in three
- * phases, and its lines are compared with the stub's stamps (history/calibration-checks.ts). Steady: known delays and
- * events. Stalled: the stub stands still once. Null: it answers at once, at three times the run's rate.
+ * Calibrates drivers against a stub in three phases, and compares lines and stamps (history/calibration-checks.ts).
+ * Steady: known delays and events. Stalled: the stub stands still. Null: it answers at once, at three times the rate.
  */
-import { join } from "node:path";
 import { wallUs } from "../../client/clock.ts";
 import type { Deployment } from "../../deployments/deployment.ts";
 import type { RunContext } from "../../deployments/run-context.ts";
@@ -16,9 +14,8 @@ import type { CallLine } from "../../history/line.ts";
 import type { Calibration } from "../../history/run-document.ts";
 import { calibrationDoubts } from "../../history/time-doubts.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
-import { type Hands, inHand, NO_HANDS } from "../../stages/play.ts";
+import { type Hands, inHand, NO_HANDS, scenarioOf } from "../../stages/play.ts";
 import { type LoadStage, plannedFor, type StagePlan, stageMissing } from "../../stages/stage-plan.ts";
-import { REPOSITORY } from "../../supervision/repository.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import { seeTool } from "../../tools/find-tool.ts";
@@ -71,19 +68,18 @@ export const calibrationPlanOf = (deployment: Deployment, plans: readonly StageP
     peaks.set(driver, Math.max(peaks.get(driver) ?? 0, peak / segments));
   }
   const ofOpenLoop = stages.filter(({ driver }) => driver === "open-loop");
-  const folding = ofOpenLoop.filter(({ fold }) => fold === true);
-  const peak = folding.length === 0 ? undefined : peaks.get("open-loop");
+  const folds = ofOpenLoop.some(({ fold }) => fold === true);
+  const peak = folds ? peaks.get("open-loop") : undefined;
   return {
     peaks,
     ceilings: peak === undefined ? [] : [{ mode: "folded", perS: ratesOf(peak).ceilingPerS, forS: 0.5 }],
-    foldsAll: folding.length > 0 && folding.length === ofOpenLoop.length,
+    foldsAll: folds && ofOpenLoop.every(({ fold }) => fold === true),
     precise: ofOpenLoop.some(({ precise }) => precise === true),
   };
 };
 
 /** Reads, working calls and streams, all without a session, so that every call belongs to the schedule. */
 const STORY = "steady-mix";
-const SCENARIO = join(REPOSITORY, "scenarios", `${STORY}.ts`);
 /** The first calls open connections and run cold code, so they do not count. */
 const WARM_UP_S = 1;
 const STEADY_S = 2.2;
@@ -150,9 +146,10 @@ export const calibrateDriver = async (
     nullFromUs: (STEADY_S + STALLED_S) * 1e6,
   });
   const lines: CallLine[] = [];
-  const onLine = (line: CallLine): void => void lines.push(line);
-  const job = { stage: "calibration", story: STORY, profile };
-  const { schedule, epochUs, problems } = await playOn(stub.url, of, { ...job, onLine });
+  const { schedule, epochUs, problems } = await playOn(stub.url, of, {
+    ...{ stage: "calibration", story: STORY, profile },
+    onLine: (line) => void lines.push(line),
+  });
   const { stamps, stoodStillUs } = await stub.report();
   const problem = problems.find(({ verdict }) => verdict === "fail") ?? problems[0];
   if (lines.length === 0) throw new Error(problem?.reason ?? "the driver made no calls");
@@ -161,11 +158,8 @@ export const calibrateDriver = async (
     warmUs: WARM_UP_S * 1e6,
     steadyUs: STEADY_S * 1e6,
     stalledUs: (STEADY_S + STALLED_S) * 1e6,
-    stamps: stamps.map((stamp) => ({
-      ...stamp,
-      received_us: stamp.received_us - epochUs,
-      answered_us: stamp.answered_us - epochUs,
-      last_us: stamp.last_us - epochUs,
+    stamps: stamps.map(({ received_us: received, answered_us: answered, last_us: last, ...stamp }) => ({
+      ...{ ...stamp, received_us: received - epochUs, answered_us: answered - epochUs, last_us: last - epochUs },
     })),
   });
 };
@@ -198,13 +192,8 @@ export const heldRate = async (
   };
 };
 
-type How = {
-  seed: number;
-  signal: AbortSignal;
-  /** Returns the path of k6; called only if the plan uses k6. Throws if k6 cannot be had. */
-  k6Path(): Promise<string>;
-  hands?: Hands;
-};
+/** `k6Path` is called only if the plan uses k6, and throws if k6 cannot be had. */
+type How = { seed: number; signal: AbortSignal; k6Path(): Promise<string>; hands?: Hands };
 
 /** Calibrates each driver of the plan. A calibration that cannot be made counts as failed. */
 export const calibrate = async (plan: CalibrationPlan, { seed, signal, k6Path, hands = NO_HANDS }: How) => {
@@ -215,7 +204,11 @@ export const calibrate = async (plan: CalibrationPlan, { seed, signal, k6Path, h
     const { ceilings = [], foldsAll, precise }: Partial<CalibrationPlan> = name === "open-loop" ? plan : {};
     try {
       if (stub instanceof Error) throw stub;
-      const how = name === "k6" && { k6Path: await k6Path(), scenario: SCENARIO, vus: calibrationVus(peakPerS) };
+      const how = name === "k6" && {
+        k6Path: await k6Path(),
+        scenario: scenarioOf(STORY),
+        vus: calibrationVus(peakPerS),
+      };
       const driver = inHand(hands, `the ${name} driver of the calibration`, how ? driveK6(how) : driveOpenLoop);
       const of = { name, driver, seed, signal, precise };
       const checks = await calibrateDriver(stub, of, peakPerS, foldsAll);
@@ -240,8 +233,8 @@ export const calibrateRun = async (context: RunContext, plan: CalibrationPlan): 
   context.addCalibration(checks);
   const held = checks.filter(({ verdict }) => verdict === "pass").length;
   events.result(`  ${held} of ${checks.length} checks hold`);
-  for (const driver of drivers)
-    for (const doubt of calibrationDoubts(failedChecks(checks, driver), 0)) events.result(`  ${doubt}`);
+  const doubts = drivers.flatMap((driver) => calibrationDoubts(failedChecks(checks, driver), 0));
+  for (const doubt of doubts) events.result(`  ${doubt}`);
 };
 
 const RATE_PER_S = 500;

@@ -1,7 +1,6 @@
 /**
- * The server of a calibration, in a thread of its own: its delays are known because it makes them. It answers the routes
- * of the contract, stamps each call and stands still once. It is a bare server, because its own overhead would count as
- * the driver's error. This file starts the thread and runs in it; each question has one answer.
+ * The server of a calibration, whose delays are known because it makes them. This file starts its thread and runs in it.
+ * It is a bare server, because its own overhead would count as the driver's error.
  */
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -105,13 +104,14 @@ const streamOf = (kind: Stream, events: number): string[] => {
 /** `parts` are written one after the other; in the last phase `atOnce` is written instead. */
 type Answer = { kind: StampKind; parts: readonly string[]; atOnce: readonly string[] };
 
+const AT_ONCE: Answer = { kind: "at once", parts: [PLAIN], atOnce: [PLAIN] };
+
 const answerOf = (name: RouteName): Answer => {
   const { stream } = routeOf(name);
   if (stream !== undefined) return { kind: "stream", parts: streamOf(stream, EVENTS), atOnce: streamOf(stream, 1) };
-  return { kind: DELAYED.has(name) ? "delayed" : "at once", parts: [PLAIN], atOnce: [PLAIN] };
+  return DELAYED.has(name) ? { ...AT_ONCE, kind: "delayed" } : AT_ONCE;
 };
 
-const ELSEWHERE: Answer = { kind: "at once", parts: [PLAIN], atOnce: [PLAIN] };
 const answers = new Map(ROUTE_NAMES.map((name) => [routeOf(name).path, answerOf(name)]));
 
 const write = (parts: readonly string[], socket: Socket, stamp: Stamp, at = 0): void => {
@@ -129,13 +129,11 @@ const pathOf = (request: string): string => {
 const answer = (request: string, socket: Socket): void => {
   const receivedUs = wallUs();
   begin(receivedUs);
-  const { kind, parts, atOnce } = answers.get(pathOf(request)) ?? ELSEWHERE;
+  const { kind, parts, atOnce } = answers.get(pathOf(request)) ?? AT_ONCE;
   const isNull = isOver(receivedUs);
-  const stamp: Stamp = {
-    id: /\r\nx-request-id: *(\S+)/i.exec(request)?.[1] ?? "",
-    kind: isNull ? "at once" : kind,
-    ...{ received_us: receivedUs, answered_us: receivedUs, last_us: receivedUs },
-  };
+  const id = /\r\nx-request-id: *(\S+)/i.exec(request)?.[1] ?? "";
+  const times = { received_us: receivedUs, answered_us: receivedUs, last_us: receivedUs };
+  const stamp: Stamp = { id, kind: isNull ? "at once" : kind, ...times };
   playing.stamps.push(stamp);
   if (stamp.kind === "delayed") setTimeout(write, DELAY_MS, parts, socket, stamp);
   else write(isNull ? atOnce : parts, socket, stamp);

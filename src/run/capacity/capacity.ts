@@ -56,9 +56,7 @@ export type CapacityWishes = {
 };
 
 export type CapacityRun = Asked &
-  CapacityWishes & {
-    onProbe(probe: PlayedProbe, objectives: readonly ShareObjective[]): void;
-  };
+  CapacityWishes & { onProbe(probe: PlayedProbe, objectives: readonly ShareObjective[]): void };
 
 /** The highest rate as a share of the permitted one, which would hold back the bursts of random arrivals. */
 const SHARE_OF_PERMIT: Record<Arrivals, number> = { poisson: 0.6, uniform: 0.9 };
@@ -80,13 +78,14 @@ const objectivesOf = (story: string, slo: string | undefined, target: Target): S
   const family = story.split("-")[0] as string;
   const stated = slo ?? target.slo?.[story] ?? target.slo?.[family];
   if (stated === undefined) {
-    throw new UsageError(
-      `capacity needs objectives: --slo 'refusals<=1%,p99<=300ms', or slo.${family} in the target file`,
-    );
+    const example = `--slo 'refusals<=1%,p99<=300ms', or slo.${family} in the target file`;
+    throw new UsageError(`capacity needs objectives: ${example}`);
   }
-  const objectives = orUsageError("", () => parseObjectives(stated));
-  const hasErrors = objectives.some(({ metric }) => metric === "errors");
-  return orUsageError("", () => [...objectives, ...(hasErrors ? [] : parseObjectives(NO_ERRORS))].map(shareObjective));
+  return orUsageError("", () => {
+    const objectives = parseObjectives(stated);
+    const hasErrors = objectives.some(({ metric }) => metric === "errors");
+    return [...objectives, ...(hasErrors ? [] : parseObjectives(NO_ERRORS))].map(shareObjective);
+  });
 };
 
 /** Composes what to find out, from options and target file. Throws `UsageError` for a user's mistake. */
@@ -118,9 +117,7 @@ export const planCapacity = async (wishes: CapacityWishes) => {
   const doubled = Array.from({ length: BRACKETS_SHOWN }, (_, i) => startPerS * 2 ** i);
   return {
     schema: "floodgate/plan@1",
-    target: plannedTarget(target),
-    story,
-    arrivals,
+    ...{ target: plannedTarget(target), story, arrivals },
     objectives: objectives.map(({ text }) => text),
     /** `null` if the target file states no bound. */
     max_per_s: Number.isFinite(maxPerS) ? maxPerS : null,

@@ -1,8 +1,6 @@
 /**
- * Finds what earlier runs left broken, and heals it (`chaos --heal`). Journals of runs record what was left open; a
- * proxy that answers overrules them, and the names of its toxics also show faults that no journal records. A fault by
- * commands counts as left until it is healed. Healing a deployment needs its target file, which holds commands and
- * addresses.
+ * Finds what earlier runs left broken, by their journals and the names of toxics, and heals it (`chaos --heal`). A proxy
+ * that answers overrules a journal. Healing takes commands and addresses from the target file that the user gives.
  */
 import { existsSync, readdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -20,9 +18,8 @@ import { openToxiproxy, type ProxyState, type Toxiproxy, ToxiproxyError } from "
 import { TargetUnreachableError } from "../../verify/reach.ts";
 import { UsageError } from "../exit-codes.ts";
 
-/** Time limits: to heal all of one journal, to heal one proxy, and for one control call to toxiproxy. */
-const JOURNAL_MS = 60_000;
-const PROXY_MS = 60_000;
+/** Time limits: to heal all of one journal or one proxy, and for one control call to toxiproxy. */
+const HEAL_MS = 60_000;
 const CALL_MS = 5_000;
 const GRACE_MS = 2_000;
 
@@ -157,17 +154,16 @@ const healRun = async (journal: string, given: readonly GivenTarget[]): Promise<
     if ("undo" in found) resolved.push({ id, kind, name, undo: found.undo });
     else open.push({ kind, name, did: null, trouble: found.trouble, ...(found.needs && { needs: found.needs }) });
   }
-  const notes = notesIn(journal, "heal");
-  try {
-    const signal = AbortSignal.timeout(JOURNAL_MS);
-    const limits = { ports: UNDO_PORTS, signal, callMs: CALL_MS, graceMs: GRACE_MS };
-    const taken: Healed[] = await undoAll(resolved, notes, limits);
-    const strays = run === null ? [] : await killMarked(run.mark);
-    for (const { pid } of strays) taken.push({ kind: "child", name: `process ${pid}`, did: "killed", trouble: null });
-    return { journal, running: null, taken: [...taken, ...open] };
-  } finally {
-    notes.close();
-  }
+  using atEnd = new DisposableStack();
+  const notes = atEnd.adopt(notesIn(journal, "heal"), ({ close }) => close());
+  const signal = AbortSignal.timeout(HEAL_MS);
+  const limits = { ports: UNDO_PORTS, signal, callMs: CALL_MS, graceMs: GRACE_MS };
+  const taken = await undoAll(resolved, notes, limits);
+  const strays = run === null ? [] : await killMarked(run.mark);
+  const killed = strays.map(
+    ({ pid }): Healed => ({ kind: "child", name: `process ${pid}`, did: "killed", trouble: null }),
+  );
+  return { journal, running: null, taken: [...taken, ...killed, ...open] };
 };
 
 /** Says why the proxy does not serve, as a predicate of a sentence; `null` if it serves as far as this machine sees. */
@@ -176,33 +172,27 @@ const whyNotServing = async (state: ProxyState, apiUrl: string): Promise<string 
     return "is disabled, and nothing on it shows that a floodgate did that: enable it, if nobody wants it so";
   const serving = await isServing(state, apiUrl);
   if (serving === "refuses") return `is enabled, but nobody listens at ${state.listen}`;
-  if (serving === "closes") return `hangs up at once: nobody answers at its upstream ${state.upstream}`;
-  return null;
+  return serving === "closes" ? `hangs up at once: nobody answers at its upstream ${state.upstream}` : null;
 };
 
+/** An empty `did` means that nothing was to be done. */
 const healProxy = async (toxiproxy: Toxiproxy, name: string): Promise<Healed> => {
-  let did = "";
-  let trouble: string | null;
+  const healed = { kind: "proxy", name, did: "", trouble: null } as const;
   try {
     const proxy = toxiproxy.proxy(name);
     const before = await proxy.read();
-    if (hasOurToxics(before) || isDisabledByUs(before)) {
-      const how = { signal: AbortSignal.timeout(PROXY_MS), callMs: CALL_MS, mayReset: false, mayEnable: false };
-      const healing = await heal(toxiproxy, name, how);
-      if (!healing.healed && !healing.disabledByOthers) throw new Error(`is not whole: ${healing.trouble.join("; ")}`);
-      did = healing.did.join(", ");
-    }
-    trouble = await whyNotServing(await proxy.read(), toxiproxy.apiUrl);
+    const how = { signal: AbortSignal.timeout(HEAL_MS), callMs: CALL_MS, mayReset: false, mayEnable: false };
+    const healing = hasOurToxics(before) || isDisabledByUs(before) ? await heal(toxiproxy, name, how) : null;
+    if (healing?.healed === false && !healing.disabledByOthers)
+      throw new Error(`is not whole: ${healing.trouble.join("; ")}`);
+    const trouble = await whyNotServing(await proxy.read(), toxiproxy.apiUrl);
+    return { ...healed, did: trouble === null ? (healing?.did.join(", ") ?? "") : null, trouble };
   } catch (error) {
-    trouble = (error as Error).message;
+    return { ...healed, did: null, trouble: (error as Error).message };
   }
-  return { kind: "proxy", name, did: trouble === null ? did : null, trouble };
 };
 
-/**
- * `out`: one run folder, in place of all under `reports/runs` or, without `onlyOut`, beside them. `given`: target files
- * whose commands and proxies may be used; of a proxy, an empty `did` means that nothing was to be done.
- */
+/** `out`: one run folder, in place of all under `reports/runs` or, without `onlyOut`, beside them. */
 export const healLeftOpen = async (
   reports: string,
   { out, onlyOut = true, given = [] }: { out?: string; onlyOut?: boolean; given?: readonly GivenTarget[] } = {},
@@ -233,11 +223,7 @@ export const healLeftOpen = async (
 };
 
 /** Heals before a run begins, and reports each fault that was healed or could not be. */
-export const healBeforehand = async (
-  reports: string,
-  given: readonly GivenTarget[],
-  say: (text: string) => void,
-): Promise<void> => {
+export const healBeforehand = async (reports: string, given: readonly GivenTarget[], say: (text: string) => void) => {
   const { runs, proxies } = await healLeftOpen(reports, { given });
   for (const { kind, name, did, trouble } of runs.flatMap(({ taken }) => taken)) {
     if (kind === "fault") say(`${name} of an earlier run: ${did ?? `still broken: ${trouble}`}`);

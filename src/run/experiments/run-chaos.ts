@@ -90,14 +90,12 @@ export const chaosStages = (wish: ChaosWish): StagesWish => ({
 });
 
 /** Says why no fault may be injected, beside the guard's reasons; applies on loopback too. */
-export const chaosRefusals = (target: Target): string[] => {
-  const remote = remoteProxy(target);
-  const isPermitted = target.permits?.chaos === true;
-  return [
-    ...(isPermitted ? [] : ["faults would be injected and permits.chaos is not true in the target file"]),
-    ...(remote === null ? [] : [remote]),
-  ];
-};
+export const chaosRefusals = (target: Target): string[] => [
+  ...(target.permits?.chaos === true
+    ? []
+    : ["faults would be injected and permits.chaos is not true in the target file"]),
+  ...[remoteProxy(target) ?? []].flat(),
+];
 
 type ChaosRun = Asked & DeploymentWish & EmbeddedOptions & ChaosWish;
 
@@ -106,10 +104,10 @@ const prepare = async (request: ChaosRun, targetFile: string): Promise<PreparedT
   const { target, refusals } = prepared;
   const all = [...chaosRefusals(target), ...refusals];
   if (all.length > 0) throw new GuardError(all);
-  const { watchdog } = target;
-  if (watchdog !== undefined) {
-    const token = watchdog.token === undefined ? null : await prepared.secrets.read(watchdog.token, "watchdog.token");
-    const missing = await whyNoWatchdog({ url: watchdog.url, token });
+  if (target.watchdog !== undefined) {
+    const { url, token } = target.watchdog;
+    const read = token === undefined ? null : await prepared.secrets.read(token, "watchdog.token");
+    const missing = await whyNoWatchdog({ url, token: read });
     if (missing !== null) throw new GuardError([missing]);
   }
   return prepared;

@@ -1,8 +1,5 @@
-/**
- * The body of `chaos --explore`: random schedules of faults, on virtual links or on the embedded deployment behind
- * toxiproxy, loaded by the open-loop driver. Failing schedules are shortened; `dev replay` plays one again.
- */
-
+/** The body of `chaos --explore`: random schedules of faults, on virtual or real links; failing ones are shortened. */
+import { addAbortListener } from "node:events";
 import { openDeployment } from "../../deployments/embedded.ts";
 import type { RunContext } from "../../deployments/run-context.ts";
 import { faultRecords } from "../../faults/disturbance.ts";
@@ -49,9 +46,11 @@ const SPARE_S = 30;
 /** Claims that say whether a stage can be judged; they are no invariants. */
 const ABOUT_THE_STAGE = /^reached\//;
 
-const ofStage = (claim: Claim, stage: string): Claim => {
-  return { ...claim, id: claim.id.replace(/\/.*/, `/${stage}`), stage };
-};
+const ofStage = (claim: Claim, stage: string): Claim => ({
+  ...claim,
+  id: claim.id.replace(/\/.*/, `/${stage}`),
+  stage,
+});
 
 const openRealPlayer = async (context: RunContext, limiter: ExploreWish["limiter"]): Promise<Player> => {
   const deployment = await openDeployment(context, { limiter });
@@ -185,12 +184,6 @@ export const runExplore = (request: ExploreRun): Promise<RunResult> =>
     const isVirtual = links === "virtual";
     context.events.step(isVirtual ? "searching in virtual time, on links in this process" : "searching on real links");
     const player = isVirtual ? startVirtualPlayer({ mutant }) : await openRealPlayer(context, limiter);
-    const stop = (): void => void player.close();
-    context.signal.addEventListener("abort", stop, { once: true });
-    try {
-      await search(context, request, player);
-    } finally {
-      context.signal.removeEventListener("abort", stop);
-      await player.close();
-    }
+    using _stop = addAbortListener(context.signal, () => void player.close());
+    await search(context, request, player).finally(player.close);
   });

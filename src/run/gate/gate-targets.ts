@@ -1,23 +1,23 @@
-/** `gate` on two targets, which are read, guarded, locked and recorded as one run. */
+/** The bodies of `gate`: on two targets, which are read, guarded, locked and recorded as one run; on recorded runs. */
 
+import { existsSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { noSuch } from "../../contract/nearest.ts";
-import {
-  callsOfBlock,
-  loadFor,
-  PAIRS_DEFAULT,
-  PAIRS_MOST,
-  pairTakesS,
-  SIDES,
-  type Side,
-} from "../../gate/block-plan.ts";
+import * as blocks from "../../gate/block-plan.ts";
+import * as recorded from "../../gate/recorded-comparison.ts";
+import type { RunDocument } from "../../history/run-document.ts";
 import { type StageOutcome, stageOutcome } from "../../history/stage-facts.ts";
 import { GuardError, readTarget } from "../../stages/prepare-target.ts";
+import { REPOSITORY } from "../../supervision/repository.ts";
+import { makeFolders } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import type { Story } from "../../workload/story.ts";
-import { UsageError } from "../exit-codes.ts";
+import { atPlace, UsageError } from "../exit-codes.ts";
+import { recordedJson } from "../read-run.ts";
 import { type Asked, type RunResult, recordRun } from "../recorded-run.ts";
+import { commitOf } from "../run-reports.ts";
 import { GATE_STAGE, GATE_STORIES, type GateSide, gateSideOf, runGate, statedCapacity } from "./run-gate.ts";
 
 export type GateWishes = {
@@ -36,23 +36,23 @@ const storyOf = (scenario: string): Story => {
   throw new UsageError(noSuch("scenario", scenario, names, `expected one of ${names.join(", ")}`));
 };
 
-const prepare = async ({ baseFile, headFile, owned, pairs = PAIRS_DEFAULT, ...wish }: GateWishes) => {
+const prepare = async ({ baseFile, headFile, owned, pairs = blocks.PAIRS_DEFAULT, ...wish }: GateWishes) => {
   const { scenario } = wish;
   const story = storyOf(scenario);
   /** What the run sends to each side, warm-up included; `null` if the base's capacity is probed first. */
   const spendsOn = (base: Target) => {
     const capacity = statedCapacity(wish, viewOf(base));
-    const load = capacity === null ? null : loadFor(capacity, base.permits?.load_max_rps);
-    const blocks = (most: number) =>
-      load && { calls: callsOfBlock(load) * (most + 1), seconds: pairTakesS(load) * (most + 1) };
-    return { capacity, load, first: blocks(pairs), most: blocks(PAIRS_MOST) };
+    const load = capacity === null ? null : blocks.loadFor(capacity, base.permits?.load_max_rps);
+    const spent = (most: number) =>
+      load && { calls: blocks.callsOfBlock(load) * (most + 1), seconds: blocks.pairTakesS(load) * (most + 1) };
+    return { capacity, load, first: spent(pairs), most: spent(blocks.PAIRS_MOST) };
   };
   const intentOn = (target: Target) => ({ load: true, faults: false, requests: spendsOn(target).first?.calls ?? 1 });
   const base = await readTarget(baseFile, owned, intentOn);
   const head = await readTarget(headFile, owned, intentOn(base.target));
   const targets = { base, head };
-  const ofBoth = (of: (side: Side) => readonly string[]): string[] =>
-    SIDES.flatMap((side) => of(side).map((text) => `${side}: ${text}`));
+  const ofBoth = (of: (side: blocks.Side) => readonly string[]): string[] =>
+    blocks.SIDES.flatMap((side) => of(side).map((text) => `${side}: ${text}`));
   const { capacity, load, first, most } = spendsOn(base.target);
   const plan = {
     scenario,
@@ -61,7 +61,7 @@ const prepare = async ({ baseFile, headFile, owned, pairs = PAIRS_DEFAULT, ...wi
     pairs,
     lacks: ofBoth((side) => story.missing(viewOf(targets[side].target))),
     load,
-    pairs_at_most: PAIRS_MOST,
+    pairs_at_most: blocks.PAIRS_MOST,
     /** `null` if the base's capacity is probed first; the calls and seconds are then unknown too. */
     capacity_per_s: capacity,
     calls_each: first?.calls ?? null,
@@ -122,4 +122,50 @@ export const gateTargets = async (request: Asked & GateWishes): Promise<RunResul
     },
   );
   return { ...run, table: came ?? [] };
+};
+
+/** Reads the figures of a run. Throws `UsageError`, also for a run that was stopped or killed. */
+export const readFigures = (path: string): recorded.RunFigures => {
+  const file = path.endsWith(".json") ? path : join(path, "run.json");
+  const document = recordedJson(file) as RunDocument;
+  if (document?.schema !== "floodgate/run@1")
+    throw new UsageError(`${file} is no run of this schema: ${String(document?.schema)}`);
+  const cut = document.claims.find(({ id }) => id === "run/completed");
+  if (cut !== undefined) throw new UsageError(`${path} did not come to its end: ${cut.reason}; name a whole run`);
+  return recorded.figuresOf(document);
+};
+
+export const compareRuns = (before: readonly string[], after: readonly string[]): recorded.RecordedComparison =>
+  recorded.compareRecorded(before.map(readFigures), after.map(readFigures));
+
+/** Compares runs with a baseline; inconclusive without a readable baseline. */
+export const compareWithBaseline = (file: string, runs: readonly string[]): recorded.RecordedComparison => {
+  const after = runs.map(readFigures);
+  const missing = (reason: string) => ({ verdict: "inconclusive" as const, reasons: [reason], broken: [], rows: [] });
+  if (!existsSync(file))
+    return missing(`there is no baseline ${file}; --save-baseline ${file} --reason TEXT writes one`);
+  const value = recordedJson(file);
+  const wrong = recorded.notABaseline(value);
+  return wrong === null
+    ? recorded.compareRecorded((value as recorded.Baseline).runs, after)
+    : missing(`${file} is no baseline: ${wrong}`);
+};
+
+export const saveBaseline = async (file: string, runs: readonly string[], reason: string) => {
+  const baseline: recorded.Baseline = {
+    schema: recorded.BASELINE_SCHEMA,
+    reason,
+    saved_at: new Date().toISOString(),
+    commit: await commitOf(REPOSITORY),
+    runs: runs.map(readFigures),
+  };
+  atPlace(`--save-baseline ${file}`, () => {
+    makeFolders(dirname(file));
+    const draft = `${file}.${process.pid}.draft`;
+    using atEnd = new DisposableStack();
+    atEnd.defer(() => rmSync(draft, { force: true }));
+    writeFileSync(draft, `${JSON.stringify(baseline, null, 2)}\n`);
+    renameSync(draft, file);
+  });
+  return baseline;
 };

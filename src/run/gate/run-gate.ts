@@ -1,37 +1,10 @@
-/**
- * Compares two targets: the base's capacity, a warm-up of both, pairs of short blocks until the comparison decides,
- * then claims, measurements and a table. `play` is replaceable, for virtual time.
- */
+/** Compares two targets: the base's capacity, a warm-up of both, pairs of short blocks until the comparison decides. */
 import type { Deployment } from "../../deployments/deployment.ts";
 import type { RunContext } from "../../deployments/run-context.ts";
 import { hostDoubts } from "../../drivers/host-notes.ts";
 import { isWhole, knowsLastEvent, MEASUREMENT_FACTS, measureBlock } from "../../gate/block.ts";
-import {
-  type BlockLoad,
-  capacityOf,
-  loadFor,
-  looksFrom,
-  nextProbe,
-  orderOf,
-  PROBE_S,
-  type Probe,
-  pairTakesS,
-  partsOfBlock,
-  probeOf,
-  profileOfBlock,
-  SIDES,
-  type Side,
-} from "../../gate/block-plan.ts";
-import {
-  type BlockFinding,
-  brokenOnHeadAlone,
-  gateClaims,
-  gateMeasurements,
-  gateTable,
-  invariantsClaim,
-  sinkingClaim,
-  sinkingOf,
-} from "../../gate/gate-claims.ts";
+import * as blocks from "../../gate/block-plan.ts";
+import * as verdicts from "../../gate/gate-claims.ts";
 import { type Comparison, comparePairs, GATE_POLICY, type Pair, verdictOf } from "../../gate/paired-comparison.ts";
 import type { CallLine } from "../../history/line.ts";
 import { type StageMeasure, stageMeasure } from "../../history/measure.ts";
@@ -56,7 +29,7 @@ export const GATE_SCENARIO = "chat-past-capacity";
 /** The stories that are played for scenarios, if they have another name. */
 export const GATE_STORIES: Readonly<Record<string, string>> = { [GATE_SCENARIO]: "chat-beside-noisy" };
 export const GATE_STAGE = "gate";
-export const stageOf = (side: Side): string => `${GATE_STAGE}.${side}`;
+export const stageOf = (side: blocks.Side): string => `${GATE_STAGE}.${side}`;
 
 /** Invariants that a few seconds of overload can break; the comparison judges times. */
 const JUDGES = [
@@ -69,7 +42,7 @@ const REST_MS = 200;
 const PROBED_MOST_PER_S = 2_000;
 
 export type GateSide = {
-  side: Side;
+  side: blocks.Side;
   deployment: Deployment;
   view: TargetView;
   tenants: StageFacts["tenants"];
@@ -78,11 +51,11 @@ export type GateSide = {
   seen: { measure: StageMeasure; hostNotes: string[][]; protocols: Set<Protocol>; lastFacts: StageFacts | null };
 };
 
-export const nothingSeen = (side: Side): GateSide["seen"] => {
+export const nothingSeen = (side: blocks.Side): GateSide["seen"] => {
   return { measure: stageMeasure(stageOf(side)), hostNotes: [], protocols: new Set(), lastFacts: null };
 };
 
-export const gateSideOf = async (side: Side, deployment: Deployment, story: Story): Promise<GateSide> => {
+export const gateSideOf = async (side: blocks.Side, deployment: Deployment, story: Story): Promise<GateSide> => {
   const tenants = await readTenants(deployment.target);
   const view = viewOf(deployment.target);
   const noisy = new Set(story.noisy(view));
@@ -147,13 +120,15 @@ const SLO_OF_LOW = 2;
 const SLO_OF_OVERLOAD = 1.25;
 
 /** The longest time of a good answer, in milliseconds; from the base's warm-up alone, so both sides share it. */
-const sloFrom = ({ lines, startUs }: PlayedBlock, load: BlockLoad): number | null => {
-  const { steady, past } = partsOfBlock(load, startUs);
+const sloFrom = ({ lines, startUs }: PlayedBlock, load: blocks.BlockLoad): number | null => {
+  const { steady, past } = blocks.partsOfBlock(load, startUs);
   const quantileIn = ({ fromUs, toUs }: typeof steady, p: number): number | null => {
     const part = lines.filter((line) => line.intended_us >= fromUs && line.intended_us < toUs && isWhole(line));
     const latenciesMs = part.map((line) => (line.done_us - line.intended_us) / 1000);
-    const ascending = latenciesMs.sort((a, b) => a - b);
-    return quantile(ascending, p);
+    return quantile(
+      latenciesMs.toSorted((a, b) => a - b),
+      p,
+    );
   };
   const low = quantileIn(steady, 0.5);
   return low === null ? null : Math.max(SLO_OF_LOW * low, SLO_OF_OVERLOAD * (quantileIn(past, 0.9) ?? 0));
@@ -161,11 +136,11 @@ const sloFrom = ({ lines, startUs }: PlayedBlock, load: BlockLoad): number | nul
 
 type GatePairsPlan = {
   seed: number;
-  load: BlockLoad;
+  load: blocks.BlockLoad;
   looks: readonly number[];
   sloMs: number;
-  noisy: Readonly<Record<Side, ReadonlySet<string>>>;
-  play(side: Side, pair: number): Promise<PlayedBlock>;
+  noisy: Readonly<Record<blocks.Side, ReadonlySet<string>>>;
+  play(side: blocks.Side, pair: number): Promise<PlayedBlock>;
   onPair?(pair: number, of: number): void;
   /** Called when `pairs` pairs leave the comparison undecided; it is made again after `next` pairs. */
   onMore?(pairs: number, next: number): void;
@@ -176,26 +151,26 @@ type GatePairsPlan = {
 export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ...plan }: GatePairsPlan) => {
   const policy = { ...GATE_POLICY, looks: looks.length };
   const pairs: Pair[] = [];
-  const findings: BlockFinding[] = [];
+  const findings: verdicts.BlockFinding[] = [];
   /** For each pair that is not compared: why the generator could not play it as planned. */
   const dropped: string[] = [];
   let number = 0;
   let comparisons: Comparison[] = [];
   const onePair = async (): Promise<void> => {
-    const blocks: [Side, PlayedBlock][] = [];
-    for (const side of orderOf(seed, number)) {
+    const both: [blocks.Side, PlayedBlock][] = [];
+    for (const side of blocks.orderOf(seed, number)) {
       if (isOver()) return;
       const played = await plan.play(side, number);
       findings.push(...played.claims.map((claim) => ({ side, pair: number, claim })));
-      blocks.push([side, played]);
+      both.push([side, played]);
     }
     if (isOver()) return;
     number += 1;
-    const problems = blocks.flatMap(([side, one]) => one.problems.map((why) => `pair ${number}, ${side}: ${why}`));
+    const problems = both.flatMap(([side, one]) => one.problems.map((why) => `pair ${number}, ${side}: ${why}`));
     if (problems.length > 0) return void dropped.push(problems.join("; "));
-    const foreignLastEvent = !blocks.some(([, { lines }]) => knowsLastEvent(lines));
-    const values = blocks.map(([side, { lines, startUs }]) => {
-      const parts = partsOfBlock(load, startUs);
+    const foreignLastEvent = !both.some(([, { lines }]) => knowsLastEvent(lines));
+    const values = both.map(([side, { lines, startUs }]) => {
+      const parts = blocks.partsOfBlock(load, startUs);
       return [side, measureBlock(lines, { ...parts, sloMs, noisy: noisy[side], foreignLastEvent })] as const;
     });
     pairs.push(Object.fromEntries(values) as Pair);
@@ -206,7 +181,7 @@ export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ..
       plan.onPair?.(number, look);
     }
     comparisons = comparePairs(pairs, policy);
-    const isOpen = verdictOf(comparisons) === "inconclusive" && brokenOnHeadAlone(findings).length === 0;
+    const isOpen = verdictOf(comparisons) === "inconclusive" && verdicts.brokenOnHeadAlone(findings).length === 0;
     const next = looks[at + 1];
     if (next === undefined || !isOpen || isOver()) break;
     plan.onMore?.(pairs.length, next);
@@ -217,8 +192,6 @@ export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ..
 
 export type GateMeasured = Awaited<ReturnType<typeof measurePairs>>;
 
-type GateEvents = Record<"step" | "progress" | "note", (text: string) => void>;
-
 type GateResult = {
   claims: Claim[];
   measurements: Measurement[];
@@ -228,12 +201,11 @@ type GateResult = {
 
 const droppedClaim = ({ dropped, pairs, isWhole }: GateMeasured, replay: string): Claim => {
   const all = dropped.length + pairs.length;
-  const enough = isWhole && dropped.length * 3 <= all;
+  const isPlayed = isWhole && dropped.length * 3 <= all;
+  const open = dropped[0] ?? "stopped before the first comparison";
   return claimOf({
-    ...{ id: "gate/pairs", stage: GATE_STAGE, replay, verdict: enough ? "pass" : "inconclusive" },
-    reason: enough
-      ? "the generator played the pairs as planned"
-      : (dropped[0] ?? "stopped before the first comparison"),
+    ...{ id: "gate/pairs", stage: GATE_STAGE, replay, verdict: isPlayed ? "pass" : "inconclusive" },
+    reason: isPlayed ? "the generator played the pairs as planned" : open,
     expected: "at least two pairs of three are played as planned",
     got: `${pairs.length} of ${all} pairs were compared`,
   });
@@ -241,22 +213,21 @@ const droppedClaim = ({ dropped, pairs, isWhole }: GateMeasured, replay: string)
 
 export const runGate = async (
   plan: GatePlan,
-  targets: Readonly<Record<Side, GateSide>>,
+  targets: Readonly<Record<blocks.Side, GateSide>>,
   room: GateRoom,
-  events: GateEvents,
+  events: Record<"step" | "progress" | "note", (text: string) => void>,
   playOn: typeof playBlock = playBlock,
 ): Promise<GateResult> => {
   const { base, head } = targets;
   const { step, progress, note } = events;
   const { replay, seed } = room;
-  const reached = new Set<Side>();
-  const play = async (side: Side, profile: Profile, name: string): Promise<PlayedBlock> => {
+  const reached = new Set<blocks.Side>();
+  const play = async (side: blocks.Side, profile: Profile, name: string): Promise<PlayedBlock> => {
     const block = await playOn(targets[side], plan.story.name, profile, name, room);
     const [first] = reached.has(side) ? [] : block.lines;
     if (first !== undefined && block.lines.every(({ outcome }) => outcome === "indeterminate")) {
-      throw new TargetUnreachableError(
-        `the ${side} answers no call at ${targets[side].deployment.target.base_url} (${first.error ?? "no answer"}); start it, or mend base_url in its target file`,
-      );
+      const silent = `the ${side} answers no call at ${targets[side].deployment.target.base_url} (${first.error ?? "no answer"})`;
+      throw new TargetUnreachableError(`${silent}; start it, or mend base_url in its target file`);
     }
     reached.add(side);
     return block;
@@ -272,15 +243,15 @@ export const runGate = async (
   /** Returns calls per second; 0 if the base served nothing. */
   const probed = async (): Promise<number> => {
     step("probing how much the base carries");
-    const probes: Probe[] = [];
+    const probes: blocks.Probe[] = [];
     const most = Math.min(mostPerS, PROBED_MOST_PER_S);
-    for (let rate = nextProbe(probes, most); rate !== null && !isOver(); rate = nextProbe(probes, most)) {
-      const { lines, startUs } = await play("base", constant(rate, PROBE_S), `probe${probes.length + 1}`);
-      const probe = probeOf(rate, lines, startUs);
+    for (let rate = blocks.nextProbe(probes, most); rate !== null && !isOver(); rate = blocks.nextProbe(probes, most)) {
+      const { lines, startUs } = await play("base", constant(rate, blocks.PROBE_S), `probe${probes.length + 1}`);
+      const probe = blocks.probeOf(rate, lines, startUs);
       probes.push(probe);
       progress(`offered ${perS(rate)}, served ${perS(probe.servedPerS)}`);
     }
-    const found = capacityOf(probes);
+    const found = blocks.capacityOf(probes);
     if (found.perS > 0 && !found.isReached) {
       note(`no limit of the base was reached at ${perS(probes.at(-1)?.ratePerS ?? 0)}`);
     }
@@ -288,7 +259,7 @@ export const runGate = async (
   };
   const capacity = statedCapacity(plan, base.view) ?? (await probed());
   if (capacity === 0) return open("the base served none of the calls of the first probe; its capacity is not known");
-  const load = loadFor(capacity, mostPerS);
+  const load = blocks.loadFor(capacity, mostPerS);
   const { lowPerS, overloadPerS } = load;
   note(`the base's capacity is taken as ${perS(capacity)}; blocks at ${perS(lowPerS)} and ${perS(overloadPerS)}`);
   if (overloadPerS < 1.5 * capacity) {
@@ -301,29 +272,29 @@ export const runGate = async (
 
   step("warming both up");
   let sloMs: number | null = null;
-  for (const side of SIDES) {
+  for (const side of blocks.SIDES) {
     if (isOver()) break;
-    const warm = await play(side, profileOfBlock(load), `warm.${side}`);
+    const warm = await play(side, blocks.profileOfBlock(load), `warm.${side}`);
     if (side === "base") sloMs = sloFrom(warm, load);
   }
   if (sloMs === null) return open("the base served no call below its capacity");
   if (isOver()) return open("stopped before the first pair");
 
-  const looks = looksFrom(plan.pairs);
-  step(`${looks[0]} pairs of blocks, about ${Math.ceil((pairTakesS(load) * (looks[0] as number)) / 60)} min`);
+  const looks = blocks.looksFrom(plan.pairs);
+  step(`${looks[0]} pairs of blocks, about ${Math.ceil((blocks.pairTakesS(load) * (looks[0] as number)) / 60)} min`);
   const measured = await measurePairs({
     ...{ seed, load, looks, sloMs, isOver, noisy: { base: base.noisy, head: head.noisy } },
-    play: (side, pair) => play(side, profileOfBlock(load), `p${String(pair + 1).padStart(2, "0")}.${side}`),
+    play: (side, pair) => play(side, blocks.profileOfBlock(load), `p${String(pair + 1).padStart(2, "0")}.${side}`),
     onPair: (pair, of) => progress(`pair ${pair} of ${of}`),
     onMore: (pairs, next) => step(`${pairs} pairs leave something open; measuring on to ${next}`),
   });
   const { comparisons, pairs, policy, findings } = measured;
-  const sinking = sinkingOf(pairs, MEASUREMENT_FACTS.goodput.margin, policy.falseAlarm / policy.looks);
-  const broken = invariantsClaim(findings, GATE_STAGE, replay);
-  const kept = sinkingClaim(sinking, GATE_STAGE, replay);
-  const compared = gateClaims(comparisons, GATE_STAGE, replay);
+  const sinking = verdicts.sinkingOf(pairs, MEASUREMENT_FACTS.goodput.margin, policy.falseAlarm / policy.looks);
+  const broken = verdicts.invariantsClaim(findings, GATE_STAGE, replay);
+  const kept = verdicts.sinkingClaim(sinking, GATE_STAGE, replay);
+  const compared = verdicts.gateClaims(comparisons, GATE_STAGE, replay);
   const claims = [broken, droppedClaim(measured, replay), ...compared, kept];
-  const measurements = gateMeasurements(comparisons, GATE_STAGE);
+  const measurements = verdicts.gateMeasurements(comparisons, GATE_STAGE);
   const below = [broken, kept].flatMap(({ id, verdict, reason }) => wrapped(`${id}: ${verdict}: ${reason}`, "", 2));
-  return { claims, measurements, comparisons, table: [...gateTable(comparisons), ...below] };
+  return { claims, measurements, comparisons, table: [...verdicts.gateTable(comparisons), ...below] };
 };

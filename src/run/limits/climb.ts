@@ -1,19 +1,146 @@
-/** Fills an idle deployment with streams until some are shed, again and again, to find its caps. */
+/** The calls of a search for limits: streams and reads on an idle deployment, then climbs with streams to its caps. */
+import { randomBytes } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { openApiClient } from "../../client/api-client.ts";
+import { createRunClock, wallUs } from "../../client/clock.ts";
 import type { RouteName } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
-import { mostAtOnce } from "../../history/statistics/statistics.ts";
-import {
-  type BucketFound,
-  capBounds,
-  GLOBAL_SHED,
-  isContradiction,
-  isExact,
-  KEY_REFUSED,
-  ORGANIZATION_SHED,
-  type WholeBounds,
-} from "../../shedding/caps-found.ts";
-import type { Caller } from "../../workload/callers/callers.ts";
-import { type Calm, isAdmitted, READ, REST_MOST_MS, type Sender, STREAM } from "./limit-calls.ts";
+import { median, mostAtOnce, quantile } from "../../history/statistics/statistics.ts";
+import * as caps from "../../shedding/caps-found.ts";
+import { KEY_REFUSED, serviceTimeMs } from "../../shedding/caps-found.ts";
+import type { PreparedTarget } from "../../stages/prepare-target.ts";
+import { type Caller, callAs, sessionsOf } from "../../workload/callers/callers.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
+
+export const CALLS_MOST = 8_000;
+export const SECONDS_MOST = 75;
+export const STREAM = "chat.control";
+export const READ = "design.themes";
+export const REST_MOST_MS = 15_000;
+
+const CALM_MS = 7_000;
+const CALM_MOST = 30;
+const CALM_LEAST = 8;
+/** Streams longer than this are measured four at once. */
+const LONG_STREAM_MS = 2_000;
+/** Measuring ends when the interval of the mean service time is narrower than this share to either side. */
+const CALM_SHARE = 0.03;
+
+/** If heads take more than this share of a stream, they do not show when it was admitted. */
+const HELD_BACK = 0.5;
+
+export const isAdmitted = ({ outcome }: CallLine): boolean => outcome === "200";
+export const spanMs = (from: number, to: number): number => (to - from) / 1000;
+
+export type Room = Pick<PreparedTarget, "target" | "secrets" | "budget"> & {
+  readonly signal: AbortSignal;
+  onProgress(text: string): void;
+};
+
+export type Sender = Awaited<ReturnType<typeof openSender>>;
+
+/** Sends calls and returns their lines; once anything forbids another call, none leaves and `ended` says why. */
+export const openSender = async ({ target, secrets, budget, signal }: Room) => {
+  const view = viewOf(target);
+  const clock = createRunClock(wallUs());
+  const idPrefix = `limits.${randomBytes(4).toString("hex")}`;
+  const as = { stage: "find-limits", driver: "doctor" };
+  const common = { secrets, view, clock, budget, idPrefix, ...as, onLine: () => undefined };
+  const client = await openApiClient({ target, ...common });
+  // A load balancer distributes connections, so each call by `fresh` opens its own, where the protocol lets it.
+  const fresh = target.transport?.protocol === "h2" ? client : await openApiClient({ target, ...common });
+  const beganMs = performance.now();
+  let calls = 0;
+  let ended: string | null = null;
+  let via: "authorization" | "x-api-key" = "authorization";
+  const mayGoOn = (): boolean => {
+    if (signal.aborted) ended ??= "it was stopped";
+    if (calls >= CALLS_MOST) ended ??= `it had made ${CALLS_MOST} calls`;
+    if (performance.now() - beganMs > SECONDS_MOST * 1000) ended ??= `it had lasted ${SECONDS_MOST} s`;
+    return ended === null;
+  };
+  return {
+    view,
+    mayGoOn,
+    calls: () => calls,
+    ended: () => ended,
+    pause: (ms: number): Promise<void> => sleep(ms, undefined, { signal }).catch(() => undefined),
+    /** Switches to `x-api-key`, for a deployment that does not read `authorization`. */
+    otherHeader: () => {
+      via = "x-api-key";
+    },
+    openSession: async (caller: Caller): Promise<void> => {
+      for (const { of, product } of sessionsOf([caller], [STREAM, READ])) {
+        for (const one of new Set([client, fresh])) await one.book.fetch({ as: "session", of, product });
+      }
+    },
+    /** Returns the call's line; `null` if the call was not sent. */
+    ask: async (caller: Caller, route: RouteName, by = client): Promise<CallLine | null> => {
+      if (!mayGoOn()) return null;
+      const n = calls;
+      calls += 1;
+      try {
+        const asked = callAs(view, n, caller, { route, via });
+        const step = by === client ? asked : { ...asked, headers: { ...asked.headers, connection: "close" } };
+        const context = { id: `${idPrefix}.${n}`, ...as, intendedUs: clock.nowUs() };
+        return (await by.send(step, context)).line;
+      } catch (error) {
+        ended ??= (error as Error).message;
+        return null;
+      }
+    },
+    fresh,
+    close: () => Promise.all([client.close(), fresh.close()]),
+  };
+};
+
+/** Measures streams and reads on an idle deployment; returns a sentence if no stream is admitted. */
+export const lookAtCalm = async (sender: Sender, caller: Caller) => {
+  const streams: CallLine[] = [];
+  const reads: CallLine[] = [];
+  const ask = async (route: RouteName): Promise<CallLine | null> => {
+    let line = await sender.ask(caller, route);
+    if (line?.outcome === "401" && caller.kind === "server") {
+      sender.otherHeader();
+      line = await sender.ask(caller, route);
+    }
+    for (let again = 0; again < 5 && line?.outcome === KEY_REFUSED; again += 1) {
+      await sender.pause(1_000);
+      line = await sender.ask(caller, route);
+    }
+    return line;
+  };
+  // The first call opens the connection.
+  await ask(READ);
+  const first = await ask(STREAM);
+  if (first === null) return sender.ended() ?? "no call was sent";
+  if (!isAdmitted(first)) return `a stream alone was answered ${first.outcome}`;
+  const atOnce = spanMs(first.sent_us, first.done_us) > LONG_STREAM_MS ? 4 : 1;
+  const untilMs = performance.now() + CALM_MS;
+  while (sender.mayGoOn() && streams.length < CALM_MOST && (streams.length < 3 || performance.now() < untilMs)) {
+    const lines = await Promise.all(Array.from({ length: atOnce }, () => ask(STREAM)));
+    streams.push(...lines.filter((line) => line !== null).filter(isAdmitted));
+    const read = reads.length < CALM_LEAST ? await ask(READ) : null;
+    if (read !== null && isAdmitted(read)) reads.push(read);
+    const service = streams.length < CALM_LEAST ? null : serviceTimeMs(streams, reads);
+    if (service !== null && service.high - service.low < 2 * CALM_SHARE * service.value) break;
+  }
+  if (streams.length === 0) return sender.ended() ?? "no stream alone was admitted";
+  const sorted = (values: number[]): number[] => values.toSorted((a, b) => a - b);
+  const head = (line: CallLine): number => spanMs(line.sent_us, line.first_us ?? line.done_us);
+  const headMs = quantile(sorted([...streams, ...reads].map(head)), 0.9) as number;
+  const stays = sorted(streams.map((line) => spanMs(line.sent_us, line.done_us)));
+  const stayMs = quantile(stays, 0.5) as number;
+  return {
+    ...{ streams, reads, headMs, stayMs },
+    /** The 90th percentile of the stays, in milliseconds. */
+    longMs: quantile(stays, 0.9) as number,
+    heldBack: (median(streams.map(head)) as number) > HELD_BACK * stayMs,
+    marginUs: Math.max(3_000, 1500 * headMs),
+  };
+};
+
+export type Calm = Exclude<Awaited<ReturnType<typeof lookAtCalm>>, string>;
 
 const IN_FLIGHT_MOST = 1_024;
 const ROUNDS_LEAST = 4;
@@ -36,7 +163,7 @@ const REST_UNKNOWN_MS = 1_500;
 export type Climbed = {
   /** The limit that the climb met; `edge`: an answer that is not the API's, such as a balancer's own limit. */
   readonly met: "global" | "organization" | "key" | "edge" | "nothing";
-  readonly bounds: WholeBounds;
+  readonly bounds: caps.WholeBounds;
   /** The most streams that were in flight at once. */
   readonly inFlight: number;
   readonly outcome?: string;
@@ -48,9 +175,9 @@ export type Climbed = {
 
 const metIn = (lines: readonly CallLine[]): Pick<Climbed, "met" | "outcome"> => {
   const outcomes = lines.map(({ outcome }) => outcome);
-  if (outcomes.includes(GLOBAL_SHED)) return { met: "global" };
-  if (outcomes.includes(ORGANIZATION_SHED)) return { met: "organization" };
-  if (outcomes.includes(KEY_REFUSED)) return { met: "key" };
+  if (outcomes.includes(caps.GLOBAL_SHED)) return { met: "global" };
+  if (outcomes.includes(caps.ORGANIZATION_SHED)) return { met: "organization" };
+  if (outcomes.includes(caps.KEY_REFUSED)) return { met: "key" };
   const outcome = outcomes.find((one) => /^(edge |indeterminate$|5\d\d)/.test(one));
   return outcome === undefined ? { met: "nothing" } : { met: "edge", outcome };
 };
@@ -59,12 +186,12 @@ type Climb = {
   readonly sender: Sender;
   readonly callers: readonly Caller[];
   readonly calm: Calm;
-  readonly bucket: BucketFound | null;
+  readonly bucket: caps.BucketFound | null;
   readonly maxPerS: number;
 };
 
 /** How long a key needs to regain so many tokens, in milliseconds, as far as is known. */
-export const refillMs = (bucket: BucketFound | null, tokens: number): number => {
+export const refillMs = (bucket: caps.BucketFound | null, tokens: number): number => {
   if (bucket?.found === true) return Math.min(REST_MOST_MS, (1000 * tokens) / bucket.ratePerS.low);
   return bucket === null || bucket.code === "never-refused" ? 0 : REST_UNKNOWN_MS;
 };
@@ -107,7 +234,7 @@ const round = async (
   }
   await Promise.all(pending);
   const used = lines.filter(isAdmitted).length / callers.length;
-  const isRefused = lines.some(({ outcome }) => outcome === KEY_REFUSED);
+  const isRefused = lines.some(({ outcome }) => outcome === caps.KEY_REFUSED);
   const restMs = Math.max(isRefused ? REST_UNKNOWN_MS : 0, refillMs(bucket, used));
   await sender.pause(Math.max(restMs, LATE_RELEASE_MS + 50, (2 * calm.marginUs) / 1000));
   return lines;
@@ -135,16 +262,16 @@ export const climb = async (
     base = Math.min(2 * base, reachable);
   }
   const { met, outcome } = metIn(lines);
-  const cap = met === "organization" ? ORGANIZATION_SHED : GLOBAL_SHED;
+  const cap = met === "organization" ? caps.ORGANIZATION_SHED : caps.GLOBAL_SHED;
   const isOne = replicas === 1;
   /** The numbers of reads behind each stream that were tried. */
   const kinds = new Set<number>();
   const { marginUs } = calm;
-  const bounds = (): WholeBounds => {
-    const prompt = capBounds(lines, cap, { replicas, marginUs });
+  const bounds = (): caps.WholeBounds => {
+    const prompt = caps.capBounds(lines, cap, { replicas, marginUs });
     // With one replica stated, a contradiction may mean that a place is given back late.
-    return isOne && isContradiction(prompt)
-      ? capBounds(lines, cap, { marginUs, releaseUs: 1000 * LATE_RELEASE_MS })
+    return isOne && caps.isContradiction(prompt)
+      ? caps.capBounds(lines, cap, { marginUs, releaseUs: 1000 * LATE_RELEASE_MS })
       : prompt;
   };
   if (met === "global" || met === "organization") {
@@ -152,7 +279,7 @@ export const climb = async (
     let push = 0;
     const rounds = calm.heldBack ? ROUNDS_HELD_BACK : ROUNDS_MOST;
     for (let k = 0; k < rounds && sender.mayGoOn(); k += 1) {
-      if (k >= ROUNDS_LEAST && (isExact(found) || isContradiction(found))) break;
+      if (k >= ROUNDS_LEAST && (caps.isExact(found) || caps.isContradiction(found))) break;
       onProgress(`climb ${k + 1}: between ${found.least} and ${found.most ?? "unknown"}`);
       const near = Math.max(0, Math.min(found.most ?? base, inFlightIn(lines)) - LAST_STEPS);
       const wanted = isOne ? 0 : k % READS_MOST;

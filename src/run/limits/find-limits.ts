@@ -1,16 +1,33 @@
 /**
- * Finds caps, slots, service time, rate and burst of a deployment by calls (`doctor --find-limits`): streams alone, one
- * key pressed past its rate with reads, then climbs from an idle deployment to its cap. `shedding/caps-found.ts`
- * computes the bounds; this file sends the calls, inside permits and budget, and ends after `CALLS_MOST` calls or
- * `SECONDS_MOST`.
+ * Finds limits by calls (`doctor --find-limits`): streams alone, one key pressed past its rate with reads, then climbs from
+ * idle to the cap. It sends inside permits and budget; `shedding/caps-found.ts` computes the bounds.
  */
 import type { CallLine } from "../../history/line.ts";
-import { type BucketFound, serviceTimeMs, slotBounds, type WholeBounds } from "../../shedding/caps-found.ts";
+import {
+  type BucketFound,
+  bucketFound,
+  KEY_REFUSED,
+  serviceTimeMs,
+  slotBounds,
+  type WholeBounds,
+} from "../../shedding/caps-found.ts";
 import type { Estimate } from "../../shedding/curve.ts";
-import { runtimeCallers } from "../../workload/callers/callers.ts";
-import { type Climbed, climb, refillMs } from "./climb.ts";
-import { lookAtCalm, openSender, type Room, STREAM } from "./limit-calls.ts";
-import { pressKey } from "./press-key.ts";
+import { type Caller, runtimeCallers } from "../../workload/callers/callers.ts";
+import {
+  type Calm,
+  type Climbed,
+  climb,
+  isAdmitted,
+  lookAtCalm,
+  openSender,
+  READ,
+  REST_MOST_MS,
+  type Room,
+  refillMs,
+  type Sender,
+  STREAM,
+  spanMs,
+} from "./climb.ts";
 
 /** The most organizations that climb together. */
 const CALLERS_MOST = 24;
@@ -34,6 +51,90 @@ export type LimitsFound = {
 const KNOWN_SHARE = 0.15;
 export const isKnown = (figure: Estimate | null): figure is Estimate =>
   figure !== null && figure.high - figure.low <= 2 * KNOWN_SHARE * figure.value;
+
+const PRESS_UNREFUSED_MS = 7_000;
+const PRESSERS_MOST = 32;
+const ADMITTED_THEN = 15;
+const PRESSES_MOST = 3;
+
+/** Reads by one key until it is refused, and `thenMs` more; three times as long until `ADMITTED_THEN` were admitted. */
+const press = async (
+  sender: Sender,
+  caller: Caller,
+  { pressers, pauseMs, thenMs }: { pressers: number; pauseMs: number; thenMs: number },
+): Promise<CallLine[]> => {
+  const lines: CallLine[] = [];
+  const unrefusedUntilMs = performance.now() + PRESS_UNREFUSED_MS;
+  let refusedMs: number | null = null;
+  let running = 0;
+  let after = 0;
+  const untilMs = (): number =>
+    refusedMs === null ? unrefusedUntilMs : refusedMs + (after < ADMITTED_THEN ? 3 : 1) * thenMs;
+  const presser = async (): Promise<void> => {
+    running += 1;
+    while (performance.now() <= untilMs()) {
+      const line = await sender.ask(caller, READ);
+      if (line === null) return;
+      lines.push(line);
+      if (line.outcome === KEY_REFUSED) {
+        refusedMs ??= performance.now();
+        await sender.pause(pauseMs * running);
+      } else if (!isAdmitted(line)) return;
+      else if (refusedMs !== null) after += 1;
+    }
+  };
+  const all = Array.from({ length: pressers }, presser);
+  // If nothing is refused, more callers are added.
+  while (refusedMs === null && all.length < PRESSERS_MOST && performance.now() < unrefusedUntilMs) {
+    await Promise.race([sender.pause(700), Promise.all(all)]);
+    if (refusedMs !== null || !sender.mayGoOn()) break;
+    all.push(...Array.from({ length: all.length }, presser));
+  }
+  await Promise.all(all);
+  return lines;
+};
+
+const perSecond = (lines: readonly CallLine[]): number => {
+  const sent = lines.map(({ sent_us: us }) => us);
+  const s = spanMs(Math.min(...sent), Math.max(...sent)) / 1000;
+  return s > 0 ? lines.length / s : 0;
+};
+
+/** A first estimate: burst and refill per second; `null` if nothing was refused, or nothing admitted afterwards. */
+const roughly = (lines: readonly CallLine[]): { burst: number; perS: number } | null => {
+  const calls = lines.toSorted((one, other) => one.sent_us - other.sent_us);
+  const burst = calls.findIndex(({ outcome }) => outcome === KEY_REFUSED);
+  const after = burst < 0 ? [] : calls.slice(burst);
+  const admitted = after.filter(isAdmitted).length;
+  if (admitted === 0) return null;
+  const s = spanMs((after[0] as CallLine).sent_us, (after.at(-1) as CallLine).done_us) / 1000;
+  return { burst, perS: admitted / s };
+};
+
+/** Presses once to learn the rest that a key needs, then the rested key until the refill meanwhile exceeds its burst. */
+const pressKey = async (sender: Sender, caller: Caller, { reads }: Calm) => {
+  if (reads.length === 0) return null;
+  let lines = await press(sender, caller, { pressers: 1, pauseMs: 4, thenMs: 1_500 });
+  const rough = roughly(lines);
+  if (rough === null) return { bucket: bucketFound(lines), pressedPerS: perSecond(lines) };
+  const { perS } = rough;
+  let { burst } = rough;
+  const readMs = Math.max(...reads.map((line) => spanMs(line.sent_us, line.done_us)));
+  const pressers = Math.min(PRESSERS_MOST, Math.ceil((1.5 * perS * readMs) / 1000));
+  const how = { pressers, pauseMs: Math.max(4, 50 / perS), thenMs: 4_000 };
+  let bucket: BucketFound = { found: false, code: "too-short" };
+  for (let again = 0; again < PRESSES_MOST && sender.mayGoOn(); again += 1) {
+    const restMs = 500 + (1300 * burst) / perS;
+    if (restMs > REST_MOST_MS) break;
+    await sender.pause(restMs);
+    lines = await press(sender, caller, how);
+    bucket = bucketFound(lines);
+    if (bucket.found && bucket.burst.most < 0.9 * perS * (restMs / 1000)) break;
+    if (bucket.found) bucket = { found: false, code: "too-short" };
+    burst = 2 * Math.max(burst, roughly(lines)?.burst ?? 0);
+  }
+  return { bucket, pressedPerS: perSecond(lines) };
+};
 
 /** Searches for limits by calls of this target's callers. Throws if opening the connection throws. */
 export const findLimits = async (room: Room): Promise<LimitsFound> => {

@@ -1,7 +1,4 @@
-/**
- * Turns the limits found into sentences and into members of a copy of the target file. A limit is written if the calls
- * leave only one number; if it rests on something that the file does not state, it is written as a comment.
- */
+/** Writes the limits that have one possible value into a copy of the target file; comments unless it is `exclusive`. */
 import { stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { isObject } from "../../contract/envelopes.ts";
@@ -11,9 +8,8 @@ import { readUserJson } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";
 import { type Finding, finding } from "../../verify/doctor/finding.ts";
 import { UsageError } from "../exit-codes.ts";
-import type { Climbed } from "./climb.ts";
+import { CALLS_MOST, type Climbed, SECONDS_MOST } from "./climb.ts";
 import { isKnown, type LimitsFound } from "./find-limits.ts";
-import { CALLS_MOST, SECONDS_MOST } from "./limit-calls.ts";
 
 const NAMES = ["replicas", "slots", "service_ms", "global_in_flight", "org_in_flight", "rate_per_s", "burst"] as const;
 type LimitName = (typeof NAMES)[number];
@@ -27,8 +23,6 @@ export type Decided = {
 };
 
 const range = ({ least, most }: WholeBounds): string => (most === null ? `at least ${least}` : `${least} to ${most}`);
-
-const NO_ONE_CAP = "several replicas, a limit that adapts, places given back late, or other people's calls";
 
 const NO_BUCKET = {
   "too-short": "too few calls were admitted after its burst; the rate is too low to be found in this time",
@@ -87,7 +81,8 @@ export const decideLimits = (found: LimitsFound, target: Target): Decided => {
     const { replicas } = stated;
     const of = replicas !== undefined && replicas > 1 ? ", of each replica" : "";
     if (isContradiction(bounds)) {
-      const text = `not found: no one cap. Admitted beside ${least - 1}, shed beside ${most}: ${NO_ONE_CAP}`;
+      const why = "several replicas, a limit that adapts, places given back late, or other people's calls";
+      const text = `not found: no one cap. Admitted beside ${least - 1}, shed beside ${most}: ${why}`;
       const todo = "does one replica serve all? Then state limits.replicas, else what is true of shedding";
       return finding("warn", name, text, replicas === undefined ? todo : undefined);
     }
@@ -151,7 +146,6 @@ export const decideLimits = (found: LimitsFound, target: Target): Decided => {
 };
 
 type Members = Record<string, unknown>;
-
 const membersOf = (value: unknown): Members => (isObject(value) ? value : {});
 
 /** `limits` follows the first of these members that the file has, or stands at the end; `init` writes `//limits`. */
@@ -162,14 +156,13 @@ const UNSURE =
 /** The file's members in their order, with the limits found; as comments unless `exclusive` is stated. */
 export const withLimits = (file: unknown, { limits, isFixed }: Decided, isExclusive: boolean): Members => {
   const members = membersOf(file);
-  const found = NAMES.flatMap((name) =>
-    limits[name] === undefined ? [] : [[isExclusive ? name : `//${name}`, limits[name]]],
-  );
+  const known = NAMES.filter((name) => limits[name] !== undefined);
+  const found = known.map((name) => [isExclusive ? name : `//${name}`, limits[name]]);
   const own = { ...(isExclusive ? {} : { "// found": UNSURE }), ...membersOf(members.limits) };
   const value = { ...own, ...Object.fromEntries(found) };
-  const places = Object.keys(members);
-  const behind = BEFORE_LIMITS.map((key) => places.indexOf(key)).find((at) => at >= 0) ?? places.length - 1;
   const entries = Object.entries(members);
+  const places = BEFORE_LIMITS.map((key) => entries.findIndex(([name]) => name === key));
+  const behind = places.find((at) => at >= 0) ?? entries.length - 1;
   if (members.limits === undefined) entries.splice(behind + 1, 0, ["limits", value]);
   const all = { ...Object.fromEntries(entries), limits: value };
   return isFixed && isExclusive ? { ...all, shedding: "fixed" } : all;

@@ -1,20 +1,17 @@
 /**
- * `load --operator DIR`: writes what the k6-operator needs to run a scenario in several runners of a cluster, and sends
- * nothing. No credential stands in any file: the runners get them from a Secret that the user makes. Fields of the
- * manifests are as in its custom resource definition `k6.io/v1alpha1` TestRun (v1.6.0,
- * config/crd/bases/k6.io_testruns.yaml); scalars are written as JSON, which YAML reads as it is.
+ * `load --operator DIR`: writes what the k6-operator needs for several runners, and sends nothing. Secrets stay out: the
+ * user makes a Secret. Manifests follow `k6.io/v1alpha1` TestRun (v1.6.0); scalars are JSON, which YAML reads as it is.
  */
-
 import { rmSync } from "node:fs";
-import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { parseHttpUrl } from "../../contract/address.ts";
 import { isLoopbackHost } from "../../contract/loopback.ts";
 import { exitProblem, startK6 } from "../../drivers/k6/k6-process.ts";
+import { scenarioOf } from "../../stages/play.ts";
 import { intentOf, prepareTarget } from "../../stages/prepare-target.ts";
 import { type LoadStage, storyOfPlan } from "../../stages/stage-plan.ts";
-import { REPOSITORY } from "../../supervision/repository.ts";
 import { beforeSignalEnds } from "../../supervision/stop-signals.ts";
 import { makeFolders } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";
@@ -163,41 +160,29 @@ ${notes.map((note) => `- ${note}`).join("\n")}
 `,
 });
 
-type OperatorWish = {
-  stage: LoadStage;
-  targetFile: string;
-  owned: readonly string[];
-  seed: number;
-  parallelism: number;
-  folder: string;
-  progress(line: string): void;
-};
+type OperatorWish = Record<"targetFile" | "folder", string> &
+  Record<"seed" | "parallelism", number> & {
+    stage: LoadStage;
+    owned: readonly string[];
+    progress(line: string): void;
+  };
 
 /** The largest archive for one ConfigMap, of which Kubernetes allows 1 MiB in all. */
 const CONFIG_MAP_BYTES = 1_000_000;
 const ARCHIVE_MS = 120_000;
 
-const emptyFolder = async (folder: string): Promise<string> => {
-  const path = resolve(folder);
-  atPlace(`--operator ${folder}`, () => makeFolders(path));
-  if ((await readdir(path)).length > 0) throw new UsageError(`expected an empty folder, but ${path} has files in it`);
-  return path;
-};
-
 /** `variables` hold no secret, because they stand in the archive and in k6's arguments. */
 const archiveBy = async (k6: string, script: string, out: string, variables: Record<string, string>): Promise<void> => {
+  using atEnd = new DisposableStack();
   const home = await mkdtemp(join(tmpdir(), "floodgate-archive-"));
-  const forget = beforeSignalEnds(() => rmSync(home, { recursive: true, force: true }));
+  const remove = (): void => rmSync(home, { recursive: true, force: true });
+  atEnd.defer(remove);
+  atEnd.defer(beforeSignalEnds(remove));
   const given = Object.entries(variables).flatMap(([name, value]) => ["-e", `${name}=${value}`]);
-  try {
-    const { exited, due } = startK6(k6, ["archive", "--log-format=json", "-O", out, ...given, script], {}, home);
-    due(ARCHIVE_MS, "write its archive");
-    const problem = exitProblem(await exited);
-    if (problem !== null) throw new UsageError(`k6 archive failed: ${problem.reason}`);
-  } finally {
-    forget();
-    await rm(home, { recursive: true, force: true });
-  }
+  const { exited, due } = startK6(k6, ["archive", "--log-format=json", "-O", out, ...given, script], {}, home);
+  due(ARCHIVE_MS, "write its archive");
+  const problem = exitProblem(await exited);
+  if (problem !== null) throw new UsageError(`k6 archive failed: ${problem.reason}`);
 };
 
 const warningsOf = ({ base_url, budget, permits }: Target, parallelism: number): string[] => {
@@ -226,9 +211,12 @@ export const writeOperator = async (wish: OperatorWish) => {
   const seed = Math.max(1, wish.seed);
   const { stated, wanted } = withoutSecrets(target, story, seed);
   const { path: k6, version } = await findTool("k6", { progress: wish.progress });
-  const folder = await emptyFolder(wish.folder);
+  const folder = resolve(wish.folder);
+  atPlace(`--operator ${wish.folder}`, () => makeFolders(folder));
+  if ((await readdir(folder)).length > 0)
+    throw new UsageError(`expected an empty folder, but ${folder} has files in it`);
   const out = join(folder, ARCHIVE);
-  await archiveBy(k6, join(REPOSITORY, "scenarios", `${story.name}.ts`), out, {
+  await archiveBy(k6, scenarioOf(story.name), out, {
     FLOODGATE_TARGET_JSON: JSON.stringify(stated),
     FLOODGATE_ARCHIVING: "yes",
     SEGMENTS: `${parallelism}`,
@@ -240,13 +228,9 @@ export const writeOperator = async (wish: OperatorWish) => {
     ...Object.fromEntries(wanted.map(({ variable }) => [variable, PLACEHOLDER])),
   });
   const archive = await readFile(out);
-  const warnings = warningsOf(target, parallelism);
   const isSmall = archive.length * 1.34 < CONFIG_MAP_BYTES;
-  if (!isSmall) {
-    warnings.push(
-      `${ARCHIVE} has ${archive.length} bytes, too many for a ConfigMap: put it on a volume (script.volumeClaim)`,
-    );
-  }
+  const large = `${ARCHIVE} has ${archive.length} bytes, too many for a ConfigMap: put it on a volume (script.volumeClaim)`;
+  const warnings = [...warningsOf(target, parallelism), ...(isSmall ? [] : [large])];
   const name = `floodgate-${story.name}`;
   const secret = `${name}-target`;
   const cluster = { name, secret, k6Version: version, parallelism, wanted, notes: warnings };

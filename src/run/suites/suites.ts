@@ -1,8 +1,4 @@
-/**
- * The stages of suites, by scenario and by experiment; the stage of a scenario played alone (`load SCENARIO`); the suites
- * of `run`, on the embedded deployment and on a user's.
- */
-
+/** The stages of scenarios and experiments, and the suites of `run`, on the embedded deployment and on a user's. */
 import type { Faults, OperatorChanges } from "../../faults/disturbance.ts";
 import { EXPERIMENTS, type Experiment } from "../../faults/experiments.ts";
 import type { Fault } from "../../faults/fault.ts";
@@ -130,13 +126,10 @@ export const scenarioStage = (name: string, wish: ScenarioWish): LoadStage | nul
   const isAlone = ROWS[name] === undefined || JUDGES_ALONE[name] !== undefined;
   const { reaches: _, ...stage } = isAlone ? alone : stageOf(name);
   // Another load profile has no rise and fall, so neither curve nor step is judged.
-  if (wish.loadProfile !== undefined || wish.replayOfMs !== undefined) {
-    delete stage.curve;
-    delete stage.step;
-  }
+  const isShaped = wish.loadProfile !== undefined || wish.replayOfMs !== undefined;
+  const unjudged = isShaped ? { curve: undefined, step: undefined } : {};
   const durationS = isAlone || name === OWN_LENGTH ? undefined : DEFAULT_S;
-  const driverNamed = wish.driver === undefined ? undefined : true;
-  return { durationS, ...stage, ...wish, driverNamed };
+  return { durationS, ...stage, ...unjudged, ...wish, driverNamed: wish.driver === undefined ? undefined : true };
 };
 
 /** The stage and, if it has one, the stage to compare it to: the same calls without the noisy ones. */
@@ -216,10 +209,7 @@ export const experimentStage = ({ target, embedded }: SuiteFor, entry: Experimen
 const RULES_PER_S = 50;
 /** Phases of rules that the embedded deployment skips, because its stages cover them with more calls. */
 const COVERED_BY_STAGES = ["quota-burn", "load"];
-/**
- * Rules tried again after the load on a user's deployment, since a slot that is rarely not given back shows only after
- * thousands of calls. The first finds that some slots are gone, the second that all are.
- */
+/** Rules tried again after the load, when some lost slots (the first rule) or all (the second) have shown. */
 const AFTER_LOAD = ["overload-keeps-the-caps", "slots-come-back"];
 
 /** Experiments of `run smoke` and `chaos --short`: the dependency is gone, or acts but its reply is lost. */
@@ -312,11 +302,9 @@ const PURPOSES: Readonly<Record<Name, string>> = {
   soak: "half an hour of mixed load and random faults: does anything grow?",
 };
 
-type Suite = { name: string; purpose: string; stages(given: SuiteFor): StagePlan[] };
-
-export const SUITES: ReadonlyMap<string, Suite> = new Map(
-  (Object.keys(PURPOSES) as Name[]).map((name) => {
-    const stages = (given: SuiteFor): StagePlan[] => suitesFor(given)[name]();
-    return [name, { name, purpose: PURPOSES[name], stages }];
+export const SUITES = new Map(
+  Object.entries(PURPOSES).map(([name, purpose]) => {
+    const stages = (given: SuiteFor): StagePlan[] => suitesFor(given)[name as Name]();
+    return [name, { name, purpose, stages }] as const;
   }),
 );

@@ -1,35 +1,121 @@
-/** Judges a recorded run again from its files alone: the same history gets the same verdict to the byte. */
-import { existsSync, readdirSync } from "node:fs";
+/** Reads a recorded run and judges it again from its files alone: the same history gets the same verdict to the byte. */
+
+import { closeSync, existsSync, readdirSync, readSync } from "node:fs";
 import { join } from "node:path";
+import { parseJson } from "../contract/envelopes.ts";
+import { ERROR_IN_STREAM, OUTCOMES } from "../contract/refusals.ts";
+import { transportCode } from "../contract/transport-codes.ts";
 import { seriesFold } from "../history/fold-series.ts";
-import type { LedgerLine, Line } from "../history/line.ts";
+import type { CallLine, LedgerLine, Line } from "../history/line.ts";
 import { decidedByBoth } from "../history/played-again.ts";
-import type { Claim, RunDocument } from "../history/run-document.ts";
+import type { Claim, RunDocument, StageSummary } from "../history/run-document.ts";
 import type { Sample } from "../history/series.ts";
 import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { inTimeOrder, Lateness } from "../history/time-order.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { judgeStage, openJudges } from "../invariants/invariant.ts";
 import { openStageCurve } from "../shedding/stage-curve.ts";
-import { RECORDED_BOUNDS, readUserJson, UserFileError } from "../supervision/user-file.ts";
+import { openUserFile, RECORDED_BOUNDS, readUserJson, UserFileError } from "../supervision/user-file.ts";
 import { EXIT, UsageError } from "./exit-codes.ts";
-import { historyLines, jsonLines, outcomesSeen, textBlocks } from "./read-lines.ts";
 import { type StageRecord, shown, verdictOf } from "./run-reports.ts";
+
+type OlderCall = Omit<CallLine, "started_us" | "connect_us" | "attempt"> & { started_us?: number };
+
+/** How calls' ids end; made by workload/request.ts, client/api-client.ts, scenarios/shared/sessions.ts. */
+const MINTED = /-(?:s\d+|v\d+s\d+)$/;
+const REPEATED = /r(\d+)$/;
+const LATER_STEP = /-\d+_\d+(?:r\d+)?$/;
+
+const made = (id: string): Pick<CallLine, "attempt" | "unscheduled"> => {
+  if (MINTED.test(id)) return { attempt: 0, unscheduled: "mint" };
+  const attempt = Number(REPEATED.exec(id)?.[1] ?? 0);
+  return LATER_STEP.test(id) ? { attempt, unscheduled: "step" } : { attempt };
+};
+
+export const withAllTimes = (line: Line): Line => {
+  if (line.type !== "call") return line;
+  const named: CallLine = line.error === undefined ? line : { ...line, error: transportCode(line.error) };
+  const older: OlderCall = named;
+  if (older.started_us !== undefined) return named;
+  const { first_us: firstUs, events = 0, ended } = older;
+  const isStream = ended !== undefined && firstUs !== null && events > 0;
+  return {
+    ...older,
+    started_us: older.sent_us,
+    connect_us: 0,
+    ...(isStream ? { first_event_us: firstUs } : {}),
+    ...made(older.id),
+  };
+};
+
+/** Every line of a recorded `history.ndjson`, in the order in which they were written. */
+const historyLines = (path: string): Iterable<Line> => jsonLines<Line>(path).map(withAllTimes);
+
+const KNOWN: ReadonlySet<string> = new Set(OUTCOMES);
+
+export const outcomeName = (line: Line): string | null => {
+  if (line.type === "fold") return line.offered > 0 && KNOWN.has(line.outcome) ? line.outcome : null;
+  if (line.type !== "call") return null;
+  const name = line.ended === "error_event" ? ERROR_IN_STREAM : line.outcome;
+  return KNOWN.has(name) ? name : null;
+};
+
+export const outcomesSeen = (lines: Iterable<Line>, counted: readonly Pick<StageSummary, "by_outcome">[] = []) => {
+  const names = counted.flatMap(({ by_outcome }) => Object.keys(by_outcome)).filter((name) => KNOWN.has(name));
+  const seen = new Set<string | null>(names);
+  for (const line of lines) seen.add(outcomeName(line));
+  seen.delete(null);
+  return seen.size;
+};
+
+const BLOCK_BYTES = 1 << 20;
+const LINE_END = 10;
+
+/** Yields whole lines, many at a time, between two byte offsets of a file; at last the rest without a line end. */
+export function* textBlocks(path: string, from = 0, to = Number.POSITIVE_INFINITY): Generator<string> {
+  const file = openUserFile(path).descriptor;
+  try {
+    const block = Buffer.alloc(BLOCK_BYTES);
+    const held: Buffer[] = [];
+    for (let at = from; ; ) {
+      const bytes = readSync(file, block, 0, Math.min(BLOCK_BYTES, to - at), at);
+      if (bytes === 0) break;
+      at += bytes;
+      const end = block.lastIndexOf(LINE_END, bytes - 1) + 1;
+      if (end > 0) yield Buffer.concat([...held.splice(0), block.subarray(0, end)]).toString("utf8");
+      held.push(Buffer.from(block.subarray(end, bytes)));
+    }
+    const rest = Buffer.concat(held).toString("utf8");
+    if (rest !== "") yield rest;
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** Yields each line as JSON, without a last incomplete line, which a killed run may leave. */
+export function* jsonLines<T>(path: string, from?: number, to?: number): Generator<T> {
+  for (const text of textBlocks(path, from, to)) {
+    for (const line of text.slice(0, text.lastIndexOf("\n") + 1).split("\n")) {
+      if (line === "") continue;
+      const json = parseJson(line);
+      // The error quotes nothing of the line, which may hold a key.
+      if (json === undefined) throw new UserFileError(`${path}: a line of it is not JSON`);
+      yield json as T;
+    }
+  }
+}
 
 /** The files that a run records; its reports are rendered from them. */
 const CAPTURED = ["journal.ndjson", "history.ndjson", "ledger.ndjson", "stages.json"];
-
-/** Yields text in blocks, since a history may exceed the longest string; no credential spans two lines. */
-function* textsOf(folder: string, names: readonly string[]): Generator<{ name: string; text: string }> {
-  for (const name of names) for (const text of textBlocks(join(folder, name))) yield { name, text };
-}
 
 export const judgeSecrets = (folder: string, replay: string): Claim[] => {
   const below = ["logs", "k6"].flatMap((name) =>
     existsSync(join(folder, name)) ? readdirSync(join(folder, name)).map((file) => `${name}/${file}`) : [],
   );
   const names = [...CAPTURED, ...below.sort()].filter((name) => existsSync(join(folder, name)));
-  const facts: StageFacts = { ...bareFacts("run"), faults: true, texts: textsOf(folder, names) };
+  // No credential spans two lines, so blocks of whole lines are searched.
+  const texts = names.values().flatMap((name) => textBlocks(join(folder, name)).map((text) => ({ name, text })));
+  const facts: StageFacts = { ...bareFacts("run"), faults: true, texts };
   const secrets = INVARIANTS.filter(({ id }) => id === "secrets-stay-secret");
   return judgeStage(secrets, facts, [], replay);
 };
