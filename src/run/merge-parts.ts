@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { Driver } from "../drivers/driver.ts";
-import { createReader } from "../drivers/k6/result.ts";
+import { createReader } from "../drivers/k6/k6-process.ts";
 import { inconclusive } from "../faults/disturbance.ts";
 import { playLoadStage } from "../stages/load-stage.ts";
 import type { LoadStage } from "../stages/stage-plan.ts";

@@ -75,9 +75,9 @@ export const planRun = (setup: K6Setup, drive: Drive) => {
 
 export type K6Run = NonNullable<ReturnType<typeof planRun>> & { folder: string };
 
-/** Warns if a process used its whole share of `callsAtOnce`. `most`: the most calls in flight of each process. */
-export const busyWarnings = (callsAtOnce: number, most: readonly number[]): string[] =>
-  most.some((one) => one >= Math.floor(callsAtOnce / most.length)) ? [executor.allPlacesTaken(callsAtOnce)] : [];
+/** Warns if a process used its whole share of `callsAtOnce`. `most`: its most calls in flight. */
+export const busyWarnings = (callsAtOnce: number, all: readonly { most: number }[]): string[] =>
+  all.some(({ most }) => most >= Math.floor(callsAtOnce / all.length)) ? [executor.allPlacesTaken(callsAtOnce)] : [];
 
 /** Extra time for teardown, in which calls end that are still in flight when the VUs are done. */
 const TEARDOWN_MS = 10_000;

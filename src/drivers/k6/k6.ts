@@ -18,8 +18,7 @@ import { profileDurationS } from "../../workload/load-profiles.ts";
 import { type Drive, type Driver, LATE_MS, playParts, register, stopWhen } from "../driver.ts";
 import { watchHost } from "../host-notes.ts";
 import { busyWarnings, inputFor, type K6Input, type K6Run, type K6Setup, planRun } from "./handover.ts";
-import { exitProblem, startK6 } from "./k6-process.ts";
-import { createReader, problemsOf, readSummary, stoppedBy } from "./result.ts";
+import { createReader, exitProblem, problemsOf, readSummary, startK6, stoppedBy } from "./k6-process.ts";
 
 const LOOK_EVERY_MS = 50;
 const CHUNK_BYTES = 1 << 18;
@@ -140,13 +139,7 @@ const playSegments = async (run: K6Run & K6Input, beside?: () => Promise<void>):
     );
   const all = await playParts(run, play, beside);
   const problems = all.flatMap((one) => one.problems);
-  const busy =
-    callsAtOnce < arrivals
-      ? busyWarnings(
-          callsAtOnce,
-          all.map(({ most }) => most),
-        )
-      : [];
+  const busy = callsAtOnce < arrivals ? busyWarnings(callsAtOnce, all) : [];
   return {
     problems: [...new Map(problems.map((one) => [`${one.verdict} ${one.reason}`, one])).values()],
     stopped: all.find(({ stopped }) => stopped !== null)?.stopped ?? null,

@@ -4,7 +4,7 @@ import type { Target } from "../../target/target.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import type { Printed, PrintedMint } from "../../workload/handover.ts";
-import { createReader, problemsOf } from "./result.ts";
+import { createReader, problemsOf } from "./k6-process.ts";
 
 const EPOCH_US = 1_000_000_000;
 const target: Target = {

@@ -107,8 +107,6 @@ export const readAccount = (text: string): ScriptAccount | null => {
   }
 };
 
-const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
-
 /** Tolerated share of unanswered calls if neither the script nor the target file states one. */
 const UNANSWERED_SHARE = 0.01;
 
@@ -117,19 +115,14 @@ const counted = (n: number, what: string): string => `${n} ${what}${n === 1 ? ""
 /** No answer (0), or a gateway's answer in place of the API's (Cloudflare's 52x and 530 among them). */
 const NOT_ANSWERED = /^(0|502|504|52\d|530)$/;
 
-export const callsOf = ({ calls }: ScriptAccount): { made: number; unanswered: number } => {
+/** `named`: the calls without an answer by status, in words. */
+export const callsOf = ({ calls }: ScriptAccount): { made: number; unanswered: number; named: string } => {
   const byStatus = Object.entries(calls.by_status);
-  return {
-    made: sum(byStatus.map(([, n]) => n)),
-    unanswered: sum(byStatus.flatMap(([status, n]) => (NOT_ANSWERED.test(status) ? [n] : []))),
-  };
+  const silent = byStatus.filter(([status]) => NOT_ANSWERED.test(status));
+  const sum = (of: typeof byStatus): number => of.reduce((total, [, n]) => total + n, 0);
+  const named = silent.map(([status, n]) => `${n} x ${status === "0" ? "no answer" : status}`).join(", ");
+  return { made: sum(byStatus), unanswered: sum(silent), named };
 };
-
-const unansweredIn = ({ calls }: ScriptAccount): string =>
-  Object.entries(calls.by_status)
-    .filter(([status]) => NOT_ANSWERED.test(status))
-    .map(([status, n]) => `${n} x ${status === "0" ? "no answer" : status}`)
-    .join(", ");
 
 const firstLine = (text = ""): string => text.split("\n")[0] as string;
 
@@ -185,12 +178,11 @@ const aboutThresholds = (account: ScriptAccount): string[] => {
   ];
 };
 
-const aboutCalls = (account: ScriptAccount, tolerated: number): string[] => {
+const aboutCalls = (account: ScriptAccount, tolerated = UNANSWERED_SHARE): string[] => {
   const { calls, checks } = account;
-  const { made, unanswered } = callsOf(account);
+  const { made, unanswered, named } = callsOf(account);
   if (made === 0) return ["the script made no call"];
   const calledOf = `of ${counted(made, "call")}`;
-  const named = unansweredIn(account);
   if (unanswered === made) return [`the API answered none ${calledOf} (${named})`];
   const thresholds = statedThresholds(account);
   const boundsFailures = thresholds.some(({ metric }) => metric.startsWith("http_req_failed"));
@@ -225,10 +217,7 @@ export const crossedIn = ({ thresholds }: ScriptAccount): string =>
 /** Why the script's own verdict cannot be relied on; empty if it can. `isWhole`: the test was not ended early. */
 export const doubtsOf = (
   account: ScriptAccount,
-  {
-    isWhole = true,
-    unansweredShare = UNANSWERED_SHARE,
-  }: { isWhole?: boolean; unansweredShare?: number | undefined } = {},
+  { isWhole = true, unansweredShare }: { isWhole?: boolean; unansweredShare?: number | undefined } = {},
 ): Problem[] =>
   [
     ...aboutIterations(account, isWhole),
@@ -245,6 +234,6 @@ export const inWords = (account: ScriptAccount): string => {
     stated.length === 0
       ? "the script states no threshold, so only that its iterations ended and its calls were answered was judged"
       : `${counted(stated.length, "threshold")} held`;
-  const ended = sum(account.scenarios.map((scenario) => scenario.ended));
+  const ended = account.scenarios.reduce((total, scenario) => total + scenario.ended, 0);
   return `${counted(ended, "iteration")} ended, with ${counted(made, "call")}${failed > 0 ? `, ${failed} of them failed` : ""}; ${held}`;
 };

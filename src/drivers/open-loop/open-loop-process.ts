@@ -11,16 +11,15 @@ import type { CallLine, FoldLine } from "../../history/line.ts";
 import { looksWrong } from "../../invariants/evidence/legal-answers.ts";
 import { messageIn, readLines } from "../../supervision/lines.ts";
 import type { Secrets } from "../../target/secrets.ts";
-import type { Target } from "../../target/target.ts";
 import { guardBudget } from "../../workload/budget.ts";
 import { STORIES } from "../../workload/catalogue.ts";
-import { profilePeakPerS } from "../../workload/load-profiles.ts";
+import { constant, profilePeakPerS } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
 import type { Problem } from "../driver.ts";
 import { lagDoubt, watchHost } from "../host-notes.ts";
 import { startNullServer } from "./bare-server.ts";
 import type { FromProcess, OpenLoopEnd, OpenLoopJob, OpenLoopSpent, ToProcess } from "./driver.ts";
-import { perform, startPressing } from "./play-schedule.ts";
+import { startPressing } from "./play-schedule.ts";
 
 const FLUSH_EVERY_MS = 50;
 const FLUSH_AT_CHARS = 1 << 16;
@@ -97,16 +96,9 @@ const openProcessPipe = () => {
 
 /** Below this rate there is no warm-up: a slow first call ends before the next is due. */
 const FROM_PER_S = 1_000;
-const WARM_UP_CALLS = 8_000;
-const AT_ONCE = 32;
-const WARM_UP_MS = 3_000;
+const WARM_UP = { profile: constant(4_000, 2), arrivals: "uniform", maxOutstanding: 32, drainMs: 1_000 } as const;
 
 const NO_SECRETS: Secrets = { read: async () => "of-nobody", forget: () => undefined };
-
-const elsewhere = (target: Target, port: number): Target => {
-  const { transport: _transport, key_management_url: _keys, tile_url: _tiles, ...own } = target;
-  return { ...own, base_url: `http://127.0.0.1:${port}/v1` };
-};
 
 /**
  * Plays the story to a local null server with made-up credentials and records nothing: freshly loaded code is many
@@ -114,40 +106,19 @@ const elsewhere = (target: Target, port: number): Target => {
  * driver's usual work on each line and drops it.
  */
 const warmUp = async (
-  job: OpenLoopJob,
+  { segment, target: own, ...job }: OpenLoopJob,
   story: Story,
   clock: RunClock,
   onLine: (line: CallLine) => void,
 ): Promise<void> => {
-  if (job.precise !== true && profilePeakPerS(job.profile) / (job.segment?.of ?? 1) < FROM_PER_S) return;
+  if (job.precise !== true && profilePeakPerS(job.profile) / (segment?.of ?? 1) < FROM_PER_S) return;
   const server = await startNullServer(clock.nowUs);
-  const { seed, view } = job;
-  const how = { stage: "warm-up", driver: "warm-up", idPrefix: "warm-up", onLine, seed, signal: AbortSignal.abort() };
-  const target = elsewhere(job.target, server.port);
-  const client = await openApiClient({ ...how, target, secrets: NO_SECRETS, view, clock });
-  const untilMs = performance.now() + WARM_UP_MS;
-  let begun = 0;
+  const how = { stage: "warm-up", driver: "warm-up", idPrefix: "warm-up", onLine };
+  const { transport: _transport, key_management_url: _keys, tile_url: _tiles, ...stated } = own;
+  const target = { ...stated, base_url: `http://127.0.0.1:${server.port}/v1` };
+  const client = await openApiClient({ ...how, target, secrets: NO_SECRETS, view: job.view, clock });
   try {
-    await new Promise<void>((resolve) => {
-      let under = 0;
-      let isBeginning = false;
-      const over = (): void => {
-        under -= 1;
-        // A call that fails at once calls this within the loop below, which goes on by itself.
-        if (!isBeginning) next();
-      };
-      const next = (): void => {
-        isBeginning = true;
-        while (under < AT_ONCE && begun < WARM_UP_CALLS && performance.now() < untilMs) {
-          under += 1;
-          const i = begun++;
-          perform(client, story.plan(seed, i, view), i, clock.nowUs(), how, over);
-        }
-        isBeginning = false;
-        if (under === 0) resolve();
-      };
-      next();
-    });
+    await startPressing({ ...job, target, ...WARM_UP }, story, client, clock, clock.nowUs(), how).finished;
   } finally {
     await client.close();
     server.close();

@@ -90,50 +90,6 @@ export const startPacer = (
 /** Labels of a story's lines, and where the lines go. */
 type How = { stage: string; driver: string; idPrefix: string; onLine(line: CallLine): void };
 
-type Performance = How & {
-  seed: number;
-  /** Ends the waits before retries. */
-  signal: AbortSignal;
-};
-
-/** Plays the steps of call `i`, with retries. `over` is called at the end, with an error if a step cannot be made. */
-export const perform = (
-  client: ApiClient,
-  steps: readonly Step[],
-  i: number,
-  intendedUs: number,
-  how: Performance,
-  over: (error: unknown) => void,
-): void => {
-  const { stage, driver, idPrefix, seed, signal } = how;
-  const nextTry = triesOf(steps, seed, i);
-  let dueUs = intendedUs;
-  const go = (next: ReturnType<typeof nextTry>): void => {
-    if (next === null) {
-      over(null);
-      return;
-    }
-    const { step, at, attempt, waitMs } = next;
-    const id = callId(idPrefix, i, at, attempt);
-    const context: CallContext = { id, stage, driver, intendedUs: dueUs, attempt };
-    if (at > 0) context.unscheduled = "step";
-    if (waitMs === null) {
-      client.begin(step, context, sent, over);
-      return;
-    }
-    context.intendedUs += Math.round(waitMs * 1000);
-    pause(waitMs, signal)
-      .then(() => (signal.aborted ? over(null) : client.begin(step, context, sent, over)))
-      .catch(over);
-  };
-  const sent = ({ line }: Sent): void => {
-    how.onLine(line);
-    dueUs = line.done_us;
-    go(nextTry({ outcome: line.outcome, retryAfter: line.retry_after, nowMs: Date.now() }));
-  };
-  go(nextTry());
-};
-
 const MAX_OUTSTANDING = 4096;
 /** How long calls in flight may take after the budget ended the load: a stopped run ends within two seconds. */
 const STOPPED_DRAIN_MS = 1_000;
@@ -180,7 +136,6 @@ export const startPressing = (
     }
     return null;
   };
-  const playing = { ...how, seed: job.seed, signal: waits.signal };
   const unmade = (error: unknown): void => {
     if (error instanceof NotSentError) {
       end.unsent += 1;
@@ -197,6 +152,36 @@ export const startPressing = (
     if (error !== null) unmade(error);
     if (under === 0) none.resolve();
   };
+  /** Plays the steps of call `i`, with retries, and calls `over` at the end. */
+  const perform = (steps: readonly Step[], i: number, intendedUs: number): void => {
+    const { stage, driver, idPrefix } = how;
+    const nextTry = triesOf(steps, job.seed, i);
+    let dueUs = intendedUs;
+    const go = (next: ReturnType<typeof nextTry>): void => {
+      if (next === null) {
+        over(null);
+        return;
+      }
+      const { step, at, attempt, waitMs } = next;
+      const id = callId(idPrefix, i, at, attempt);
+      const context: CallContext = { id, stage, driver, intendedUs: dueUs, attempt };
+      if (at > 0) context.unscheduled = "step";
+      if (waitMs === null) {
+        client.begin(step, context, sent, over);
+        return;
+      }
+      context.intendedUs += Math.round(waitMs * 1000);
+      pause(waitMs, waits.signal)
+        .then(() => (waits.signal.aborted ? over(null) : client.begin(step, context, sent, over)))
+        .catch(over);
+    };
+    const sent = ({ line }: Sent): void => {
+      how.onLine(line);
+      dueUs = line.done_us;
+      go(nextTry({ outcome: line.outcome, retryAfter: line.retry_after, nowMs: Date.now() }));
+    };
+    go(nextTry());
+  };
   const fire = (dueUs: number): void => {
     end.offered += 1;
     if (under >= bound) {
@@ -209,7 +194,7 @@ export const startPressing = (
     under += 1;
     try {
       if (steps instanceof Error) throw steps;
-      perform(client, steps, k, dueUs, playing, over);
+      perform(steps, k, dueUs);
     } catch (error) {
       over(error);
     }
