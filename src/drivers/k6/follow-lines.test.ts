@@ -2,7 +2,7 @@ import { appendFile, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { followLines } from "./k6.ts";
+import { followLines } from "./k6-process.ts";
 
 let folder: string;
 beforeEach(async () => {

@@ -3,16 +3,20 @@
  * into history lines and problems. k6 exits with code 0 even if iterations threw, were dropped or never ran, so each of
  * these is checked.
  */
+
 import { spawn } from "node:child_process";
-import { readFile } from "node:fs/promises";
+import { open, readFile } from "node:fs/promises";
 import type { Readable } from "node:stream";
+import { setTimeout as sleep } from "node:timers/promises";
 import { type CallContext, lineOf } from "../../client/call-line.ts";
 import type { Received } from "../../client/send-request.ts";
 import { routeOf } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
 import { Histogram } from "../../history/statistics/histogram.ts";
+
 import { boundChild } from "../../supervision/child.ts";
-import { readLines, unreadSentence } from "../../supervision/lines.ts";
+import { cutLines, readLines, unreadSentence } from "../../supervision/lines.ts";
+
 import { runMark } from "../../supervision/processes.ts";
 import { redact, redactor } from "../../supervision/redaction.ts";
 import type { Stopped } from "../../workload/budget.ts";
@@ -83,8 +87,6 @@ export const k6Outputs = (env: Readonly<Record<string, string | undefined>>): Re
   return kept;
 };
 
-type Logged = { level?: string; msg?: string };
-
 /** Starts k6 in a process group of its own, with only `environment`, our settings and the user's outputs. */
 export const startK6 = (
   binary: string,
@@ -108,9 +110,9 @@ export const startK6 = (
   const exit: K6Exit = { code: null, signal: null, errors: [], errorCount: 0, warnings: [] };
   readLines(child.stderr as Readable, (line) => {
     if (line.trim() === "") return;
-    let logged: Logged | null = null;
+    let logged: { level?: string; msg?: string } | null = null;
     try {
-      logged = JSON.parse(line) as Logged | null;
+      logged = JSON.parse(line);
     } catch {}
     const { level = "error", msg = line } = logged ?? {};
     const said = redact(`${msg}`.trim().split("\n").slice(0, 3).join(" "));
@@ -125,6 +127,38 @@ export const startK6 = (
     return { ...exit, code, signal, late };
   });
   return { ...bound, child, exited };
+};
+
+const LOOK_EVERY_MS = 50;
+const CHUNK_BYTES = 1 << 18;
+
+/**
+ * Follows a file while it is written. `finish` is called once writing has ended: it reads to the last line, and rejects
+ * with what `onLine` threw.
+ */
+export const followLines = (path: string, onLine: (text: string) => void): { finish(): Promise<void> } => {
+  let isOver = false;
+  const read = async (): Promise<void> => {
+    await using file = await open(path, "r");
+    const buffer = Buffer.alloc(CHUNK_BYTES);
+    const lines = cutLines(onLine);
+    for (;;) {
+      // Taken before the read, so that everything written before `finish` is still read.
+      const wasOver = isOver;
+      const { bytesRead } = await file.read(buffer, 0, CHUNK_BYTES, null);
+      if (bytesRead > 0) lines.push(buffer.subarray(0, bytesRead));
+      else if (wasOver) return lines.end();
+      else await sleep(LOOK_EVERY_MS);
+    }
+  };
+  const reading = read();
+  reading.catch(() => undefined);
+  return {
+    finish: () => {
+      isOver = true;
+      return reading;
+    },
+  };
 };
 
 type Reading = Pick<DriveJob, "seed" | "view" | "stage" | "idPrefix" | "epochUs"> & { story: Story };
@@ -158,8 +192,7 @@ const receivedOf = (step: Step, printed: Printed | PrintedMint, epochUs: number)
   };
 };
 
-/** `null` if the story has no such call, because scenario and runner disagree about the story. */
-const lineFrom = (printed: Printed | PrintedMint, reading: Reading): CallLine | null => {
+const lineFrom = (printed: Printed | PrintedMint, reading: Reading): CallLine => {
   const { story, seed, view, stage, idPrefix, epochUs } = reading;
   const lineAs = (step: Step, dueUs: number, own: Pick<CallContext, "id" | "attempt" | "unscheduled">): CallLine => {
     const context: CallContext = { ...own, stage, driver: "k6", intendedUs: dueUs - epochUs };
@@ -171,16 +204,17 @@ const lineFrom = (printed: Printed | PrintedMint, reading: Reading): CallLine | 
   }
   const { i, step: at, attempt, intendedUs } = printed;
   const step = story.plan(seed, i, view)[at];
-  if (step === undefined) return null;
+  // Scenario and runner disagree about the story.
+  if (step === undefined) throw new Error("it is no call of the story");
   const id = callId(idPrefix, i, at, attempt);
   return lineAs(step, intendedUs, { id, attempt, unscheduled: at === 0 ? undefined : "step" });
 };
 
-type Summary = { metrics?: Record<string, { values?: { count?: number } } | undefined> };
+type Summary = { iterations: number; dropped: number };
 
-export const readSummary = async (path: string): Promise<{ iterations: number; dropped: number } | null> => {
+export const readSummary = async (path: string): Promise<Summary | null> => {
   try {
-    const { metrics } = JSON.parse(await readFile(path, "utf8")) as Summary;
+    const { metrics } = JSON.parse(await readFile(path, "utf8"));
     const count = (name: string): number => metrics?.[name]?.values?.count ?? 0;
     return { iterations: count("iterations"), dropped: count("dropped_iterations") };
   } catch {
@@ -213,7 +247,6 @@ export const createReader = (reading: Reading, onLine: (line: CallLine) => void)
       return;
     }
     const line = lineFrom(printed, reading);
-    if (line === null) throw new Error("it is no call of the story");
     seen.lines += 1;
     if (line.attempt === 0 && line.unscheduled === undefined) seen.lag.record(line.started_us - line.intended_us);
     if (printed.type === "call") seen.calls.add(printed.i);
@@ -233,9 +266,7 @@ export const createReader = (reading: Reading, onLine: (line: CallLine) => void)
 export const stoppedBy = ({ end }: Seen): Stopped | null =>
   end?.stopped?.by === "asked" ? null : (end?.stopped ?? null);
 
-type Outcome = { exit: K6Exit; summary: { iterations: number; dropped: number } | null; seen: Seen };
-
-export const problemsOf = ({ exit, summary, seen }: Outcome): Problem[] => {
+export const problemsOf = (exit: K6Exit, summary: Summary | null, seen: Seen): Problem[] => {
   const problems: Problem[] = [];
   const say = (isSo: boolean, reason: string | null, about?: "time"): void => {
     if (isSo && reason !== null) problems.push({ verdict: "inconclusive", reason, about });

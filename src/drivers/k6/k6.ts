@@ -1,56 +1,181 @@
 /**
- * The k6 driver: one story, in one process or in several that share the schedule. Secrets reach k6 in a private file
- * that is removed once it was read; calls come back as lines of a file that the extension writes.
+ * The k6 driver: one story, in one process or in several that share the schedule. It hands over credentials, sessions
+ * minted beforehand, certificates, a proxy and the schedule; secrets reach k6 in a private file that is removed once it
+ * was read. Calls come back as lines of a file that the extension writes.
  */
+
 import { rmSync } from "node:fs";
-import { copyFile, mkdtempDisposable, open, writeFile } from "node:fs/promises";
+import { copyFile, mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
+import { openApiClient } from "../../client/api-client.ts";
+import { createRunClock, wallUs } from "../../client/clock.ts";
+import { tlsFiles } from "../../client/transport.ts";
 import type { Protocol } from "../../history/run-document.ts";
-import { cutLines } from "../../supervision/lines.ts";
 import { writePrivateFile } from "../../supervision/private-file.ts";
+import { fileLimitsOf } from "../../supervision/processes.ts";
 import { redact } from "../../supervision/redaction.ts";
+import { countArrivals } from "../../workload/arrivals.ts";
 import { budgetShare, NOTHING_SPENT, type Stopped } from "../../workload/budget.ts";
+import { keysFor, originsOf } from "../../workload/callers/view-of-target.ts";
+import { STORIES } from "../../workload/catalogue.ts";
 import type { HandOver } from "../../workload/handover.ts";
-import { startTogetherMs } from "../../workload/k6-executor.ts";
+import * as executor from "../../workload/k6-executor.ts";
 import { profileDurationS } from "../../workload/load-profiles.ts";
-import { type Drive, type Driver, LATE_MS, playParts, register, stopWhen } from "../driver.ts";
+import { credentialName } from "../../workload/request.ts";
+import type { CredentialRef } from "../../workload/step.ts";
+import type { Story } from "../../workload/story.ts";
+import { callsEndMs, TIMEOUTS } from "../../workload/timeouts.ts";
+import { type Drive, type DriveJob, type Driver, LATE_MS, playParts, register, stopWhen } from "../driver.ts";
 import { watchHost } from "../host-notes.ts";
-import { busyWarnings, inputFor, type K6Input, type K6Run, type K6Setup, planRun } from "./handover.ts";
-import { createReader, exitProblem, problemsOf, readSummary, startK6, stoppedBy } from "./k6-process.ts";
+import {
+  createReader,
+  exitProblem,
+  followLines,
+  k6Outputs,
+  problemsOf,
+  readSummary,
+  startK6,
+  stoppedBy,
+} from "./k6-process.ts";
 
-const LOOK_EVERY_MS = 50;
-const CHUNK_BYTES = 1 << 18;
+/** The share of the free memory that k6 may use; the deployment may run on the same machine. */
+const MEMORY_SHARE = 0.5;
 
-/**
- * Follows a file while it is written. `finish` is called once writing has ended: it reads to the last line, and rejects
- * with what `onLine` threw.
- */
-export const followLines = (path: string, onLine: (text: string) => void): { finish(): Promise<void> } => {
-  let isOver = false;
-  const read = async (): Promise<void> => {
-    await using file = await open(path, "r");
-    const buffer = Buffer.alloc(CHUNK_BYTES);
-    const lines = cutLines(onLine);
-    for (;;) {
-      // Taken before the read, so that everything written before `finish` is still read.
-      const wasOver = isOver;
-      const { bytesRead } = await file.read(buffer, 0, CHUNK_BYTES, null);
-      if (bytesRead > 0) lines.push(buffer.subarray(0, bytesRead));
-      else if (wasOver) return lines.end();
-      else await sleep(LOOK_EVERY_MS);
-    }
-  };
-  const reading = read();
-  reading.catch(() => undefined);
+const OTHER_FILES = 200;
+
+export type K6Setup = {
+  k6Path: string;
+  scenario: string;
+  /** Where k6's summary is kept (the run folder's `k6/`). */
+  keepIn?: string;
+  /** Number of VUs, in place of the number derived from the profile and the target's limits. */
+  vus?: number;
+};
+
+/** Returns totals over all segments; each segment gets at least one VU and one call. */
+export const vusHere = (
+  { profile, view, story, seed, vus }: Pick<DriveJob, "profile" | "view" | "seed"> & { story: Story; vus?: number },
+  segments: number,
+  // The hard limit counts, because Go raises its soft limit of open files to it.
+  { freeBytes, files } = {
+    freeBytes: process.availableMemory(),
+    files: fileLimitsOf("self")?.hard ?? Number.POSITIVE_INFINITY,
+  },
+): { vus: number; callsAtOnce: number; warnings: string[] } => {
+  const concurrency = executor.concurrencyOf(story, seed, view);
+  if (vus !== undefined) {
+    return { vus: executor.vusFor(profile, vus, concurrency), callsAtOnce: Math.max(1, vus), warnings: [] };
+  }
+  const wanted = Math.max(segments, executor.callsAtOnceFor(profile, view.limits, concurrency));
+  const inMemory = executor.callsThatFit(MEMORY_SHARE * freeBytes, concurrency);
+  const inFiles = segments * Math.max(1, files - OTHER_FILES);
+  const callsAtOnce = Math.min(wanted, Math.max(segments, Math.min(inMemory, inFiles)));
+  const why =
+    inFiles < inMemory
+      ? `a process may have ${files} files open here: ulimit -n`
+      : `half of the ${Math.round(freeBytes / 1e6)} MB that are free here`;
   return {
-    finish: () => {
-      isOver = true;
-      return reading;
-    },
+    vus: Math.max(segments, executor.vusFor(profile, callsAtOnce, concurrency)),
+    callsAtOnce,
+    warnings: callsAtOnce < wanted ? [executor.tooFewCalls(wanted, callsAtOnce, why)] : [],
   };
 };
+
+/** Plans one play of a story, for all its k6 processes; `null` if its schedule has no arrivals. */
+const planRun = (setup: K6Setup, drive: Drive) => {
+  const { job } = drive;
+  const story = STORIES.get(job.story);
+  if (story === undefined) throw new Error(`there is no story called ${job.story}`);
+  const arrivals = countArrivals(job.profile, job.arrivals, job.seed);
+  if (arrivals === 0) return null;
+  const segments = Math.min(drive.segments ?? 1, arrivals);
+  const places = vusHere({ ...job, story, vus: setup.vus }, segments);
+  return { ...setup, ...drive, ...places, story, timeouts: { ...TIMEOUTS, ...job.timeouts }, arrivals, segments };
+};
+
+type K6Run = NonNullable<ReturnType<typeof planRun>> & { folder: string };
+
+/** Warns if a process used its whole share of `callsAtOnce`. `most`: its most calls in flight. */
+export const busyWarnings = (callsAtOnce: number, all: readonly { most: number }[]): string[] =>
+  all.some(({ most }) => most >= Math.floor(callsAtOnce / all.length)) ? [executor.allPlacesTaken(callsAtOnce)] : [];
+
+/** Extra time for teardown, in which calls end that are still in flight when the VUs are done. */
+const TEARDOWN_MS = 10_000;
+
+/** Reads keys and mints sessions once for all processes. */
+const credentialsFor = async ({ job, secrets, budget, onLine, story, timeouts }: K6Run) => {
+  const { target, view, seed } = job;
+  const clock = createRunClock(job.epochUs);
+  await using client = await openApiClient({ ...job, secrets, clock, timeouts, budget, onLine, driver: "k6" });
+  const keys = keysFor(story, seed, view, target);
+  const credentials: HandOver["credentials"] = {};
+  for (const { ref } of keys) {
+    const value = await client.book.fetch(ref);
+    if (value !== null) credentials[credentialName(ref)] = value;
+  }
+  const sessions: HandOver["sessions"] = {};
+  for (const wanted of story.sessions(view)) {
+    const ref: CredentialRef = { as: "session", ...wanted };
+    await client.book.fetch(ref);
+    const held = client.book.sessionOf(ref);
+    if (held !== undefined) sessions[credentialName(ref)] = held;
+  }
+  return { credentials, origins: originsOf(keys), sessions, headers: client.sharedHeaders };
+};
+
+/** The input of every process, without its own paths and budget share, and its environment. */
+const inputFor = async (run: K6Run) => {
+  const { job, secrets, budget, story, timeouts, folder, arrivals, segments, vus, callsAtOnce } = run;
+  const { stage, idPrefix, seed, view, target, profile } = job;
+  const { momentsUs, ...shape } = profile;
+  const momentsPath = momentsUs === undefined ? undefined : join(folder, "moments.json");
+  if (momentsPath !== undefined) await writeFile(momentsPath, JSON.stringify(momentsUs));
+  const transport = target.transport ?? {};
+  const { ca, cert, key } = await tlsFiles(transport, secrets);
+  // Go uses HTTP/2 wherever it is offered, and k6 has no option to prevent that.
+  const environment: Record<string, string> = transport.protocol === "h2" ? {} : { GODEBUG: "http2client=0" };
+  if (ca !== undefined) {
+    environment.SSL_CERT_FILE = join(folder, "ca.pem");
+    await writePrivateFile(environment.SSL_CERT_FILE, ca);
+  }
+  // Read by `native/sse/beside.go`.
+  if (typeof transport.proxy === "string") {
+    environment.FLOODGATE_PROXY = await secrets.read(transport.proxy, "transport.proxy");
+  }
+  const { base_url, key_management_url, tile_url } = target;
+  const credentials = await credentialsFor(run);
+  // A single process begins when it is ready; several begin at the same moment.
+  const startUs = segments === 1 ? undefined : wallUs() + executor.startTogetherMs(vus) * 1000;
+  const handOver: HandOver = {
+    ...{ stage, idPrefix, seed, view, timeouts, ...credentials },
+    places: { base_url, key_management_url, tile_url },
+    streamEnd: target.stream_end,
+    ...{ budget: budget.left(), stated: budget.stated },
+    // Samples of gaps are made only if the user sends k6's metrics to an output.
+    gapSamples: Object.keys(k6Outputs(process.env)).length > 0,
+    callsAtOnce: Math.ceil(callsAtOnce / segments),
+    schedule: { profile: shape, arrivals: job.arrivals, startUs, momentsPath },
+    options: {
+      // Our metrics come from the printed lines, so few tags are kept, for few time series.
+      systemTags: ["scenario"],
+      summaryTrendStats: ["count", "med", "p(99)", "max"],
+      tlsAuth: cert === undefined || key === undefined ? undefined : [{ cert, key }],
+      teardownTimeout: `${callsEndMs(timeouts) + TEARDOWN_MS}ms`,
+      scenarios: {
+        [story.name.replaceAll("-", "_")]: executor.executorFor({
+          profile,
+          arrivals,
+          vus,
+          gracefulStopMs: timeouts.callMs,
+        }),
+      },
+    },
+  };
+  return { handOver, environment };
+};
+
+type K6Input = Awaited<ReturnType<typeof inputFor>>;
 
 /** k6's arguments for one segment. With the sequence, a call has the same number as in the whole schedule. */
 const segmentArguments = (index: number, of: number): string[] => {
@@ -81,7 +206,7 @@ const playSegment = async (run: K6Run & K6Input, index: number, signal: AbortSig
   const k6 = startK6(run.k6Path, args, { ...run.environment, ...variables }, folder);
   await register(k6.child, k6, run.onSpawn);
   const { callMs } = timeouts;
-  const endsMs = performance.now() + startTogetherMs(vus) + profileDurationS(job.profile) * 1000;
+  const endsMs = performance.now() + executor.startTogetherMs(vus) + profileDurationS(job.profile) * 1000;
   /** Extends the deadline at each line: a line comes whenever a call ends, and no call outlasts its time-out. */
   const stillComing = (): void => {
     if (!signal.aborted) k6.due(Math.max(0, endsMs - performance.now()) + callMs + LATE_MS, "end");
@@ -106,7 +231,7 @@ const playSegment = async (run: K6Run & K6Input, index: number, signal: AbortSig
   const protocols: Protocol[] = [...(end?.http1 ? (["h1"] as const) : []), ...(end?.http2 ? (["h2"] as const) : [])];
   return {
     hasFailed: !signal.aborted && (end?.stopped ?? null) === null && exitProblem(exit) !== null,
-    problems: problemsOf({ exit, summary, seen }),
+    problems: problemsOf(exit, summary, seen),
     stopped: stoppedBy(seen),
     /** The most calls that were in flight at once. */
     most: end?.most ?? 0,
@@ -127,27 +252,6 @@ const unplayed = (why: string, stopped: Stopped | null, error?: unknown): Played
   return { problems: [{ verdict: "inconclusive", reason }], stopped, protocols: [], warnings: [] };
 };
 
-const playSegments = async (run: K6Run & K6Input, beside?: () => Promise<void>): Promise<Played> => {
-  const { arrivals, callsAtOnce } = run;
-  const play = (index: number, signal: AbortSignal): Promise<PlayedSegment> =>
-    playSegment(run, index, signal).catch(
-      // If its files could not be written or read, it is unknown what the process played.
-      (error: unknown): PlayedSegment => ({
-        ...unplayed("a process of k6 could not be followed", null, error),
-        ...{ hasFailed: true, most: 0, spent: NOTHING_SPENT },
-      }),
-    );
-  const all = await playParts(run, play, beside);
-  const problems = all.flatMap((one) => one.problems);
-  const busy = callsAtOnce < arrivals ? busyWarnings(callsAtOnce, all) : [];
-  return {
-    problems: [...new Map(problems.map((one) => [`${one.verdict} ${one.reason}`, one])).values()],
-    stopped: all.find(({ stopped }) => stopped !== null)?.stopped ?? null,
-    protocols: [...new Set(all.flatMap(({ protocols }) => protocols))].sort(),
-    warnings: [...run.warnings, ...busy, ...new Set(all.flatMap(({ warnings }) => warnings))],
-  };
-};
-
 export const runK6 = async (setup: K6Setup, drive: Drive, beside?: () => Promise<void>): Promise<Played> => {
   const { budget } = drive;
   const plan = planRun(setup, drive);
@@ -158,7 +262,24 @@ export const runK6 = async (setup: K6Setup, drive: Drive, beside?: () => Promise
   const input = await inputFor(run).catch((error: unknown) =>
     unplayed("nothing could be handed to k6", budget.stopped, error),
   );
-  return "problems" in input ? { ...input, warnings: run.warnings } : await playSegments({ ...run, ...input }, beside);
+  if ("problems" in input) return { ...input, warnings: run.warnings };
+  const play = (index: number, signal: AbortSignal): Promise<PlayedSegment> =>
+    playSegment({ ...run, ...input }, index, signal).catch(
+      // If its files could not be written or read, it is unknown what the process played.
+      (error: unknown): PlayedSegment => ({
+        ...unplayed("a process of k6 could not be followed", null, error),
+        ...{ hasFailed: true, most: 0, spent: NOTHING_SPENT },
+      }),
+    );
+  const all = await playParts(run, play, beside);
+  const problems = all.flatMap((one) => one.problems);
+  const busy = run.callsAtOnce < run.arrivals ? busyWarnings(run.callsAtOnce, all) : [];
+  return {
+    problems: [...new Map(problems.map((one) => [`${one.verdict} ${one.reason}`, one])).values()],
+    stopped: all.find(({ stopped }) => stopped !== null)?.stopped ?? null,
+    protocols: [...new Set(all.flatMap(({ protocols }) => protocols))].sort(),
+    warnings: [...run.warnings, ...busy, ...new Set(all.flatMap(({ warnings }) => warnings))],
+  };
 };
 
 export const driveK6 =

@@ -52,7 +52,7 @@ const read = (printed: readonly (Printed | PrintedMint)[], dropped = 0) => {
   for (const one of printed) take(JSON.stringify(one));
   const exit = { code: 0, signal: null, errors: [], errorCount: 0, warnings: [] };
   const iterations = printed.filter(({ type }) => type === "call").length;
-  return { lines, problems: problemsOf({ exit, seen, summary: { iterations, dropped } }) };
+  return { lines, problems: problemsOf(exit, { iterations, dropped }, seen) };
 };
 
 const many = (lagUs: number): Printed[] => Array.from({ length: 200 }, (_, i) => call(i, lagUs));

@@ -10,7 +10,7 @@ import { type Budget, guardBudget } from "../../workload/budget.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import type { Profile } from "../../workload/load-profiles.ts";
 import type { Drive, DriveJob } from "../driver.ts";
-import type { K6Setup } from "./handover.ts";
+import type { K6Setup } from "./k6.ts";
 import { runK6 } from "./k6.ts";
 
 export const ROOT = fileURLToPath(new URL("../../..", import.meta.url));

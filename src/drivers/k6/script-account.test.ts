@@ -265,7 +265,7 @@ describe.skipIf(binary === null).concurrent("k6's account of a real script", () 
       ["--out", `json=${own}`],
     );
     expect([exit, said]).toEqual([[], ""]);
-    expect(callsOf(seen)).toEqual({ made: 6, unanswered: 0 });
+    expect(callsOf(seen)).toEqual({ made: 6, unanswered: 0, named: "" });
     expect(seen.scenarios).toEqual([
       expect.objectContaining({ name: "default", ended: 5, threw: 0, cut: 0, dropped: 0 }),
     ]);

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { constant } from "../../workload/load-profiles.ts";
-import { busyWarnings, vusHere } from "./handover.ts";
+import { busyWarnings, vusHere } from "./k6.ts";
 
 const view = viewOf({
   credentials: { server: { key: "env:X" } },
