@@ -3,11 +3,10 @@ import { isLoopbackHost } from "../contract/loopback.ts";
 import type { Deployment, LinkName, OwnParts } from "../deployments/deployment.ts";
 import type { Held, RemoteWatch } from "../deployments/remote-watch.ts";
 import { type Disturbance, type DisturbanceContext, type Faults, linksOf } from "./disturbance.ts";
-import { atOnce, type Fault, type FaultInjector, faultKey } from "./fault.ts";
-import { commandInjector } from "./injectors/commands.ts";
-import { linkInjector } from "./injectors/link.ts";
+import { atOnce, endsWithUs, type Fault, type FaultInjector, faultKey } from "./fault.ts";
 import { operatorInjector } from "./injectors/operator.ts";
 import { processInjector, storeInjector } from "./injectors/own-parts.ts";
+import { commandInjector, linkInjector } from "./injectors/proxies-and-commands.ts";
 
 /** A deployment, or what a plan assumes of one that has not been contacted. */
 export type Disturbable = Pick<Deployment, "target" | "faultsMissing"> & {
@@ -62,9 +61,9 @@ const ownInjector = async (fault: Fault, beside: DisturbanceContext): Promise<Fa
     return faults === null || link === undefined ? null : linkInjector(fault, beside.deployment, faults, link);
   }
   if (own === undefined || fault.by === "commands") return null;
-  if (fault.by === "process") return processInjector(fault, own, target.control?.api);
-  if (fault.by === "store") return storeInjector(fault.fault, own);
-  return operatorInjector(fault.fault, { target, own, beside });
+  if (fault.by === "process") return endsWithUs(processInjector(fault, own, target.control?.api));
+  if (fault.by === "store") return endsWithUs(storeInjector(fault.fault, own));
+  return endsWithUs(operatorInjector(fault.fault, { target, own, beside }));
 };
 
 /** Registers a fault with the watchdog beside the proxy, if there is one, from before the injection until it is healed. */

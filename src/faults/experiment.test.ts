@@ -5,7 +5,7 @@ import { httpProbe, observeLink } from "../tools/link-probe.ts";
 import { toxiproxyOrSkip } from "../tools/toxiproxy.fixture.ts";
 import { toxiproxyRig } from "../tools/toxiproxy-rig.fixture.ts";
 import { type ExperimentPlan, runExperiment } from "./experiment.ts";
-import { onLink, undoOf } from "./injectors/link.ts";
+import { onLink, undoOf } from "./injectors/proxies-and-commands.ts";
 import { faultTeller, makeFault } from "./link-faults.ts";
 
 /** Of an experiment that went as it should. */

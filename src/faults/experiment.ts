@@ -23,7 +23,7 @@ import {
 import { type FaultInjector, TIMES } from "./fault.ts";
 import { AFTER_MS, drawFaultsFor, type FaultEvent, RECOVERY_MS } from "./fault-schedule.ts";
 import { heal } from "./healing.ts";
-import { undoOf, undoTarget } from "./injectors/link.ts";
+import { undoOf, undoTarget } from "./injectors/proxies-and-commands.ts";
 import { disablesProxy, faultTeller, linkBudgetMs, makeFault } from "./link-faults.ts";
 import { type CallsSeen, ENOUGH_TO_SHOW, isBack, isSilent, isSteady, showsFault } from "./seen-by-callers.ts";
 

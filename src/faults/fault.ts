@@ -82,8 +82,13 @@ export type FaultInjector = {
 /** Default deadlines: a command may wait for an orchestrator, a process for refunds, an effect for the first call. */
 export const TIMES = { injectMs: 30_000, effectMs: 10_000, healMs: 30_000 };
 
-/** Common fields of faults that end with this process or with the deployment that it started. */
-export const ENDS_WITH_US = { ...TIMES, stream: "both", undo: { how: "nothing" }, notes: [] } as const;
+/** Injects a fault that ends with this process or with the deployment that it started, by `endsWithUs`. */
+export type OwnInjector = Pick<FaultInjector, "inject" | "shows" | "heal"> & Partial<FaultInjector>;
+
+export const endsWithUs = (injector: OwnInjector): FaultInjector => ({
+  ...{ ...TIMES, stream: "both", undo: { how: "nothing" }, notes: [] },
+  ...injector,
+});
 
 /** Combines faults: injected in order, healed in reverse by default, and shown only if all of them show. */
 export const atOnce = (parts: readonly FaultInjector[], healsInOrder = false): FaultInjector => {

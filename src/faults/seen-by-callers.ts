@@ -4,7 +4,7 @@
  */
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import type { CallLine } from "../history/line.ts";
-import { wilsonInterval } from "../history/statistics/statistics.ts";
+import { median, wilsonInterval } from "../history/statistics/statistics.ts";
 
 const KEPT = 512;
 
@@ -14,10 +14,7 @@ const DECIDED = new Set(["429 rate_limited", "429 map_load_quota_exceeded", "429
 /** Counts calls that were not shed, and `through` those that limiter and key service decided. */
 export type CallsSeen = { calls: number; through: number; latencyMsP50: number; tookMsP50: number };
 
-const medianMs = (us: number[]): number => {
-  us.sort((one, other) => one - other);
-  return (us[us.length >> 1] ?? 0) / 1000;
-};
+const medianMs = (us: readonly number[]): number => (median(us) ?? 0) / 1000;
 
 export type RecentCalls = ReturnType<typeof createRecentCalls>;
 

@@ -5,9 +5,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "../../tools/toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "../../tools/toxiproxy-server.ts";
 import { makeFault } from "../link-faults.ts";
-import { byCommands, type FaultCommands } from "./commands.ts";
 import { type InjectorUnderTest, injectorSuite } from "./injector.fixture.ts";
-import { onLink } from "./link.ts";
+import { byCommands, type FaultCommands, onLink } from "./proxies-and-commands.ts";
 
 const BUDGET_MS = 200;
 const commandsOf = (commands: FaultCommands) => byCommands(commands, { cwd: ".", onSpawn: () => () => undefined });

@@ -2,7 +2,7 @@ import { createServer, type Server, type Socket } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import { startForTests, startUpstream, toxiproxyOrSkip } from "../../tools/toxiproxy.fixture.ts";
 import { makeFault } from "../link-faults.ts";
-import { watchLink } from "./link.ts";
+import { watchLink } from "./proxies-and-commands.ts";
 
 const path = toxiproxyOrSkip();
 const GIVE_UP_MS = 400;

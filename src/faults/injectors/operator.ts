@@ -9,9 +9,9 @@ import type { ChangeUndo, Undo } from "../../supervision/undo.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { Target } from "../../target/target.ts";
 import { type DisturbanceContext, type Disturbed, inconclusive, type OperatorChanges } from "../disturbance.ts";
-import { ENDS_WITH_US, type Fault, type FaultInjector } from "../fault.ts";
+import type { Fault, OwnInjector } from "../fault.ts";
 import { putBack } from "../healing.ts";
-import { undoTarget } from "./link.ts";
+import { undoTarget } from "./proxies-and-commands.ts";
 
 /** The field that orders failures: it ends by itself, while all other fields have to be restored. */
 const ENDS_BY_ITSELF = "fail_next";
@@ -79,14 +79,9 @@ export const changeDeployment = async (
 const SLOWED_TIMES = 5;
 
 /** Changes a field of every replica; the heal restores it. Calls in flight finish. */
-const patched = (
-  target: Target,
-  field: "service_factor" | "slots",
-  changed: (was: number) => number,
-): FaultInjector => {
+const patched = (target: Target, field: "service_factor" | "slots", changed: (was: number) => number): OwnInjector => {
   let before: ChangeUndo["planes"] = [];
   return {
-    ...ENDS_WITH_US,
     inject: async () => {
       before = await stateOf(target, [field]);
       for (const { url, was } of before) await patch(url, { [field]: changed(Number(was[field])) });
@@ -101,10 +96,9 @@ const patched = (
 
 const REPLICA_MS = 30_000;
 
-const replaced = ({ apis, front }: OwnParts): FaultInjector => {
+const replaced = ({ apis, front }: OwnParts): OwnInjector => {
   const before = apis.map((part) => part.pid());
   return {
-    ...ENDS_WITH_US,
     ...{ injectMs: REPLICA_MS * apis.length, healMs: REPLICA_MS * apis.length },
     inject: async (signal) => {
       for (const [at, part] of apis.entries()) {
@@ -148,7 +142,7 @@ const EDGE_DOUBT_US = 10_000;
 type Beside = Pick<DisturbanceContext, "context" | "stage" | "onLine">;
 
 /** Moves the clocks before the limiter's link is broken; the month's end then comes by itself. */
-const newMonth = (target: Target, { context, stage, onLine }: Beside): FaultInjector => {
+const newMonth = (target: Target, { context, stage, onLine }: Beside): OwnInjector => {
   let edgeUs = Number.POSITIVE_INFINITY;
   let offsetMs = 0;
   let isMarked = false;
@@ -162,7 +156,6 @@ const newMonth = (target: Target, { context, stage, onLine }: Beside): FaultInje
     return isPast;
   };
   return {
-    ...ENDS_WITH_US,
     inject: async () => {
       const nowMs = Date.now();
       offsetMs = offsetBeforeMonthMs(nowMs, EDGE_AHEAD_MS);
@@ -178,7 +171,7 @@ const newMonth = (target: Target, { context, stage, onLine }: Beside): FaultInje
 export const operatorInjector = (
   fault: Extract<Fault, { by: "operator" }>["fault"],
   { target, own, beside }: { target: Target; own: OwnParts; beside: Beside },
-): FaultInjector => {
+): OwnInjector => {
   switch (fault) {
     case "slowed":
       // Callers have to see the effect, because an accepted request for it proves nothing.

@@ -12,7 +12,7 @@ import type { OwnParts } from "../../deployments/deployment.ts";
 import type { Part, RedisPart } from "../../deployments/part.ts";
 import { inTime, pause, waitUntil } from "../../supervision/waiting.ts";
 import { type LinkSeen, observeLink } from "../../tools/link-probe.ts";
-import { ENDS_WITH_US, type Fault, type FaultInjector } from "../fault.ts";
+import type { Fault, OwnInjector } from "../fault.ts";
 
 type ProcessFault = Extract<Fault, { by: "process" }>;
 
@@ -61,11 +61,10 @@ const WAYS: Readonly<Record<ProcessFault["fault"], Way>> = {
 };
 
 /** `apis`: the replicas' control planes. */
-export const processInjector = (fault: ProcessFault, own: OwnParts, apis: readonly string[] = []): FaultInjector => {
+export const processInjector = (fault: ProcessFault, own: OwnParts, apis: readonly string[] = []): OwnInjector => {
   const part = partOf(own, fault);
   const way = WAYS[fault.fault];
   return {
-    ...ENDS_WITH_US,
     inject: (signal) => way.inject(part, apis, signal),
     shows: async () => way.shows(await observeLink(part.probe(GIVE_UP_MS)), part),
     heal: async (signal) => void (await part.bringBack(signal)),
@@ -100,7 +99,7 @@ const errorsOf = async (url: string, error: string): Promise<number> => {
 };
 
 /** Makes Redis return an error: `put` causes it, `take` ends it. Without `take`, `put` is repeated until the heal. */
-const redisError = (url: string, error: string, put: Command, take?: Command): FaultInjector => {
+const redisError = (url: string, error: string, put: Command, take?: Command): OwnInjector => {
   const over = new AbortController();
   let before = 0;
   let repeating: Promise<void> | undefined;
@@ -111,7 +110,6 @@ const redisError = (url: string, error: string, put: Command, take?: Command): F
     }
   };
   return {
-    ...ENDS_WITH_US,
     inject: async () => {
       before = await errorsOf(url, error);
       await ask(url, put);
@@ -132,8 +130,7 @@ const PAUSE_MS = 60_000;
 const WRITE_MS = 300;
 
 /** Makes writes to Redis wait, as behind a dead disk; reads are answered. */
-const redisPaused = (url: string): FaultInjector => ({
-  ...ENDS_WITH_US,
+const redisPaused = (url: string): OwnInjector => ({
   inject: async () => void (await ask(url, ["CLIENT", "PAUSE", PAUSE_MS, "WRITE"])),
   shows: async () => {
     const wrote = ask(url, ["SET", "floodgate:written", 1]).catch(() => undefined);
@@ -153,8 +150,7 @@ const SLOW = [
 ];
 
 /** Kills Redis and restarts it with much data to load; until that is loaded, it answers LOADING. */
-const redisLoading = ({ url, nextArgs }: RedisPart, limiter: Part): FaultInjector => ({
-  ...ENDS_WITH_US,
+const redisLoading = ({ url, nextArgs }: RedisPart, limiter: Part): OwnInjector => ({
   inject: async (signal) => {
     // Each value is incompressible and over `LOOKS_AFTER_BYTES`, so that Redis serves connections after each key.
     const filling = SLOW_KEYS.map((key): Command => ["SET", key, randomBytes(LOOKS_AFTER_BYTES).toString("base64")]);
@@ -191,10 +187,9 @@ const canWrite = (path: string): boolean => {
 };
 
 /** Holds a write lock on the SQLite file by a second connection; the lock ends with this process. */
-export const locked = (path: string): FaultInjector => {
+export const locked = (path: string): OwnInjector => {
   let holder: DatabaseSync | null = null;
   return {
-    ...ENDS_WITH_US,
     inject: async () => {
       holder = new DatabaseSync(path, { timeout: CALL_MS });
       holder.exec("BEGIN EXCLUSIVE");
@@ -219,8 +214,7 @@ const limitFiles = async (pid: number, most: "0" | "unlimited"): Promise<void> =
 };
 
 /** Forbids the process to write files, which looks like a full disk. */
-export const diskFull = (limiter: Part): FaultInjector => ({
-  ...ENDS_WITH_US,
+export const diskFull = (limiter: Part): OwnInjector => ({
   inject: () => limitFiles(limiter.pid(), "0"),
   // A limit in force does not prove that the process tried to write.
   shows: null,
@@ -231,7 +225,7 @@ export const diskFull = (limiter: Part): FaultInjector => ({
 });
 
 /** Throws if the fault belongs to another kind of store. */
-export const storeInjector = (fault: StoreFault, { store, limiter }: OwnParts): FaultInjector => {
+export const storeInjector = (fault: StoreFault, { store, limiter }: OwnParts): OwnInjector => {
   if (store.kind === "redis") {
     const { url } = store.redis;
     if (fault === "oom")
