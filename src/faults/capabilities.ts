@@ -28,7 +28,6 @@ const ownWayMissing = (fault: Fault, can: Disturbable): string | null => {
   return `${commands}: its ${fault.by === "store" ? "store is" : "processes are"} not ours`;
 };
 
-/** Names what is missing; empty if the disturbance can be carried out. */
 export const disturbanceMissing = (disturbance: Disturbance | undefined, can: Disturbable): string[] => {
   const { permits, faults = {}, control } = can.target;
   switch (disturbance?.kind) {

@@ -14,7 +14,6 @@ import type { RecentCalls } from "./seen-by-callers.ts";
 /** Faults injected in this order once the deployment is steady, and healed in reverse. */
 export type Faults = {
   kind: "faults";
-  /** The name in reports, such as `limiter-refused`. */
   name: string;
   faults: readonly [Fault, ...Fault[]];
   /** How long the load runs undisturbed first, in milliseconds (default 0). */
@@ -50,7 +49,6 @@ export const consequencesOf = (disturbance: Disturbance | undefined) => {
   return {
     /** Whether something is broken, which may cut calls off. An operator's change breaks nothing. */
     breaks: faults.some(({ by }) => by !== "operator"),
-    /** Whether the proxy between callers and the deployment is broken. */
     breaksEdge: faults.some(({ component }) => component === "edge"),
     movesClock: faults.some(({ fault }) => fault === "new-month"),
     /** Whether the faults are drawn from the seed, so that no particular effect is expected. */
@@ -130,7 +128,6 @@ export const watchBesideFault = (
       const window = phase === "healed" ? windows.findLast((one) => one.of === of) : undefined;
       if (window !== undefined) window.untilUs = atUs + recoveryMs * 1000;
     },
-    /** Fires when there were too many errors; `budget.stopped` is set then. */
     signal: tooMany.signal,
   };
 };

@@ -39,7 +39,6 @@ type Surroundings = {
   supervisor: Pick<Supervisor, "begin">;
   /** Fires on a stop: the fault is healed at once, and recovery is not waited for. */
   signal: AbortSignal;
-  /** Writes the fault's line of a phase. */
   say: Say;
 };
 
@@ -75,7 +74,6 @@ const breakAndHeal = async (fault: Breaking, { supervisor, signal, say }: Surrou
   return { healed, notes };
 };
 
-/** States what is broken, how, what shows the effect, and the time limit of each part. */
 export type ExperimentPlan = Breaking &
   Record<"steadyMs" | "effectMs" | "holdMs" | "recoveryMs", number> &
   Record<"isSteady" | "showsEffect" | "hasRecovered", Look> & {

@@ -6,7 +6,6 @@ import type { FaultState } from "../history/run-document.ts";
 import type { Fault } from "./fault.ts";
 
 export type Experiment = {
-  /** The name of the experiment and of its stage. */
   name: string;
   faults: readonly [Fault, ...Fault[]];
   /** Which calls that need the broken part are refused. `some`: a deployment that retries may hide the fault. */

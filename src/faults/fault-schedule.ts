@@ -89,7 +89,6 @@ export const drawSchedule = (seed: number, n: number): FaultSchedule => {
   return { seed: seed + n, story, ratePerS: pick(seed, n, salt("rate"), rates), events };
 };
 
-/** Duration of the load in seconds, to beyond the last recovery deadline. */
 export const durationS = ({ events }: FaultSchedule): number =>
   (Math.max(FIRST_MS, ...events.map(({ atMs, forMs }) => atMs + forMs)) + RECOVERY_MS + AFTER_MS) / 1000;
 

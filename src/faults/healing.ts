@@ -126,7 +126,6 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
     /** Nothing of ours is left on the proxy, but somebody else has disabled it. */
     disabledByOthers,
     serving,
-    /** The steps taken; empty if the link was whole. */
     did,
     trouble,
   };
