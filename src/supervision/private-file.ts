@@ -10,7 +10,7 @@ import { dirname, join } from "node:path";
 import { parseHttpUrl } from "../contract/address.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
 
-/** Reports whether a file belongs to this user; always true on a system without user ids. */
+/** Always true on a system without user ids. */
 export const isOwn = ({ uid }: { uid: number }): boolean => process.getuid === undefined || uid === process.getuid();
 
 const isClosedToOthers = ({ mode }: Stats): boolean => process.platform === "win32" || (mode & 0o077) === 0;

@@ -66,6 +66,11 @@ describe("probes of a capacity search", () => {
     expect(chartFigure(chart).text).toContain('class="limit"');
   });
 
+  test("a limit is drawn however its share is written; a time has none", () => {
+    const limitsOf = (text: string) => capacityChart({ ...found, objectives: [text] }, "x")!.limits!.length;
+    expect(["refusals<=1%", "refusals<.5%", "errors<=0.5%", "p99<=300ms", "x"].map(limitsOf)).toEqual([1, 1, 1, 0, 0]);
+  });
+
   test("an answer that was not found is said with its reason", () => {
     const chart = capacityChart({ ...found, answer: { kind: "unknown", reason: "no probe was clean" } }, "x")!;
     expect(chart.finding).toBe("No highest rate was found: no probe was clean.");

@@ -2,6 +2,7 @@
 import { scaleLinear, scaleLog } from "d3-scale";
 import type { Answer } from "../../capacity/capacity-claims.ts";
 import type { Comparison, GateVerdict } from "../../gate/paired-comparison.ts";
+import { parseObjectives } from "../../history/objectives.ts";
 import { fairnessIndex, sumOf, wilsonInterval } from "../../history/statistics/statistics.ts";
 import { clip } from "../escape.ts";
 import { count, counted, figure, perSecond, share } from "../figures.ts";
@@ -118,6 +119,16 @@ const capacityFinding = ({ kind, ratePerS, low, high, reason }: typeof ANSWER, o
   return `${objective} holds up to ${perSecond(ratePerS)}${between}.${doubt}`;
 };
 
+/** The share that an objective such as `refusals<=1%` allows; `null` for a time, and for what is no objective. */
+const shareAllowed = (text: string): number | null => {
+  try {
+    const [objective] = parseObjectives(text);
+    return objective?.kind === "share" ? objective.limit : null;
+  } catch {
+    return null;
+  }
+};
+
 /** The share of calls that broke the objective, by offered rate, of `capacity.json`; `null` if no probe was played. */
 export const capacityChart = (found: unknown, id: string): Chart | null => {
   const { probes, ...of } = fieldsOf(found);
@@ -137,8 +148,7 @@ export const capacityChart = (found: unknown, id: string): Chart | null => {
   const x = scaleLinear([0, most * 1.05], [0, 1]);
   const worst = Math.max(0.02, ...played.map(({ bad, n }) => bad / n));
   const { y, height, ticks, top } = linear(200, Math.min(1, worst * 1.15), 4, (value) => `${figure(value * 100)} %`);
-  // The share that an objective such as `refusals<=1%` allows; NaN for a time.
-  const limit = Number(/<=?(\d+(?:\.\d+)?)%$/.exec(objective)?.[1]) / 100;
+  const limit = shareAllowed(objective);
   const dots = played.map(({ ratePerS: rate, bad, n, purpose, isClean }) => {
     const at = x(rate);
     const interval = wilsonInterval(bad, n);
@@ -156,7 +166,7 @@ export const capacityChart = (found: unknown, id: string): Chart | null => {
     up: ticks,
     drawn: html`${low !== null && high !== null && band([x(low) * WIDTH, x(high) * WIDTH], height, "95 % interval of the answer")}`,
     lines: [{ shape: "line", d: ratePerS === null ? "" : `M${(x(ratePerS) * WIDTH).toFixed(1)} 0V${height}` }],
-    limits: limit <= top ? [{ y: y(limit), text: objective }] : [],
+    limits: limit !== null && limit <= top ? [{ y: y(limit), text: objective }] : [],
     labels: dots,
     table: {
       head: ["calls/s", "for", "calls", "broke it", "share", "undisturbed"],
