@@ -8,7 +8,7 @@ import { ROUTE_NAMES, type RouteName } from "../../contract/routes.ts";
 import type { BodyRead } from "../../core/call.ts";
 import { placeOf, SHAPES } from "../schemas.ts";
 
-export const BODY_MAX_BYTES = 1_048_576;
+const BODY_MAX_BYTES = 1_048_576;
 
 /** The largest body whose faults are all named; for a larger one, naming them would cost more than reading it. */
 const EXPLAINED_MAX_BYTES = 65_536;

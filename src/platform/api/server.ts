@@ -13,7 +13,6 @@ import { type ApiContext, countOutcome } from "./context.ts";
 import { IncomingCall } from "./incoming-call.ts";
 import { guardRequests, type ListenerLimits, listenerOptions, type TlsOptions } from "./listener.ts";
 import { openApiDocument } from "./openapi.ts";
-import { BODY_MAX_BYTES } from "./request-body.ts";
 import { WORK } from "./routes/work.ts";
 
 const BASE_PATH = "/v1";
@@ -62,7 +61,6 @@ export const createServer = (
   const server = fastify({
     logger: false,
     genReqId: () => "",
-    bodyLimit: BODY_MAX_BYTES,
     exposeHeadRoutes: false,
     return503OnClosing: false,
     routerOptions: { maxParamLength: 256 },

@@ -22,7 +22,7 @@ export const sessionClaims = ({ snapshot, product, mapId, id, nowS }: Mint, life
   iat: nowS,
   exp: nowS + lifetimeS,
   jti: id,
-  map_id: mapId ?? undefined,
+  ...(mapId !== null && { map_id: mapId }),
 });
 
 type SessionClaims = ReturnType<typeof sessionClaims>;
