@@ -217,6 +217,18 @@ describe.concurrent("k6", () => {
     });
   });
 
+  test("of a user's own script is killed when it cannot be put in hand", async () => {
+    let pid = 0;
+    const onSpawn: Drive["onSpawn"] = (child) => {
+      pid = child.pid as number;
+      throw new Error("the journal is full");
+    };
+    const account = join(folder, "account.json");
+    const running = runK6Script({ binary: K6("", ""), script: "-", args: [], account, onSpawn });
+    await expect(running).rejects.toThrow("the journal is full");
+    expect(isGone(pid)).toBe(true);
+  });
+
   test("of a user's own script is over when it ends, whatever it left behind with its output", async () => {
     const left = join(folder, "left");
     const code = `const { pid } = require("node:child_process").spawn("sleep", ["300"], { stdio: "inherit", detached: true });

@@ -87,6 +87,9 @@ export const k6Outputs = (env: Readonly<Record<string, string | undefined>>): Re
   return kept;
 };
 
+/** No usage report, and no download of extensions. */
+export const K6_SETTINGS = { K6_NO_USAGE_REPORT: "true", K6_AUTO_EXTENSION_RESOLUTION: "false" };
+
 /** Starts k6 in a process group of its own, with only `environment`, our settings and the user's outputs. */
 export const startK6 = (
   binary: string,
@@ -97,8 +100,7 @@ export const startK6 = (
   const child = spawn(binary, args, {
     cwd: folder,
     env: {
-      K6_NO_USAGE_REPORT: "true",
-      K6_AUTO_EXTENSION_RESOLUTION: "false",
+      ...K6_SETTINGS,
       HOME: folder,
       ...k6Outputs(process.env),
       ...environment,

@@ -8,8 +8,8 @@ import { maskSecrets } from "../../contract/credentials.ts";
 import type { Measurement } from "../../history/run-document.ts";
 import { boundChild } from "../../supervision/child.ts";
 import { redactor } from "../../supervision/redaction.ts";
-import type { Problem } from "../driver.ts";
-import { exitProblem } from "./k6-process.ts";
+import { type Problem, register } from "../driver.ts";
+import { exitProblem, K6_SETTINGS } from "./k6-process.ts";
 
 type K6ScriptOptions = {
   binary: string;
@@ -28,19 +28,19 @@ export const runK6Script = async (options: K6ScriptOptions): Promise<Problem[]> 
   // Keeps the outputs that the user names: in k6, `--out` arguments replace `K6_OUT`.
   const isNamed = args.some((arg) => /^(-o|--out)/.test(arg));
   const outputs = isNamed ? {} : { K6_OUT: [process.env.K6_OUT, account].filter(Boolean).join(",") };
-  const settings = { K6_NO_USAGE_REPORT: "true", K6_AUTO_EXTENSION_RESOLUTION: "false" };
   const child = spawn(binary, ["run", ...(isNamed ? ["--out", account] : []), ...args, script], {
-    env: { ...process.env, ...settings, ...outputs, ...environment },
+    env: { ...process.env, ...K6_SETTINGS, ...outputs, ...environment },
     stdio: ["ignore", "pipe", "pipe"],
     detached: true,
   });
-  onSpawn?.(child);
+  const bound = boundChild(child);
   for (const stream of [child.stdout, child.stderr]) {
     const lines = redactor.lines((line) => onSaid?.(line));
     stream.on("data", lines.push).on("close", lines.end);
   }
+  await register(child, bound, onSpawn);
   // Waits for the process, not for the end of its output, which its children may hold open.
-  const { code, signal, error } = await boundChild(child).ended;
+  const { code, signal, error } = await bound.ended;
   const errors = error === null ? [] : [error];
   const problem = exitProblem({ code, signal, errors, errorCount: errors.length, warnings: [] });
   return problem === null ? [] : [problem];
