@@ -49,7 +49,7 @@ declare module "k6/x/sse" {
    * - `reset`: no connection was made, or it broke; `status` is 0 if it broke before the head of the answer
    * - `timeout`: one of the three time-outs, or connecting took too long
    * - `refused`: a complete answer that is not an event stream (not 200, or another content type); see `body`
-   * - `closed_by_client`: `client.close()`, an interrupted iteration, or an event over 8 MiB (`error` says which)
+   * - `closed_by_client`: `client.close()`, an interrupted iteration, an event over 2 MiB or a stream over 64 MiB (see `error`)
    * - `not_sent`: the budget forbade the call (`error` says why)
    */
   export type SseEnd =
@@ -194,13 +194,12 @@ declare module "k6/x/floodgate" {
   export function print(line: string): void;
 
   /**
-   * Prints the VU's last `open` as a `Printed` of src/workload/handover.ts, with credentials masked. `isSession`: a success
-   * has a token, so only what a judge reads of its body is printed. A call that was not sent prints nothing.
+   * Prints the VU's last `open` as a `Printed` or `PrintedMint` of src/workload/handover.ts, with credentials masked. `place`
+   * is a JSON object with the members that say which call it is; `intendedUs`: when it was due, 0 if it had no schedule;
+   * `isSession`: a success has a token, so only what a judge reads of its body is printed. A call that was not sent prints
+   * nothing.
    */
-  export function printCall(i: number, step: number, attempt: number, intendedUs: number, isSession: boolean): void;
-
-  /** Prints the VU's last `open`, which minted a session, as a `PrintedMint`. */
-  export function printMint(id: string, of: string, product: string): void;
+  export function printCall(place: string, intendedUs: number, isSession: boolean): void;
 
   /** Sets how many calls of `begin` may be in flight in the process; every VU sets the same number. */
   export function callsAtOnce(most: number): void;
@@ -223,9 +222,7 @@ declare module "k6/x/floodgate" {
     kind: SseKind,
     headers: SseParams["headers"],
     body: SseParams["body"],
-    i: number,
-    step: number,
-    attempt: number,
+    place: string,
     intendedUs: number,
   ): boolean;
 

@@ -4,7 +4,14 @@ import exec from "k6/execution";
 import type { SseKind } from "k6/x/floodgate";
 import type { SseParams, SseResponse } from "k6/x/sse";
 import { arrivalTimesUs } from "../../src/workload/arrivals.ts";
-import type { HandOver, PrintedFault, PrintedPart, PrintedSpent } from "../../src/workload/handover.ts";
+import type {
+  HandOver,
+  Printed,
+  PrintedFault,
+  PrintedMint,
+  PrintedPart,
+  PrintedSpent,
+} from "../../src/workload/handover.ts";
 import { LEAD_MS } from "../../src/workload/k6-executor.ts";
 import type { SessionWanted, Step } from "../../src/workload/step.ts";
 
@@ -75,10 +82,15 @@ export type Outgoing = {
 /** The numbers of a call, and when it was due, in microseconds since 1970. */
 export type CallMade = { i: number; step: number; attempt: number; intendedUs: number };
 
+type Place = Pick<Printed, "type" | "i" | "step" | "attempt"> | Pick<PrintedMint, "type" | "id" | "of" | "product">;
+
+/** The members that a printed line begins with: which call it is. */
+const placeOf = (place: Place): string => JSON.stringify(place);
+
 /** Makes the call async when it is due, without waiting. Returns false if no more calls may be sent. */
-export const begin = ({ kind, url, headers, body }: Outgoing, { i, step, attempt, intendedUs }: CallMade): boolean => {
+export const begin = ({ kind, url, headers, body }: Outgoing, { intendedUs, ...call }: CallMade): boolean => {
   kind.checked ??= floodgate.kind(kind.params);
-  return floodgate.begin(url, kind.checked, headers, body, i, step, attempt, intendedUs);
+  return floodgate.begin(url, kind.checked, headers, body, placeOf({ type: "call", ...call }), intendedUs);
 };
 
 export const send = ({ kind, url, headers, body }: Outgoing): SseResponse => {
@@ -104,10 +116,11 @@ export const printingTo = (path: string) => {
       print({ type: "part", story, seed, idPrefix, view, profile, arrivals, target, atUs: Date.now() * 1000 });
     },
     /** Prints the VU's last call, a call of the story. */
-    call: ({ i, step, attempt, intendedUs }: CallMade, { route }: Step): void =>
-      floodgate.printCall(i, step, attempt, intendedUs, route === "sdk.sessions"),
+    call: ({ intendedUs, ...call }: CallMade, { route }: Step): void =>
+      floodgate.printCall(placeOf({ type: "call", ...call }), intendedUs, route === "sdk.sessions"),
     /** Prints the VU's last call, which minted a session. */
-    mint: ({ id, of, product }: SessionWanted & { id: string }): void => floodgate.printMint(id, of, product),
+    mint: ({ id, of, product }: SessionWanted & { id: string }): void =>
+      floodgate.printCall(placeOf({ type: "mint", id, of, product }), 0, true),
     fault: (fault: Omit<PrintedFault, "type">): void => print({ type: "fault", ...fault }),
     /** Prints the last line and flushes the file. */
     spent: (): void => {

@@ -64,6 +64,8 @@ type threshold struct {
 	Samples int64  `json:"samples"` // samples of the metric, with the threshold's tags if it names some
 	Keys    bool   `json:"keys"`    // some sample of the metric has the threshold's tag keys, so only the values never came
 	Failed  bool   `json:"failed"`
+	own     *metrics.Threshold
+	tags    map[string]string
 }
 
 const (
@@ -74,15 +76,12 @@ const (
 // collector implements k6's output interfaces.
 type collector struct {
 	path        string
-	thresholds  map[string]metrics.Thresholds
 	noThreshold bool
 
-	mu        sync.Mutex // the log and the samples come from different goroutines
-	account   account
-	scenarios map[string]*scenario // "" stands for all if the script switched the tag `scenario` off
-	behind    map[*metrics.Metric]int64
-	keys      map[*metrics.Metric]bool
-	seen      map[string]*metrics.Metric
+	mu         sync.Mutex // the log and the samples come from different goroutines
+	account    account
+	scenarios  map[string]*scenario    // "" stands for all if the script switched the tag `scenario` off
+	thresholds map[string][]*threshold // by metric
 }
 
 var _ output.WithThresholds = &collector{}
@@ -101,10 +100,8 @@ func newOutput(params output.Params) (output.Output, error) {
 		account: account{
 			Scenarios: []*scenario{}, Thresholds: []*threshold{}, Troubles: []string{}, Calls: calls{ByStatus: map[string]int64{}},
 		},
-		scenarios: map[string]*scenario{},
-		behind:    map[*metrics.Metric]int64{},
-		keys:      map[*metrics.Metric]bool{},
-		seen:      map[string]*metrics.Metric{},
+		scenarios:  map[string]*scenario{},
+		thresholds: map[string][]*threshold{},
 	}
 	tags := params.ScriptOptions.SystemTags
 	isOff := tags != nil && !tags.Has(metrics.TagScenario)
@@ -128,8 +125,27 @@ func (o *collector) Description() string { return "floodgate's account of the sc
 
 func (o *collector) Start() error { return nil }
 
-func (o *collector) SetThresholds(thresholds map[string]metrics.Thresholds) {
-	o.thresholds = thresholds
+// SetThresholds gets the script's thresholds before the first sample. k6 has refused names that cannot be parsed.
+func (o *collector) SetThresholds(all map[string]metrics.Thresholds) {
+	if o.noThreshold {
+		return
+	}
+	for name, thresholds := range all {
+		metric, pairs, _ := metrics.ParseMetricName(name)
+		tags := map[string]string{}
+		for _, pair := range pairs {
+			key, value, _ := strings.Cut(pair, ":")
+			tags[strings.Trim(key, ` "'`)] = strings.Trim(value, ` "'`)
+		}
+		for _, own := range thresholds.Thresholds {
+			one := &threshold{Metric: name, Source: own.Source, own: own, tags: tags}
+			o.thresholds[metric] = append(o.thresholds[metric], one)
+			o.account.Thresholds = append(o.account.Thresholds, one)
+		}
+	}
+	slices.SortFunc(o.account.Thresholds, func(a, b *threshold) int {
+		return strings.Compare(a.Metric+" "+a.Source, b.Metric+" "+b.Source)
+	})
 }
 
 func (o *collector) Levels() []logrus.Level {
@@ -185,17 +201,8 @@ func (o *collector) of(name string) *scenario {
 
 func (o *collector) see(sample metrics.Sample) {
 	metric := sample.Metric
-	if o.behind[metric] == 0 {
-		o.seen[metric.Name] = metric
-	}
-	o.behind[metric]++
-	for _, sub := range metric.Submetrics {
-		if sample.Tags.Contains(sub.Tags) {
-			o.behind[sub.Metric]++
-			o.keys[sub.Metric] = true
-		} else if !o.keys[sub.Metric] {
-			o.keys[sub.Metric] = hasKeys(sample.Tags, sub.Tags)
-		}
+	for _, one := range o.thresholds[metric.Name] {
+		one.see(sample.Tags)
 	}
 	tag := func(name string) string {
 		value, _ := sample.Tags.Get(name)
@@ -241,13 +248,18 @@ func statusOf(metric, tag string) string {
 	return tag
 }
 
-func hasKeys(tags, wanted *metrics.TagSet) bool {
-	for key := range wanted.Map() {
-		if _, has := tags.Get(key); !has {
-			return false
-		}
+// see counts a sample of the threshold's metric.
+func (t *threshold) see(tags *metrics.TagSet) {
+	hasKeys, hasValues := len(t.tags) > 0, true
+	for key, wanted := range t.tags {
+		value, has := tags.Get(key)
+		hasKeys = hasKeys && has
+		hasValues = hasValues && has && value == wanted
 	}
-	return true
+	t.Keys = t.Keys || hasKeys
+	if hasValues {
+		t.Samples++
+	}
 }
 
 // Stop writes the account, after the last evaluation of the thresholds.
@@ -259,40 +271,12 @@ func (o *collector) Stop() error {
 			scenario.Cut = max(0, scenario.begun-scenario.Ended)
 		}
 	}
-	if !o.noThreshold {
-		o.account.Thresholds = o.judged()
+	for _, one := range o.account.Thresholds {
+		one.Failed = one.own.LastFailed
 	}
 	text, err := json.Marshal(o.account)
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(o.path, text, 0o600)
-}
-
-func (o *collector) judged() []*threshold {
-	all := []*threshold{}
-	for name, thresholds := range o.thresholds {
-		metric := o.metricOf(name)
-		for _, one := range thresholds.Thresholds {
-			all = append(all, &threshold{
-				Metric: name, Source: one.Source, Failed: one.LastFailed, Samples: o.behind[metric], Keys: o.keys[metric],
-			})
-		}
-	}
-	slices.SortFunc(all, func(a, b *threshold) int { return strings.Compare(a.Metric+" "+a.Source, b.Metric+" "+b.Source) })
-	return all
-}
-
-// metricOf returns the metric or submetric of a threshold; nil if no sample of the metric came.
-func (o *collector) metricOf(name string) *metrics.Metric {
-	base, suffix, isSub := strings.Cut(name, "{")
-	metric := o.seen[base]
-	if metric == nil || !isSub {
-		return metric
-	}
-	sub, err := metric.AddSubmetric(strings.TrimSuffix(suffix, "}"))
-	if err != nil {
-		return nil
-	}
-	return sub.Metric
 }

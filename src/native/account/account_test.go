@@ -118,11 +118,6 @@ func TestAThresholdIsGivenTheSamplesBehindIt(t *testing.T) {
 		"http_req_duration{noise:at_last}": metrics.NewThresholds([]string{"p(95)<500"}),
 		"mine":                             metrics.NewThresholds([]string{"count<5"}),
 	})
-	for _, sub := range []string{"name:chat", "name: never", "noise:at_last"} {
-		if _, err := r.builtin.HTTPReqDuration.AddSubmetric(sub); err != nil {
-			t.Fatal(err)
-		}
-	}
 	r.push(r.builtin.HTTPReqDuration, 5, "name", "chat")
 	r.push(r.builtin.HTTPReqDuration, 5, "name", "catalog")
 	type got struct {

@@ -44,8 +44,6 @@ var byteOrderMark = []byte("\xEF\xBB\xBF")
 // Feed reads the next chunk and calls dispatch for each event it completes; if dispatch returns false, the rest is left unread. The end of the
 // stream needs no call: an event that no blank line has ended is discarded. Retry lines are ignored, because nobody reconnects.
 func (p *Parser) Feed(chunk []byte, dispatch func(Event) bool) error {
-	// Kept, so that a chunk with one kind of line end is searched only once for the other.
-	nextCR, nextLF := -1, -1
 	for at := 0; at < len(chunk); {
 		if p.skipLF {
 			p.skipLF = false
@@ -54,13 +52,12 @@ func (p *Parser) Feed(chunk []byte, dispatch func(Event) bool) error {
 				continue
 			}
 		}
-		nextCR = next(chunk, '\r', at, nextCR)
-		nextLF = next(chunk, '\n', at, nextLF)
-		end := min(nextCR, nextLF)
-		if end == len(chunk) {
+		length := bytes.IndexAny(chunk[at:], "\r\n")
+		if length < 0 {
 			p.line = append(p.line, chunk[at:]...)
 			return p.bounded(len(p.line))
 		}
+		end := at + length
 		line := chunk[at:end]
 		if len(p.line) > 0 {
 			p.line = append(p.line, line...)
@@ -81,17 +78,6 @@ func (p *Parser) Feed(chunk []byte, dispatch func(Event) bool) error {
 		}
 	}
 	return nil
-}
-
-// next returns the first index of c at or after from: known if it is still ahead, otherwise searched; len(chunk) for none.
-func next(chunk []byte, c byte, from, known int) int {
-	if known >= from {
-		return known
-	}
-	if i := bytes.IndexByte(chunk[from:], c); i >= 0 {
-		return from + i
-	}
-	return len(chunk)
 }
 
 func (p *Parser) bounded(size int) error {

@@ -122,9 +122,9 @@ func (m *ModuleInstance) kind(params sobek.Value) (*kind, error) {
 	return k, nil
 }
 
-// begin makes an exchange at its intended moment, or at once if that is past, and prints the result. It returns true when the call has a place
-// among those that may be under way; false if the iteration or all sending ended before.
-func (m *ModuleInstance) begin(url, of, headers, body sobek.Value, i, step, attempt int64, intendedUs float64) (bool, error) {
+// begin makes an exchange at its intended moment, or at once if that is past, and prints the result as printCall does. It returns true when the
+// call has room among those that may be under way; false if the iteration or all sending ended before.
+func (m *ModuleInstance) begin(url, of, headers, body sobek.Value, place string, intendedUs float64) (bool, error) {
 	state, b := m.vu.State(), m.beside
 	if b.room == nil {
 		return false, errors.New("sse.begin: say how many calls may be under way by sse.callsAtOnce")
@@ -144,7 +144,7 @@ func (m *ModuleInstance) begin(url, of, headers, body sobek.Value, i, step, atte
 	m.begins = true
 	select {
 	case b.room <- struct{}{}:
-	case <-m.budget.ended:
+	case <-m.budget.sending.Done():
 		return false, m.budget.refuse(nil)
 	case <-m.vu.Context().Done():
 		return false, m.budget.refuse(nil)
@@ -155,7 +155,7 @@ func (m *ModuleInstance) begin(url, of, headers, body sobek.Value, i, step, atte
 		defer func() { <-b.room }()
 		come, err := m.budget.waitUntil(b.ctx, int64(intendedUs))
 		if err != nil {
-			m.budget.endFor("failed", "the timer that says when calls are due has failed: "+err.Error())
+			m.budget.end(&stop{"failed", "the timer that says when calls are due has failed: " + err.Error()})
 		}
 		if !come || err != nil {
 			_ = m.budget.refuse(nil)
@@ -168,9 +168,8 @@ func (m *ModuleInstance) begin(url, of, headers, body sobek.Value, i, step, atte
 		if b.ctx.Err() != nil || !x.granted { // cut off by the end of the test (counted as in flight), or never sent
 			return
 		}
-		call := &made{i, step, attempt, int64(intendedUs) + x.held.Microseconds()}
-		if err := m.printer.write(x.line(line{Type: "call", made: call}, false)); err != nil {
-			m.budget.endFor("failed", "what came of calls cannot be written: "+err.Error())
+		if err := m.printer.write(x.line(place, int64(intendedUs)+x.held.Microseconds(), false)); err != nil {
+			m.budget.end(&stop{"failed", "what came of calls cannot be written: " + err.Error()})
 		}
 		m.budget.settled()
 	}()
@@ -190,7 +189,7 @@ func (m *ModuleInstance) finish(limitMs, drainMs float64) {
 	select {
 	case <-over:
 	case <-ctx.Done():
-	case <-m.budget.ended:
+	case <-m.budget.sending.Done():
 		_ = rest(ctx, time.After(inMilliseconds(drainMs)), over)
 	}
 	m.beside.cancel(errTestOver)

@@ -58,7 +58,7 @@ func TestAVUGoesOnWhileItsCallIsUnderWay(t *testing.T) {
 	url, open, letGo := held(t)
 	v := newVU(t)
 	path := printing(v, 10)
-	v.run(fmt.Sprintf(`for (let i = 0; i < 5; i++) if (!sse.begin(%q, sse.kind(%s), undefined, undefined, i, 0, 0, 1000 + i)) throw new Error("no");`, url, terminal))
+	v.run(fmt.Sprintf(`for (let i = 0; i < 5; i++) if (!sse.begin(%q, sse.kind(%s), undefined, undefined, JSON.stringify({ i }), 1000 + i)) throw new Error("no");`, url, terminal))
 	if !eventually(t, func() bool { return open.Load() == 5 }) {
 		t.Fatalf("expected five streams at once, there are %d", open.Load())
 	}
@@ -91,7 +91,7 @@ func TestACallBesideLeavesAtItsMomentAndTheVUDoesNotWaitForIt(t *testing.T) {
 	v := newVU(t)
 	path := printing(v, 5)
 	due := inMs(300)
-	v.run(fmt.Sprintf(`sse.begin(%q, sse.kind({}), undefined, undefined, 0, 0, 0, %d)`, url, due))
+	v.run(fmt.Sprintf(`sse.begin(%q, sse.kind({}), undefined, undefined, '{"i":0}', %d)`, url, due))
 	if n := seen.Load(); until(due) > 0 && n != 0 {
 		t.Errorf("expected nothing before its moment, the server saw %d", n)
 	}
@@ -108,8 +108,8 @@ func TestACallBesideIsNotSentWhereSendingEndsBeforeItsMoment(t *testing.T) {
 	root := NewRootModule()
 	v := newVUOf(t, root)
 	path := printing(v, 5)
-	v.run(fmt.Sprintf(`sse.begin(%q, sse.kind({}), undefined, undefined, 0, 0, 0, %d)`, url, inMs(60_000)))
-	root.budget.endFor("asked", "the runner asked to stop")
+	v.run(fmt.Sprintf(`sse.begin(%q, sse.kind({}), undefined, undefined, '{"i":0}', %d)`, url, inMs(60_000)))
+	root.budget.end(&stop{"asked", "the runner asked to stop"})
 	v.run(`sse.finish(10000, 1000); sse.print("{}"); sse.printed()`)
 	expect(t, "seen", seen.Load(), 0)
 	expect(t, "lines", len(printedIn(t, path)), 1)
@@ -123,7 +123,7 @@ func TestACallThatFindsNoPlaceWaitsForOne(t *testing.T) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		_, _ = v.VU.Runtime().RunString(fmt.Sprintf(`for (let i = 0; i < 3; i++) sse.begin(%q, sse.kind(%s), undefined, undefined, i, 0, 0, 0)`, url, terminal))
+		_, _ = v.VU.Runtime().RunString(fmt.Sprintf(`for (let i = 0; i < 3; i++) sse.begin(%q, sse.kind(%s), undefined, undefined, JSON.stringify({ i }), 0)`, url, terminal))
 	}()
 	eventually(t, func() bool { return open.Load() == 2 })
 	select {
@@ -140,7 +140,7 @@ func TestWhatTheEndOfTheTestCutsOffHasNoLine(t *testing.T) {
 	url, open, _ := held(t)
 	v := newVU(t)
 	path := printing(v, 10)
-	v.run(fmt.Sprintf(`sse.begin(%q, sse.kind(%s), undefined, undefined, 0, 0, 0, 0); sse.print("{}")`, url, terminal))
+	v.run(fmt.Sprintf(`sse.begin(%q, sse.kind(%s), undefined, undefined, '{"i":0}', 0); sse.print("{}")`, url, terminal))
 	eventually(t, func() bool { return open.Load() == 1 })
 	v.run(`sse.finish(20, 10000); sse.printed()`)
 	expect(t, "lines", len(printedIn(t, path)), 1)
@@ -152,7 +152,7 @@ func TestWhereSendingHasEndedCallsAreWaitedForNoLongerThanADrain(t *testing.T) {
 	root := NewRootModule()
 	v := newVUOf(t, root)
 	printing(v, 10)
-	v.run(fmt.Sprintf(`sse.begin(%q, sse.kind(%s), undefined, undefined, 0, 0, 0, 0)`, url, terminal))
+	v.run(fmt.Sprintf(`sse.begin(%q, sse.kind(%s), undefined, undefined, '{"i":0}', 0)`, url, terminal))
 	eventually(t, func() bool { return open.Load() == 1 })
 	over := make(chan struct{})
 	go func() {
@@ -164,7 +164,7 @@ func TestWhereSendingHasEndedCallsAreWaitedForNoLongerThanADrain(t *testing.T) {
 		t.Fatal("expected the call to be waited for")
 	case <-time.After(50 * time.Millisecond):
 	}
-	root.budget.endFor("asked", "the runner asked to stop")
+	root.budget.end(&stop{"asked", "the runner asked to stop"})
 	select {
 	case <-over:
 	case <-time.After(30 * time.Second):
@@ -179,7 +179,7 @@ func TestNothingIsBegunWhenNothingMayLeaveAnyMore(t *testing.T) {
 	path := printing(v, 1)
 	v.run(fmt.Sprintf(`
 		sse.budget({ requests: 1 });
-		for (let i = 0; i < 3; i++) sse.begin(%q, sse.kind({}), undefined, undefined, i, 0, 0, 0);
+		for (let i = 0; i < 3; i++) sse.begin(%q, sse.kind({}), undefined, undefined, JSON.stringify({ i }), 0);
 		sse.finish(10000, 1000); sse.printed();`, url))
 	expect(t, "seen", seen.Load(), 1)
 	expect(t, "lines", len(printedIn(t, path)), 1)
@@ -198,9 +198,9 @@ func TestCallsOfAKindHaveHeadersAndABodyOfTheirOwn(t *testing.T) {
 	_ = printing(v, 3)
 	v.run(fmt.Sprintf(`
 		const kind = sse.kind({ method: "POST", headers: { All: "all" } });
-		sse.begin(%[1]q, kind, { A: "1" }, "one", 0, 0, 0, 0);
-		sse.begin(%[1]q, kind, { B: "2" }, undefined, 1, 0, 0, 0);
-		sse.begin(%[1]q, kind, undefined, "three", 2, 0, 0, 0);
+		sse.begin(%[1]q, kind, { A: "1" }, "one", '{"i":0}', 0);
+		sse.begin(%[1]q, kind, { B: "2" }, undefined, '{"i":0}', 0);
+		sse.begin(%[1]q, kind, undefined, "three", '{"i":0}', 0);
 		sse.finish(10000, 1000)`, url))
 	for _, call := range []string{"POST all 1  one", "POST all  2 ", "POST all   three"} {
 		if !seen[call] {
@@ -213,12 +213,12 @@ func TestWhatIsWrongInACallBesideIsAnExceptionThatNamesIt(t *testing.T) {
 	v := newVU(t)
 	_ = printing(v, 1)
 	for script, text := range map[string]string{
-		`sse.kind({ timout: 5 })`:                                            `sse.kind: json: unknown field "timout"`,
-		`sse.begin("http://127.0.0.1:1/", {}, null, null, 0, 0, 0, 0)`:       "what sse.kind gave",
-		`sse.begin("http://127.0.0.1:1/")`:                                   "what sse.kind gave",
-		`sse.begin("/relative", sse.kind({}), null, null, 0, 0, 0, 0)`:       "absolute http or https address",
-		`sse.begin("http://127.0.0.1:1/", sse.kind({}), { "a b": "x" }, "")`: `the header "a b"`,
-		`sse.begin("http://127.0.0.1:1/", sse.kind({}), null, {}, 0)`:        "JSON.stringify",
+		`sse.kind({ timout: 5 })`: `sse.kind: json: unknown field "timout"`,
+		`sse.begin("http://127.0.0.1:1/", {}, null, null, '{"i":0}', 0)`:         "what sse.kind gave",
+		`sse.begin("http://127.0.0.1:1/")`:                                       "what sse.kind gave",
+		`sse.begin("/relative", sse.kind({}), null, null, '{"i":0}', 0)`:         "absolute http or https address",
+		`sse.begin("http://127.0.0.1:1/", sse.kind({}), { "a b": "x" }, "")`:     `the header "a b"`,
+		`sse.begin("http://127.0.0.1:1/", sse.kind({}), null, {}, '{"i":0}', 0)`: "JSON.stringify",
 	} {
 		if message := v.throws(script); !strings.Contains(message, text) {
 			t.Errorf("%s: expected %q, got %q", script, text, message)
@@ -241,7 +241,7 @@ func TestCredentialsAreMaskedInWhatIsPrintedOfACall(t *testing.T) {
 	url, _ := answering(t, 401, `{"detail":"svc_sk_live_abcdefgh1234 is unknown"}`)
 	v := newVU(t)
 	path := printing(v, 1)
-	v.run(fmt.Sprintf(`sse.begin(%q, sse.kind({}), undefined, undefined, 0, 0, 0, 0); sse.finish(10000, 1000); sse.printed()`, url))
+	v.run(fmt.Sprintf(`sse.begin(%q, sse.kind({}), undefined, undefined, '{"i":0}', 0); sse.finish(10000, 1000); sse.printed()`, url))
 	body := printedIn(t, path)[0]["body"].(string)
 	if strings.Contains(body, "abcdefgh") || !strings.Contains(body, "svc_sk_live_...1234") {
 		t.Errorf("expected the key masked, got %s", body)
@@ -275,7 +275,7 @@ func TestACallHasItsOwnConnectionAndTheNextOneUsesItAgain(t *testing.T) {
 	v := newVU(t)
 	path := printing(v, 5)
 	begin := func(from, to int) {
-		v.run(fmt.Sprintf(`for (let i = %d; i < %d; i++) sse.begin(%q, sse.kind({}), undefined, undefined, i, 0, 0, 0)`, from, to, url))
+		v.run(fmt.Sprintf(`for (let i = %d; i < %d; i++) sse.begin(%q, sse.kind({}), undefined, undefined, JSON.stringify({ i }), 0)`, from, to, url))
 	}
 	begin(0, 3)
 	// Answered earlier, one of them could lend its connection to another.

@@ -82,12 +82,10 @@ func (b *bounds) tolerates(outcome string) bool {
 // budget counts what all VUs of the process spend together; every call asks it before it leaves. src/workload/budget.ts has the same rules, and
 // budget-cases.json in that folder tests both.
 type budget struct {
-	turn    chan struct{} // held by the one call that waits for the rate; the others wait behind it in order
-	ended   chan struct{} // closed when no call may leave any more
-	once    sync.Once
-	by, why string        // the reason for programs and for people; valid once ended is closed
-	drained chan struct{} // closed and replaced whenever the last call in flight is settled
-	alarm   alarm
+	turn    chan struct{}           // held by the one call that waits for the rate; the others wait behind it in order
+	sending context.Context         // over when no call may leave any more; its cause is a *stop
+	end     context.CancelCauseFunc // ends sending; only the first cause is kept
+	drained chan struct{}           // closed and replaced whenever the last call in flight is settled
 
 	mu       sync.Mutex
 	isSet    bool
@@ -109,10 +107,17 @@ type budget struct {
 	http2  atomic.Int64
 }
 
+// stop is why no call leaves any more: by for programs, reason for people.
+type stop struct{ by, reason string }
+
+func (s *stop) Error() string { return "not sent: " + s.reason }
+
 func newBudget() *budget {
+	sending, end := context.WithCancelCause(context.Background())
 	return &budget{
 		turn:    make(chan struct{}, 1),
-		ended:   make(chan struct{}),
+		sending: sending,
+		end:     end,
 		drained: make(chan struct{}),
 		freed:   make(chan struct{}),
 		bounds:  unbounded,
@@ -120,8 +125,6 @@ func newBudget() *budget {
 		spent:   map[charge]int64{}, reserved: map[charge]int64{},
 	}
 }
-
-var errUnsent = errors.New("not sent")
 
 // set sets the bounds. Each VU runs the init context of the script, so set is called many times with the same bounds.
 func (b *budget) set(wanted bounds) error {
@@ -143,7 +146,7 @@ func (b *budget) set(wanted bounds) error {
 	signal.Notify(asked, syscall.SIGUSR1, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
 		<-asked
-		b.endFor("asked", "the runner asked to stop")
+		b.end(&stop{"asked", "the runner asked to stop"})
 	}()
 	return nil
 }
@@ -159,7 +162,7 @@ func (b *budget) take(ctx context.Context, kind charge, isStream bool) error {
 		}
 		wait, freed, err := b.try(time.Now(), kind, isStream)
 		for wait > 0 && err == nil {
-			if err = rest(ctx, time.After(wait), b.ended); err == nil {
+			if err = rest(ctx, time.After(wait), b.sending.Done()); err == nil {
 				wait, freed, err = b.try(time.Now(), kind, isStream)
 			}
 		}
@@ -168,7 +171,7 @@ func (b *budget) take(ctx context.Context, kind charge, isStream bool) error {
 			return nil
 		}
 		if err == nil {
-			err = rest(ctx, freed, b.ended)
+			err = rest(ctx, freed, b.sending.Done())
 		}
 		if err != nil {
 			return b.refuse(err)
@@ -191,17 +194,17 @@ func rest[T any](ctx context.Context, come <-chan T, over <-chan struct{}) error
 func (b *budget) try(now time.Time, kind charge, isStream bool) (wait time.Duration, freed <-chan struct{}, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if unit, limit := b.lacking(now, kind, isStream); unit != "" && b.stopped() == "" {
+	if unit, limit := b.lacking(now, kind, isStream); unit != "" && b.sending.Err() == nil {
 		if unit == string(kind) && float64(b.spent[kind]-b.reserved[kind]) < limit {
 			return 0, b.freed, nil
 		}
 		if stated, ok := b.bounds.Stated[unit].(float64); ok {
 			limit = stated
 		}
-		b.endFor("spent", fmt.Sprintf("budget.%s of the target file (%s) is spent", unit, strconv.FormatFloat(limit, 'f', -1, 64)))
+		b.end(&stop{"spent", fmt.Sprintf("budget.%s of the target file (%s) is spent", unit, strconv.FormatFloat(limit, 'f', -1, 64))})
 	}
-	if why := b.stopped(); why != "" {
-		return 0, nil, fmt.Errorf("%w: %s", errUnsent, why)
+	if why := context.Cause(b.sending); why != nil {
+		return 0, nil, why
 	}
 	if wait := taken(b.pace, now); wait > 0 {
 		return wait, nil, nil
@@ -234,24 +237,6 @@ func (b *budget) mayHold(kind charge) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.pace.Limit() != rate.Inf || kind != "" && b.bounds.of(kind) != none
-}
-
-// endFor ends all sending; only the first reason is kept.
-func (b *budget) endFor(by, reason string) {
-	b.once.Do(func() {
-		b.by, b.why = by, reason
-		close(b.ended)
-	})
-}
-
-// stopped returns why no call leaves any more, or "".
-func (b *budget) stopped() string {
-	select {
-	case <-b.ended:
-		return b.why
-	default:
-		return ""
-	}
 }
 
 func (b *budget) refuse(err error) error {
@@ -290,23 +275,28 @@ func (b *budget) came(now time.Time, kind charge, came outcome) {
 	if !came.ours {
 		b.recent.add(now, came.isError() && !b.bounds.tolerates(came.name))
 		if errors := b.recent.tooMany(b.bounds.StopErrorRate); errors != "" {
-			b.endFor("errors", errors)
+			b.end(&stop{"errors", errors})
 		}
 	}
 }
 
-// waitUntil blocks until the moment and returns true, or until the end of the iteration or of all sending and returns false.
+// waitUntil blocks until the moment and returns true, or until the end of the iteration or of all sending and returns false. Only the last
+// milliseconds need the precise timer, of which each call has its own: it is a descriptor.
 func (b *budget) waitUntil(ctx context.Context, us int64) (bool, error) {
+	if early := until(us) - turnEarly; early > 0 {
+		select {
+		case <-time.After(early):
+		case <-b.sending.Done():
+			return false, nil
+		case <-ctx.Done():
+			return false, nil
+		}
+	}
 	if until(us) <= 0 {
 		return true, nil
 	}
-	select {
-	case err := <-b.alarm.at(us):
-		return err == nil, err
-	case <-b.ended:
-	case <-ctx.Done():
-	}
-	return false, nil
+	err := sleepUntil(us)
+	return err == nil, err
 }
 
 // settled notes that the script has recorded a call: only then can the test be cut short without losing the call.
@@ -337,8 +327,8 @@ func (b *budget) account() map[string]any {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var stopped any
-	if why := b.stopped(); why != "" {
-		stopped = map[string]any{"by": b.by, "reason": why}
+	if why, is := as[*stop](context.Cause(b.sending)); is {
+		stopped = map[string]any{"by": why.by, "reason": why.reason}
 	}
 	return map[string]any{
 		"unsent": b.unsent.Load(), "cut": b.inFlight, "most": b.most, "http1": b.http1.Load(), "http2": b.http2.Load(),

@@ -143,7 +143,7 @@ func transportCode(err error) string {
 
 // outcome is the result of a call as far as the budget needs it. src/workload/budget.ts has the same for the other drivers.
 type outcome struct {
-	name    string // as the history counts it: "200", "429 b2b_overloaded", "503", "edge 502", "indeterminate"
+	name    string // as the history counts it, without the subcode of a refusal: "200", "200 empty", "429", "edge 502", "indeterminate"
 	left    bool   // its head was written, so the target may have seen it
 	charged bool   // it may have been charged: a success, or no answer
 	ours    bool   // we broke it off before an answer: that says nothing about the target
@@ -173,25 +173,25 @@ func (x *exchange) outcome() outcome {
 // admitted returns the outcome of a success; a stream that was cut before its first event counts as no answer.
 func (x *exchange) admitted() string {
 	status := fmt.Sprint(x.Status)
-	switch isCut := x.end == endTruncated || x.end == endReset || x.end == endTimeout; {
-	case !x.request.isStream() || x.Events > 0 || x.end == endClosed:
+	if !x.request.isStream() || x.Events > 0 || x.end == endClosed {
 		return status
+	}
+	isCut := x.end == endTruncated || x.end == endReset || x.end == endTimeout
+	switch _, saysError := fieldsOf(x.Body)["error"]; {
 	case x.Opened && isCut:
 		return "indeterminate"
-	case !x.Opened && saysError(x.Body):
-		return status + " error"
-	default:
+	case x.Opened || !saysError:
 		return status + " empty"
 	}
+	return status
 }
 
-func saysError(body string) bool {
-	var fields map[string]any
+// fieldsOf returns the members of a JSON object; nil if the text is none.
+func fieldsOf(body string) (fields map[string]any) {
 	if json.Unmarshal([]byte(body), &fields) != nil {
-		return false
+		return nil
 	}
-	_, is := fields["error"]
-	return is
+	return fields
 }
 
 var subcode = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
@@ -202,26 +202,22 @@ func isGateways(status int, said string, hasDetail bool) bool {
 		slices.Contains([]int{403, 404, 405, 429}, status) && !hasDetail && !subcode.MatchString(said)
 }
 
-// refusal returns the outcome of a refusal as readAnswer of src/contract/envelopes.ts does, as far as needed to recognize errors.
+// refusal returns the outcome of a refusal as readAnswer of src/contract/envelopes.ts does, without its subcode.
 func refusal(status int, body string) string {
-	var fields map[string]any
-	isObject := json.Unmarshal([]byte(body), &fields) == nil && fields != nil
-	said, ok := fields["detail"].(string)
-	_, hasDetail := fields["detail"]
+	fields := fieldsOf(body)
+	detail, hasDetail := fields["detail"]
+	said, ok := detail.(string)
 	if !ok {
 		said, ok = fields["error"].(string)
 	}
-	_, isList := fields["detail"].([]any)
+	_, isList := detail.([]any)
 	// For these two statuses the contract has no subcode and allows any body.
-	plain := status == http.StatusUnauthorized || status == http.StatusServiceUnavailable
+	isPlain := status == http.StatusUnauthorized || status == http.StatusServiceUnavailable
 	switch {
-	case ok && isGateways(status, said, hasDetail):
-		return fmt.Sprintf("edge %d", status)
-	case ok:
-		return fmt.Sprintf("%d %s", status, foreignName(said))
-	case status == http.StatusUnprocessableEntity && isList, plain && (isObject || strings.TrimSpace(body) == ""):
+	case ok && !isGateways(status, said, hasDetail),
+		!ok && status == http.StatusUnprocessableEntity && isList,
+		!ok && isPlain && (fields != nil || strings.TrimSpace(body) == ""):
 		return fmt.Sprint(status)
-	default:
-		return fmt.Sprintf("edge %d", status)
 	}
+	return fmt.Sprintf("edge %d", status)
 }

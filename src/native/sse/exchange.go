@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -112,7 +111,7 @@ func (x *exchange) run(parent context.Context) {
 	if err != nil {
 		// Also if the test ended while it waited: it was not sent, so it is no call.
 		x.end, x.err = endNotSent, err
-		if !errors.Is(err, errUnsent) {
+		if !has[*stop](err) {
 			x.err = fmt.Errorf("interrupted: %w", err)
 		}
 		return
@@ -195,10 +194,7 @@ func (x *exchange) receive(ctx context.Context, answer *http.Response) {
 }
 
 func isEventStream(contentType string) bool {
-	media, _, err := mime.ParseMediaType(contentType)
-	if err != nil { // a malformed parameter does not make it another type
-		media, _, _ = strings.Cut(contentType, ";")
-	}
+	media, _, _ := strings.Cut(contentType, ";")
 	return strings.EqualFold(strings.TrimSpace(media), "text/event-stream")
 }
 
@@ -314,19 +310,21 @@ func (x *exchange) readRefusal(ctx context.Context, answer *http.Response) {
 	if answer.StatusCode == http.StatusSwitchingProtocols { // its "body" is the connection
 		return
 	}
-	var body []byte
-	buffer := readBuffers.Get().(*[]byte)
-	defer readBuffers.Put(buffer)
-	for len(body) < maxRefusalBytes {
-		n, err := answer.Body.Read(*buffer)
-		x.came()
-		body = append(body, (*buffer)[:min(n, maxRefusalBytes-len(body))]...)
-		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				x.failed(ctx, err)
-			}
-			break
-		}
+	body, err := io.ReadAll(io.LimitReader(lively{answer.Body, x}, maxRefusalBytes))
+	if err != nil {
+		x.failed(ctx, err)
 	}
 	x.Body = eventstream.Text(body)
+}
+
+// lively is a body whose every read restarts the idle time-out.
+type lively struct {
+	io.Reader
+	x *exchange
+}
+
+func (l lively) Read(p []byte) (int, error) {
+	n, err := l.Reader.Read(p)
+	l.x.came()
+	return n, err
 }

@@ -3,8 +3,10 @@ package sse
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf16"
 )
@@ -21,7 +23,6 @@ var (
 	noWord    = regexp.MustCompile(`[a-z]{25,}|[a-z][0-9]+[a-z]+[0-9]|[0-9][a-z]+[0-9]+[a-z]|(?:[0-9][^0-9]*){9}`)
 	inPieces  = regexp.MustCompile(`^(?:[a-z0-9]{1,2}_){5}[a-z0-9]{1,2}(?:_|$)|_(?:[a-z0-9]{1,2}_){5}[a-z0-9]{1,2}(?:_|$)`)
 	mixed     = regexp.MustCompile(`[a-z0-9]{16,}`)
-	digit     = regexp.MustCompile(`[0-9]`)
 	madeHere  = regexp.MustCompile(`^other_[0-9]{1,9}_[0-9a-f]{4}$`)
 )
 
@@ -44,12 +45,7 @@ func isCoded(text string) bool {
 	if inPieces.MatchString(text) {
 		return true
 	}
-	for _, run := range mixed.FindAllString(text, -1) {
-		if digit.MatchString(run) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(mixed.FindAllString(text, -1), func(run string) bool { return strings.ContainsAny(run, "0123456789") })
 }
 
 // secret matches what may be a credential, as in src/contract/credentials.ts.
@@ -86,16 +82,14 @@ var likeJSON = regexp.MustCompile(`^\s*(?:$|[\[{"]|(?:-?\d+(?:\.\d+)?|true|false
 // printable returns the part of the body that the outcome is derived from; of a minted session, only the fields that judges read.
 func (x *exchange) printable(isSession bool) string {
 	isSuccess := x.Status >= http.StatusOK && x.Status < http.StatusMultipleChoices
-	var fields map[string]any
 	switch mayBeJSON := isSuccess && likeJSON.MatchString(x.Body); {
-	case isSuccess && isSession && json.Unmarshal([]byte(x.Body), &fields) == nil && fields != nil:
-		read := map[string]any{}
-		for _, name := range []string{"expires_in", "product"} {
-			if value, has := fields[name]; has {
-				read[name] = foreignValue(value)
-			}
+	case isSuccess && isSession && fieldsOf(x.Body) != nil:
+		fields := fieldsOf(x.Body)
+		maps.DeleteFunc(fields, func(name string, _ any) bool { return name != "expires_in" && name != "product" })
+		for name, value := range fields {
+			fields[name] = foreignValue(value)
 		}
-		text, _ := json.Marshal(read)
+		text, _ := json.Marshal(fields)
 		return string(text)
 	case mayBeJSON && !strings.Contains(x.Body, `"error"`):
 		return ""

@@ -77,7 +77,7 @@ func (m *ModuleInstance) Exports() modules.Exports {
 		"open": m.open, "budget": m.setBudget, "spent": m.budget.account, "settled": m.settled, "drain": m.drain,
 		"waitUntil": m.waitUntil, "arrivals": m.arrivals, "turn": m.turn, "turnUs": func() int64 { return m.played.us },
 		"recall": m.board.recall, "remember": m.board.remember, "claim": m.board.claim,
-		"printTo": m.printer.open, "printCall": m.printCall, "printMint": m.printMint, "printed": m.printer.flush,
+		"printTo": m.printer.open, "printCall": m.printCall, "printed": m.printer.flush,
 		"print":       func(line string) error { return m.printer.write([]byte(line)) },
 		"callsAtOnce": m.beside.allow, "kind": m.kind, "begin": m.begin, "finish": m.finish,
 	}
@@ -192,7 +192,7 @@ func (m *ModuleInstance) turn(number int64, zeroUs float64) (int64, error) {
 	if m.begins {
 		ahead = turnAhead
 	}
-	m.played = m.turns.take(m.vu.Context(), m.budget.ended, own, ahead)
+	m.played = m.turns.take(m.vu.Context(), m.budget.sending.Done(), own, ahead)
 	return m.played.number, nil
 }
 
@@ -206,23 +206,14 @@ func inMilliseconds(ms float64) time.Duration {
 	return time.Duration(ms * float64(time.Millisecond))
 }
 
-// printCall prints the result of the VU's last call of the schedule, once.
-func (m *ModuleInstance) printCall(i, step, attempt int64, intendedUs float64, isSession bool) error {
-	return m.printLast(line{Type: "call", made: &made{i, step, attempt, int64(intendedUs)}}, isSession)
-}
-
-// printMint prints the result of the VU's last call, which minted a session.
-func (m *ModuleInstance) printMint(id, of, product string) error {
-	return m.printLast(line{Type: "mint", minted: &minted{id, of, product}}, true)
-}
-
-func (m *ModuleInstance) printLast(l line, isSession bool) error {
+// printCall prints the result of the VU's last call, once.
+func (m *ModuleInstance) printCall(place string, intendedUs float64, isSession bool) error {
 	x := m.last
 	m.last = nil
 	if x == nil || x.startedAt.IsZero() { // printed before, or not sent
 		return nil
 	}
-	return m.printer.write(x.line(l, isSession))
+	return m.printer.write(x.line(place, int64(intendedUs), isSession))
 }
 
 // board shares texts between VUs, which k6 cannot do. Scenarios keep session tokens here. The zero value is ready.

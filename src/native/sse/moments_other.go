@@ -8,13 +8,10 @@ import (
 	"time"
 )
 
-// alarm wakes calls at their moments, as precisely as a Go timer.
-type alarm struct{}
-
-func (a *alarm) at(us int64) <-chan error {
-	come := make(chan error, 1)
-	time.AfterFunc(until(us), func() { come <- nil })
-	return come
+// sleepUntil waits for a moment, as precisely as a Go timer.
+func sleepUntil(us int64) error {
+	time.Sleep(until(us))
+	return nil
 }
 
 func stampReads(*http.Transport) {}

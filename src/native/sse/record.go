@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,21 +16,6 @@ import (
 	"go.k6.io/k6/v2/lib"
 	"go.k6.io/k6/v2/metrics"
 )
-
-// made is the place of an exchange in the schedule, and the time at which it was due.
-type made struct {
-	I          int64 `json:"i"`
-	Step       int64 `json:"step"`
-	Attempt    int64 `json:"attempt"`
-	IntendedUs int64 `json:"intendedUs"`
-}
-
-// minted is the session that an exchange minted, and the id that it was sent with.
-type minted struct {
-	ID      string `json:"id"`
-	Of      string `json:"of"`
-	Product string `json:"product"`
-}
 
 // record is the result of a call as open returns it to a script: SseResponse of scenarios/k6-x-sse.d.ts. k6 derives those names from these.
 type record struct {
@@ -56,11 +42,9 @@ type record struct {
 	Headers map[string]string `json:"-"`
 }
 
-// line is printed for a call: Printed or, for a minted session, PrintedMint of src/workload/handover.ts.
-type line struct {
-	Type string `json:"type"`
-	*made
-	*minted
+// printed is what the extension adds to the place of a call: with it Printed or, for a minted session, PrintedMint of src/workload/handover.ts.
+type printed struct {
+	IntendedUs int64 `json:"intendedUs,omitempty"`
 	record
 	RetryAfter any `json:"retryAfter,omitempty"`
 	Coding     any `json:"coding,omitempty"`
@@ -109,9 +93,10 @@ func (x *exchange) onWire(nanoseconds *atomic.Int64) any {
 	return x.moment(nanoseconds.Load() != 0, time.Duration(nanoseconds.Load()))
 }
 
-// line returns l with the record as printed text, without secrets. isSession: the answer to a success holds a token.
-func (x *exchange) line(l line, isSession bool) []byte {
-	l.record = x.whole()
+// line returns the printed text of a call, without secrets. place: a JSON object that says which call it is; intendedUs: when it was due, 0 if it
+// had no schedule; isSession: the answer to a success holds a token.
+func (x *exchange) line(place string, intendedUs int64, isSession bool) []byte {
+	l := printed{IntendedUs: intendedUs, record: x.whole()}
 	l.Body, l.Error = x.printable(isSession), shortened(masked(l.Error))
 	if code := transportCode(x.err); code != "" {
 		after := ""
@@ -127,7 +112,7 @@ func (x *exchange) line(l line, isSession bool) []byte {
 		l.Coding = strings.Join(values, ", ")
 	}
 	text, _ := json.Marshal(l) // cannot fail: it holds only texts, numbers and lists of them
-	return text
+	return slices.Concat([]byte(strings.TrimSuffix(place, "}")), []byte{','}, text[1:])
 }
 
 // shortened bounds the length of a server's text other than a body: a number, a date, an error that quotes the server.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/cookiejar"
 	"reflect"
@@ -94,13 +93,6 @@ func decode(value sobek.Value, into any, without ...string) error {
 	return decoder.Decode(into)
 }
 
-// unresendable is an empty body. If a kept connection breaks under a GET, HEAD, OPTIONS or TRACE without a body, net/http sends the request again
-// by itself, and the target would see one call twice.
-type unresendable struct{}
-
-func (unresendable) Read([]byte) (int, error) { return 0, io.EOF }
-func (unresendable) Close() error             { return nil }
-
 // splitArguments allows open(url, setup), open(url, params) and open(url, params, setup).
 func splitArguments(args []sobek.Value) (params sobek.Value, setup sobek.Callable, err error) {
 	for at, value := range args {
@@ -117,24 +109,16 @@ func splitArguments(args []sobek.Value) (params sobek.Value, setup sobek.Callabl
 	return params, setup, nil
 }
 
-// content is the part of a request that both a kind and a call may state.
-type content struct {
-	header http.Header
-	host   string
-	body   []byte
-}
-
 // kind holds what requests share: the parameters of a script, checked before a byte is sent, because a misspelt time-out that is silently ignored
-// would cost a whole run. It is immutable.
+// would cost a whole run. It is immutable and belongs to one VU.
 type kind struct {
 	params
-	content
-	jar  *cookiejar.Jar
-	tags sobek.Value
+	jar                 *cookiejar.Jar
+	tags, headers, body sobek.Value
 }
 
 func kindOf(rt *sobek.Runtime, given sobek.Value) (*kind, error) {
-	k := &kind{params: params{Method: http.MethodGet, Timeout: defaultTimeout, GapSamples: true}, content: content{header: http.Header{}}}
+	k := &kind{params: params{Method: http.MethodGet, Timeout: defaultTimeout, GapSamples: true}}
 	if common.IsNullish(given) {
 		return k, nil
 	}
@@ -149,7 +133,7 @@ func kindOf(rt *sobek.Runtime, given sobek.Value) (*kind, error) {
 		return nil, fmt.Errorf("closeAfterEvents: expected a number from 1 on, got %d", *most)
 	}
 	object := given.ToObject(rt)
-	k.tags = object.Get("tags")
+	k.tags, k.headers, k.body = object.Get("tags"), object.Get("headers"), object.Get("body")
 	if jar := object.Get("jar"); !common.IsNullish(jar) {
 		own, ok := jar.Export().(*k6http.CookieJar)
 		if !ok {
@@ -157,7 +141,7 @@ func kindOf(rt *sobek.Runtime, given sobek.Value) (*kind, error) {
 		}
 		k.jar = own.Jar
 	}
-	return k, k.add(rt, object.Get("headers"), object.Get("body"))
+	return k, nil
 }
 
 type request struct {
@@ -168,18 +152,10 @@ type request struct {
 	tags metrics.TagsAndMeta
 }
 
-// with makes a request of this kind, with its own headers and body, which may be null.
+// with makes a request of this kind. headers add to those of the kind, and body replaces its body; both may be null.
 func (k *kind) with(rt *sobek.Runtime, state *lib.State, address, headers, body sobek.Value) (*request, error) {
 	r := &request{kind: k, jar: cmp.Or(k.jar, state.CookieJar), tags: state.Tags.GetCurrentValues()}
 	if err := common.ApplyCustomUserTags(rt, &r.tags, k.tags); err != nil {
-		return nil, err
-	}
-	all := content{header: http.Header{"Accept": {"text/event-stream"}}, host: k.host, body: k.body}
-	if agent := state.Options.UserAgent.String; agent != "" {
-		all.header.Set("User-Agent", agent)
-	}
-	maps.Copy(all.header, k.header)
-	if err := all.add(rt, headers, body); err != nil {
 		return nil, err
 	}
 	var exported any
@@ -194,51 +170,61 @@ func (k *kind) with(rt *sobek.Runtime, state *lib.State, address, headers, body 
 		return nil, fmt.Errorf("the URL is to be an absolute http or https address, not %q", r.url.Clean())
 	}
 	var sent io.Reader
-	switch {
-	case all.body != nil:
-		sent = bytes.NewReader(all.body)
-	case slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace}, k.Method):
-		sent = unresendable{}
+	if common.IsNullish(body) {
+		body = k.body
 	}
-	out, err := http.NewRequest(k.Method, r.url.GetURL().String(), sent)
-	if err != nil {
+	if !common.IsNullish(body) {
+		text, err := common.ToBytes(body.Export())
+		if err != nil {
+			return nil, errors.New("body: expected a string or an ArrayBuffer (use JSON.stringify for an object)")
+		}
+		sent = bytes.NewReader(text)
+	} else if slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace}, k.Method) {
+		// If a kept connection breaks under such a request and net/http knows that its body is empty, it sends the request again by itself.
+		sent = io.MultiReader()
+	}
+	if r.out, err = http.NewRequest(k.Method, r.url.GetURL().String(), sent); err != nil {
 		return nil, err
 	}
-	r.out, out.Header, out.Host = out, all.header, cmp.Or(all.host, out.Host)
-	if user := out.URL.User; user != nil && out.Header.Get("Authorization") == "" {
+	r.out.Header.Set("Accept", "text/event-stream")
+	if agent := state.Options.UserAgent.String; agent != "" {
+		r.out.Header.Set("User-Agent", agent)
+	}
+	for _, given := range []sobek.Value{k.headers, headers} {
+		if err := r.addHeaders(rt, given); err != nil {
+			return nil, err
+		}
+	}
+	if user := r.out.URL.User; user != nil && r.out.Header.Get("Authorization") == "" {
 		password, _ := user.Password()
-		out.SetBasicAuth(user.Username(), password)
+		r.out.SetBasicAuth(user.Username(), password)
 	}
 	if r.jar != nil {
-		for _, cookie := range r.jar.Cookies(out.URL) {
-			out.AddCookie(cookie)
+		for _, cookie := range r.jar.Cookies(r.out.URL) {
+			r.out.AddCookie(cookie)
 		}
 	}
 	return r, nil
 }
 
-// add adds headers and a body, which may be null. Its error never shows a header's value, which may be a credential.
-func (c *content) add(rt *sobek.Runtime, headers, body sobek.Value) (err error) {
-	if !common.IsNullish(headers) {
-		object := headers.ToObject(rt)
-		for _, name := range object.Keys() {
-			value := object.Get(name)
-			if common.IsNullish(value) {
-				continue
-			}
-			if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value.String()) {
-				return fmt.Errorf("the header %q cannot be sent: its name or value has characters that HTTP does not allow", name)
-			}
-			if strings.EqualFold(name, "host") {
-				c.host = value.String()
-			} else {
-				c.header.Set(name, value.String())
-			}
-		}
+// addHeaders sets a script's headers, which may be null. Its error never shows a header's value, which may be a credential.
+func (r *request) addHeaders(rt *sobek.Runtime, given sobek.Value) error {
+	if common.IsNullish(given) {
+		return nil
 	}
-	if !common.IsNullish(body) {
-		if c.body, err = common.ToBytes(body.Export()); err != nil {
-			return errors.New("body: expected a string or an ArrayBuffer (use JSON.stringify for an object)")
+	object := given.ToObject(rt)
+	for _, name := range object.Keys() {
+		value := object.Get(name)
+		if common.IsNullish(value) {
+			continue
+		}
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value.String()) {
+			return fmt.Errorf("the header %q cannot be sent: its name or value has characters that HTTP does not allow", name)
+		}
+		if strings.EqualFold(name, "host") {
+			r.out.Host = value.String()
+		} else {
+			r.out.Header.Set(name, value.String())
 		}
 	}
 	return nil
@@ -265,8 +251,5 @@ func (r *request) name() string {
 	if r.url.Name != r.url.Clean() {
 		return r.url.Name
 	}
-	if path := r.url.GetURL().Path; path != "" {
-		return path
-	}
-	return "/"
+	return cmp.Or(r.url.GetURL().Path, "/")
 }

@@ -144,7 +144,7 @@ func TestManyStreamsAtOnceLoseNoEvent(t *testing.T) {
 	v := newVU(t)
 	path := printing(v, streams)
 	for range 2 { // the second time on the connections of the first
-		v.run(fmt.Sprintf(`for (let i = 0; i < %d; i++) sse.begin(%q, sse.kind(%s), undefined, undefined, i, 0, 0, 0)`, streams, url, terminal))
+		v.run(fmt.Sprintf(`for (let i = 0; i < %d; i++) sse.begin(%q, sse.kind(%s), undefined, undefined, JSON.stringify({ i }), 0)`, streams, url, terminal))
 		eventually(t, func() bool { return v.account()["cut"].(int) == 0 })
 	}
 	v.run(`sse.finish(10000, 1000); sse.printed()`)

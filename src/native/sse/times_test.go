@@ -127,7 +127,7 @@ func TestWaitUntilEndsWhenNothingMayLeaveAnyMore(t *testing.T) {
 	root := NewRootModule()
 	v := newVUOf(t, root)
 	time.AfterFunc(30*time.Millisecond, func() {
-		root.budget.endFor("asked", "over")
+		root.budget.end(&stop{"asked", "over"})
 	})
 	if _, err := v.within(fmt.Sprintf(`sse.waitUntil(%d); ({})`, unixMicro(time.Now().Add(time.Hour)))); err != nil {
 		t.Fatal(err)
