@@ -163,7 +163,6 @@ const REPORTS: Readonly<Record<string, (about: Rendered) => string>> = {
 type ReportsIn = Pick<RunFolder, "writeJson" | "writeText" | "masked" | "path">;
 type Rendered = { document: RunDocument; series: Series; folder: ReportsIn };
 
-/** Returns an error's message as a clause. */
 export const wordsOf = (error: unknown): string =>
   fileProblem(error)?.sentence ?? (error instanceof Error ? error.message : String(error));
 

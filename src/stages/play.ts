@@ -86,7 +86,6 @@ type Playing = {
   onLine(line: Line): void;
   /** Awaited just before a disturbance acts on the deployment. */
   onDisturbance(): Promise<void>;
-  /** Replaces the driver that the plan names. */
   driver?: Driver | undefined;
 };
 

@@ -73,7 +73,6 @@ const spreadOverSeconds = (atMs: number[]): void => {
   }
 };
 
-/** Finds the largest step back in time, in the order of the lines. */
 class ClockWatch {
   #fromMs = Number.POSITIVE_INFINITY;
   #toMs = Number.NEGATIVE_INFINITY;

@@ -223,7 +223,6 @@ export const calibrate = async (plan: CalibrationPlan, { seed, signal, k6Path, h
   return found;
 };
 
-/** Calibrates the plan's drivers, before a run does anything else. */
 export const calibrateRun = async (context: RunContext, plan: CalibrationPlan): Promise<void> => {
   const { supervisor: hands, events, signal, seed } = context;
   const drivers = [...plan.peaks.keys()];
@@ -244,7 +243,7 @@ const CEILINGS: readonly Ceiling[] = [
   { mode: "folded", perS: 14_000, forS: 3 },
 ];
 
-/** Calibrates this machine without a run, for `doctor --calibrate`; builds no tool. */
+/** For `doctor --calibrate`, without a run; builds no tool. */
 export const calibrateMachine = async ({ precise, ...how }: Pick<How, "seed" | "signal"> & { precise: boolean }) => {
   const { tool, problem } = await seeTool("k6", {});
   const drivers: DriverName[] = tool === null ? ["open-loop"] : ["open-loop", "k6"];
