@@ -82,6 +82,8 @@ const slowAfterRush =
 const SWING_MS = 1_000;
 const NOTICED_MS = 8_000;
 const LOSES_EVERY = 400;
+/** Longer than any stream of the stages takes. */
+const LONG_WAIT_MS = 2_000;
 /** The first calls are fast; from this number on every call crawls. */
 const CRAWLS_FROM = 4;
 const CRAWL_FACTOR = 40;
@@ -101,6 +103,7 @@ export const SPOILT_SHEDDING = spoilt(
     ["cannot-get-over-retries", "retry-storm", ["curve/recovery", "curve/amplification"], "a rush of seconds ends when the last caller gives up, not when it is over"],
     ["notices-a-rush-late", "retry-storm", ["curve/reaction"], "for the first seconds of every rush all callers wait, and those who came first wait longest"],
     ["refuses-at-the-price-of-serving", "curve", ["curve/refusal_price", "curve/goodput_retention_5", "curve/closed_form"], "every caller who is turned away costs part of an answer to somebody else"],
+    ["refuses-later-than-it-serves", "curve", ["curve/refusal_time"], "who is turned away in a rush learns it after those who were served, and has waited for nothing"],
     ["stays-slow-after-a-rush", "curve", ["curve/metastability"], "minutes of overload become hours of it, until somebody restarts the machines"],
     ["forgives-a-rush-late", "curve", ["curve/hysteresis"], "a load that was carried this morning is refused this evening, because it was higher in between"],
     ["sheds-one-in-ten-with-room", "curve", ["curve/false_sheds"], "customers are refused at a load that is carried with ease"],
@@ -152,6 +155,13 @@ export const SPOILT_SHEDDING = spoilt(
     }),
     // The body is read and the key looked up before the call is refused.
     "refuses-at-the-price-of-serving": dearRefusals(0.13),
+    // The call waits for its turn before anybody looks whether there is room.
+    "refuses-later-than-it-serves": ({ writeAnswer }) => ({
+      writeAnswer: (response, status, headers, body) => {
+        if (!body.includes("_overloaded")) return writeAnswer(response, status, headers, body);
+        setTimeout(() => writeAnswer(response, status, headers, body), LONG_WAIT_MS);
+      },
+    }),
     // A rush empties a cache that a busy machine cannot fill again.
     "stays-slow-after-a-rush": slowAfterRush(3, () => false),
     // The same cache is filled again as soon as there is time.

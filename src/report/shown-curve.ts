@@ -15,7 +15,7 @@ const QUANTILES: Quantiles = { p50: null, p99: null };
 const LEVEL: Omit<CurveLevel, "pass" | "shed" | "failed"> = {
   ...{ ratePerS: 0, judgedS: 0, offered: 0, good: 0, late: 0, aborted: 0, retries: 0, events: 0, wastedEvents: 0 },
   ...{ goodputPerS: ESTIMATE, shedShare: { ...ESTIMATE, high: 1 }, shedDispersion: null, lagMs: null },
-  ...{ stayMs: QUANTILES, firstEventMs: QUANTILES, refusalMs: QUANTILES },
+  ...{ stayMs: QUANTILES, stayMedianMs: null, firstEventMs: QUANTILES, refusalMs: QUANTILES, room: null },
 };
 const CURVE = {
   ...{ stage: "?", serviceMs: 0, warmUp: { seconds: 0, isCut: false }, kneeBy: "" },

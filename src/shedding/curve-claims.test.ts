@@ -3,16 +3,19 @@ import type { Claim } from "../history/run-document.ts";
 import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { upAndDown } from "../workload/load-profiles.ts";
 import { uniform } from "../workload/random.ts";
-import { type Curve, type Estimate, levelsOf } from "./curve.ts";
+import { type Curve, type Estimate, levelsOf, type PlannedLevel } from "./curve.ts";
 import { judgeCurve } from "./curve-claims.ts";
 import { openCurve } from "./curve-fold.ts";
+import { levelsBelow } from "./measures.ts";
 import {
   FAULTY,
+  gradient,
   HONEST,
   KNEE_PER_S,
   ORGANIZATIONS,
   playRamp,
   queueing,
+  replicated,
   type Server,
   START_US,
 } from "./simulated-servers.fixture.ts";
@@ -21,8 +24,14 @@ const STAGE = "shedding-curve";
 const SHORT_S = 60;
 const LONG_S = 300;
 
-const curveOf = (server: Server, seed: number, lastsS: number, late?: (atS: number) => number): Curve => {
-  const profile = upAndDown(KNEE_PER_S, lastsS);
+const curveOf = (
+  server: Server,
+  seed: number,
+  lastsS: number,
+  late?: (atS: number) => number,
+  kneePerS = KNEE_PER_S,
+): Curve => {
+  const profile = upAndDown(kneePerS, lastsS);
   const fold = openCurve({ stage: STAGE, planned: levelsOf(profile) });
   const lines = playRamp(server, profile, seed, { stage: STAGE, organizations: ORGANIZATIONS, lateUs: late });
   for (const line of lines.reverse()) fold.see(line);
@@ -37,6 +46,9 @@ const claimsOf = (curve: Curve, facts: Partial<StageFacts> = {}): Claim[] =>
 const failedOf = (claims: readonly Claim[]): string[] =>
   claims.filter(({ verdict }) => verdict === "fail").map(({ id, reason }) => `${id}: ${reason}`);
 
+const longGradient = (seed: number): Server =>
+  gradient({ slots: 64, serviceMs: 800, service: "constant", everyS: 15, seed });
+
 describe("a server that does nothing wrong is accused of nothing", () => {
   test.each(Object.keys(HONEST))("%s", (name) => {
     const make = HONEST[name] as (seed: number, lastsS: number) => Server;
@@ -44,6 +56,43 @@ describe("a server that does nothing wrong is accused of nothing", () => {
       expect(failedOf(claimsOf(curveOf(make(seed, SHORT_S), seed, SHORT_S))), `seed ${seed}, short`).toEqual([]);
     }
     expect(failedOf(claimsOf(curveOf(make(3, LONG_S), 3, LONG_S))), "long").toEqual([]);
+  });
+
+  test.each([
+    ["a limiter that measures long calls with three in flight", 2, 80, longGradient],
+    ["the same on another seed", 6, 80, longGradient],
+    [
+      "replicas of one slot each",
+      5,
+      19,
+      (seed: number) => replicated({ slots: 1, serviceMs: 200, inFlight: 1, seed }, [1, 1, 1, 1]),
+    ],
+  ])("%s, in a short play", (_name, seed, kneePerS, make) => {
+    expect(failedOf(claimsOf(curveOf(make(seed), seed, SHORT_S, undefined, kneePerS)))).toEqual([]);
+  });
+
+  test("a limit that falls while a queue is served: what is served, not what is let in, is the goodput", () => {
+    const double = levelsOf(upAndDown(4, LONG_S)).find(({ ratePerS }) => ratePerS === 8) as PlannedLevel;
+    const server = queueing(
+      { slots: 8, inFlight: 0, serviceMs: 2_000, service: "constant" },
+      { limit: ({ atUs }) => (atUs > START_US + double.fromUs && atUs < START_US + double.toUs ? 12 : 70) },
+    );
+    expect(failedOf(claimsOf(curveOf(server, 1, LONG_S, undefined, 4))).join()).not.toContain("goodput_retention");
+  });
+
+  test("few calls whose median may be as before it", () => {
+    const curve = curveOf(queueing({ slots: 16, inFlight: 16, serviceMs: 200 }), 1, LONG_S);
+    const slower = (spread: number): string => {
+      const levels = curve.levels.map((level): Curve["levels"][number] => {
+        if (level.pass !== "down") return level;
+        const p50 = 2.5 * (level.stayMs.p50 ?? 0) + 60;
+        const stayMedianMs = { low: p50 * (1 - spread), high: p50 * (1 + spread) };
+        return { ...level, stayMs: { ...level.stayMs, p50 }, stayMedianMs };
+      });
+      return failedOf(claimsOf({ ...curve, levels, patient: null })).join();
+    };
+    expect(slower(0.6)).toBe("");
+    expect(slower(0.05)).toContain("latency has not come back");
   });
 
   test("nor where the generator starts late; what fails beside such calls is left open", () => {
@@ -58,6 +107,16 @@ describe("a server that does nothing wrong is accused of nothing", () => {
       reason: expect.stringContaining("calls left late"),
     });
   });
+});
+
+test("half of the knee is that of the way up before the overload, and that of the way down after it", () => {
+  const curve = curveOf(queueing({ slots: 64, inFlight: 64, serviceMs: 800 }), 1, LONG_S);
+  const { before } = curve.knee as { before: Estimate };
+  const levels = curve.levels.filter(({ pass, ratePerS }) => pass === "up" || ratePerS < 0.45 * KNEE_PER_S);
+  const after = { value: before.value / 4, low: before.low / 4, high: before.high / 4 };
+  expect(levelsBelow({ ...curve, levels, knee: { before, after, overall: before } }, 0.5)).toMatchObject([
+    { pass: "up", ratePerS: 0.5 * KNEE_PER_S },
+  ]);
 });
 
 test("a level that left late and changes nothing leaves the claims as they are", () => {

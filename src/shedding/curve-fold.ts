@@ -7,8 +7,16 @@ import { streamResult } from "../contract/streams.ts";
 import { type CallLine, classOf, type Line } from "../history/line.ts";
 import type { Objective } from "../history/objectives.ts";
 import { Histogram } from "../history/statistics/histogram.ts";
-import { mean, median, mostAtOnce, quantile, quantileRanks, Z_95 } from "../history/statistics/statistics.ts";
-import type { CallObjective, Curve, CurveLevel, Estimate, PlannedLevel, Quantiles } from "./curve.ts";
+import {
+  mean,
+  median,
+  mostAtOnce,
+  quantile,
+  quantileInterval,
+  quantileRanks,
+  Z_95,
+} from "../history/statistics/statistics.ts";
+import type { Beside, CallObjective, Curve, CurveLevel, Estimate, PlannedLevel, Quantiles } from "./curve.ts";
 import { batchMean, type KneeOfLevels, kneeOfLevels, overlap } from "./knee.ts";
 import { isAdmitted, LATENCY } from "./knee-of-ramp.ts";
 import { burstsOf, dispersionOf, type Window } from "./shed-windows.ts";
@@ -55,7 +63,9 @@ const BELOW_KNEE = 0.75;
 const ORGANIZATIONS_MOST = 256;
 const WINDOW_CALLS = 10;
 
-type Told = { call: Kept; end: "good" | "late" | "shed" | "failed" | "aborted"; outcome: string };
+/** How many admitted calls were in flight when a call was sent; `hadRoom`: another was admitted beside more of them. */
+type Found = { inFlight: number; hadRoom: boolean };
+type Told = Found & { call: Kept; end: "good" | "late" | "shed" | "failed" | "aborted"; outcome: string };
 
 const stayMs = ({ intended_us: due, done_us: done }: Kept): number => (done - due) / 1000;
 const firstMs = ({ intended_us: due, first_event_us: first, done_us: done }: Kept): number =>
@@ -63,9 +73,9 @@ const firstMs = ({ intended_us: due, first_event_us: first, done_us: done }: Kep
 
 const isWhole = (call: Kept): boolean => /^2\d\d$/.test(call.outcome) && streamResult(call) === "whole";
 
-const toldOf = (call: Kept, { firstEventMs, stayMs: mostMs }: CallObjective): Told => {
+const toldOf = (call: Kept, found: Found, { firstEventMs, stayMs: mostMs }: CallObjective): Told => {
   const { outcome } = call;
-  const told = (end: Told["end"], as = outcome): Told => ({ call, end, outcome: as });
+  const told = (end: Told["end"], as = outcome): Told => ({ call, end, outcome: as, ...found });
   if (isWhole(call)) return told(firstMs(call) <= firstEventMs && stayMs(call) <= mostMs ? "good" : "late");
   const result = streamResult(call);
   if (result === "left") return told("aborted");
@@ -118,20 +128,20 @@ type Frame = {
   readonly startUs: number;
   readonly warmUpS: number;
   readonly calmS: number;
-  readonly objective: CallObjective;
-  /** When admitted calls ended. */
+  /** When admitted calls ended, and the good ones of them. */
   readonly doneUs: readonly number[];
+  readonly goodDoneUs: readonly number[];
 };
 
 /** Judges a level; adds the calls, windows and carried rates that the curve is computed from. */
-const judgeLevel = (planned: PlannedLevel, all: readonly Kept[], retries: number, frame: Frame) => {
-  const { startUs, warmUpS, calmS, objective, doneUs } = frame;
+const judgeLevel = (planned: PlannedLevel, all: readonly Told[], retries: number, frame: Frame) => {
+  const { startUs, warmUpS, calmS, doneUs, goodDoneUs } = frame;
   const { pass, ratePerS } = planned;
   const fromUs = startUs + planned.fromUs + Math.min(warmUpS * 1e6, WARM_UP_SHARE * (planned.toUs - planned.fromUs));
   const toUs = startUs + planned.toUs;
   const judgedS = (toUs - fromUs) / 1e6;
-  const calls = all.filter(({ intended_us: due }) => due >= fromUs && due < toUs);
-  const told = calls.map((call) => toldOf(call, objective));
+  const told = all.filter(({ call: { intended_us: due } }) => due >= fromUs && due < toUs);
+  const calls = told.map(({ call }) => call);
   const endedIn = (end: Told["end"]): Told[] => told.filter((one) => one.end === end);
   const batches = Math.min(BATCHES_MOST, Math.max(2, Math.floor(judgedS / Math.max(BATCH_MIN_S, calmS))));
   const perBatch = (momentsUs: readonly number[]): number[] => {
@@ -153,17 +163,22 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Kept[], retries: number
   const carried = (mean(wentIn) ?? 0) < (mean(cameOut) ?? 0) ? wentIn : cameOut;
   const eventsOf = (some: readonly Told[]): number => some.reduce((sum, { call: { events = 0 } }) => sum + events, 0);
   const lags = calls.map(({ intended_us: due, sent_us: sent }) => (sent - due) / 1000);
-  const level: CurveLevel = {
+  const level: Omit<CurveLevel, "room"> = {
     ...{ pass, ratePerS, judgedS, retries, offered: calls.length, good: good.length, late: late.length },
     shed: countBy(shed),
     failed: countBy(failed),
     aborted: endedIn("aborted").length,
-    goodputPerS: rateOf(perS(dueIn(good)), judgedS),
+    // A queue takes in more than is served while it grows, and less while it shrinks: what comes out is the goodput.
+    goodputPerS: rateOf(perS(perBatch(goodDoneUs)), judgedS),
     shedShare: shareOf(dueIn(shed), dueIn(told)),
     shedDispersion: dispersionOf(windows),
     stayMs: quantilesOf(whole.map(stayMs)),
     firstEventMs: quantilesOf(whole.map(firstMs)),
     refusalMs: quantilesOf(shed.map(({ call }) => stayMs(call))),
+    stayMedianMs: quantileInterval(
+      whole.map(stayMs).sort((a, b) => a - b),
+      0.5,
+    ),
     lagMs: lags.length === 0 ? null : p99(lags),
     events: eventsOf(told),
     wastedEvents: eventsOf(late) + eventsOf(failed.filter(({ outcome }) => outcome === "cut")),
@@ -176,6 +191,54 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Kept[], retries: number
   };
 };
 type Judged = ReturnType<typeof judgeLevel>;
+
+/** How many calls, sent just before a call and just after it, show what the deployment took at that moment. */
+const NEIGHBOURS = 4;
+
+/** What each call found when it was sent. */
+const foundByEach = (calls: readonly Kept[]): Map<Kept, Found> => {
+  const ordered = calls.toSorted((a, b) => a.sent_us - b.sent_us);
+  const ends = calls.filter(isAdmitted).map(({ done_us: us }) => us);
+  ends.sort((a, b) => a - b);
+  let [admitted, ended] = [0, 0];
+  const inFlights = ordered.map((call) => {
+    while ((ends[ended] ?? Number.POSITIVE_INFINITY) <= call.sent_us) ended += 1;
+    const inFlight = admitted - ended;
+    if (isAdmitted(call)) admitted += 1;
+    return inFlight;
+  });
+  return new Map(
+    ordered.map((call, at) => {
+      const inFlight = inFlights[at] as number;
+      let hadRoom = false;
+      for (let near = Math.max(0, at - NEIGHBOURS); near <= at + NEIGHBOURS && near < ordered.length; near++)
+        hadRoom ||= (inFlights[near] as number) > inFlight && isAdmitted(ordered[near] as Kept);
+      return [call, { inFlight, hadRoom }];
+    }),
+  );
+};
+
+/** The usual number of places is this quantile of the calls in flight past the knee: a limit that adapts has peaks. */
+const USUALLY = 0.75;
+const FREE = 0.5;
+const TAKEN = 0.75;
+
+/** `places`: how many calls are usually in flight past the knee. */
+const roomOf = (told: readonly Told[], places: number | null): CurveLevel["room"] => {
+  if (places === null) return null;
+  const beside = (isMeant: (inFlight: number) => boolean): Beside => {
+    const some = told.filter(({ inFlight }) => isMeant(inFlight));
+    const shed = some.filter(({ end }) => end === "shed");
+    const withRoom = shed.filter(({ hadRoom }) => hadRoom).length;
+    return {
+      calls: some.length,
+      shed: shed.length,
+      withRoom,
+      inFlight: mean(some.map(({ inFlight }) => inFlight)) ?? 0,
+    };
+  };
+  return { free: beside((n) => n <= FREE * places), taken: beside((n) => n >= TAKEN * places && n < places) };
+};
 
 const windowsOf = (told: readonly Told[], fromUs: number, toUs: number, windowUs: number): Window[] => {
   const windows = Array.from({ length: Math.floor((toUs - fromUs) / windowUs) }, (_, at): Window => {
@@ -276,10 +339,6 @@ export const openCurve = (options: CurveOptions) => {
     const objective = objectiveOf(calmStaysMs, stated);
     const admitted = first.filter(isAdmitted);
     const doneUs = admitted.map(({ done_us: us }) => us);
-    const inLevels = planned.map((level) => {
-      const isIn = (us: number): boolean => us >= startUs + level.fromUs && us < startUs + level.toUs;
-      return { level, calls: first.filter(({ intended_us: us }) => isIn(us)), retries: retries.filter(isIn).length };
-    });
     const about = {
       most: mostAtOnce(admitted.map(({ sent_us: sent, done_us: done }) => [sent, done] as const)),
       stayS: calm.reduce((sum, { sent_us: sent, done_us: done }) => sum + (done - sent), 0) / calm.length / 1e6,
@@ -291,25 +350,37 @@ export const openCurve = (options: CurveOptions) => {
         levels.map(({ carried }) => carried),
         about,
       );
+    const found = foundByEach(first);
     const curveBy = (objective: CallObjective, patient: Curve | null): Curve => {
-      const frame: Frame = { startUs, warmUpS, calmS, objective, doneUs };
-      const judged = inLevels.map(({ level, calls, retries: n }) => judgeLevel(level, calls, n, frame));
+      const told = first.map((call) => toldOf(call, found.get(call) as Found, objective));
+      const goodDoneUs = told.filter(({ end }) => end === "good").map(({ call }) => call.done_us);
+      const frame: Frame = { startUs, warmUpS, calmS, doneUs, goodDoneUs };
+      const judged = planned.map((level) => {
+        const isIn = (us: number): boolean => us >= startUs + level.fromUs && us < startUs + level.toUs;
+        return judgeLevel(level, told, retries.filter(isIn).length, frame);
+      });
       const up = ofWays(judged, "up");
       const before = kneeOf(up);
       const after = kneeOf(ofWays(judged, "down", "after"));
       const isOne = before !== null && after !== null && overlap(before.knee, after.knee);
       const overall = isOne ? kneeOf(ofWays(judged, "up", "down", "after")) : before;
       const past = up.filter(({ isPast }) => isPast).flatMap(({ told }) => told);
+      const inFlights = judged.flatMap(({ isPast, told }) => (isPast ? told.map((one) => one.inFlight) : []));
+      inFlights.sort((a, b) => a - b);
+      const places = quantile(inFlights, USUALLY);
       const below = judged.filter(({ level }) => level.ratePerS <= BELOW_KNEE * (overall?.knee.value ?? 0));
+      const [upBelow = [], laterBelow = []] = [true, false].map((isUp) =>
+        below.filter(({ level }) => (level.pass === "up") === isUp).map(({ windows }) => windows),
+      );
       return {
         ...{ stage, objective, closedForm, notPlayed, patient },
         warmUp: { seconds: Math.min(warmUpS, WARM_UP_SHARE * levelS), isCut: calmS > WARM_UP_SHARE * levelS },
-        levels: judged.map(({ level }) => level),
+        levels: judged.map(({ level, told }) => ({ ...level, room: roomOf(told, places) })),
         serviceMs: about.stayS * 1000,
         knee: { before: before?.knee ?? null, after: after?.knee ?? null, overall: overall?.knee ?? null },
         models: overall?.systems ?? [],
         organizations: organizationsOf(past),
-        burstsBelowKnee: burstsOf(below.map(({ windows }) => windows)),
+        burstsBelowKnee: burstsOf(upBelow, laterBelow),
         kneeBy: kneeByOf(past),
       };
     };

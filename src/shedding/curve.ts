@@ -23,6 +23,17 @@ export type PlannedLevel = {
 export type Quantiles = { readonly p50: number | null; readonly p99: number | null };
 
 /**
+ * Calls, how many of them were shed, how many of these while another was admitted beside more calls in flight, and how
+ * many others were in flight when they were sent, on average.
+ */
+export type Beside = {
+  readonly calls: number;
+  readonly shed: number;
+  readonly withRoom: number;
+  readonly inFlight: number;
+};
+
+/**
  * The outcomes of first attempts that were due in a level, without its warm-up. offered = good + late + shed + failed +
  * aborted.
  */
@@ -44,7 +55,7 @@ export type CurveLevel = {
   readonly aborted: number;
   /** Attempts that are not first ones. */
   readonly retries: number;
-  /** Good calls per second; the interval is by batch means. */
+  /** Good calls that ended in the level, per second; the interval is by batch means. */
   readonly goodputPerS: Estimate;
   /** Share of first attempts that were shed; the interval is by batch means. */
   readonly shedShare: Estimate;
@@ -57,6 +68,13 @@ export type CurveLevel = {
   readonly stayMs: Quantiles;
   readonly firstEventMs: Quantiles;
   readonly refusalMs: Quantiles;
+  /** The 95 % interval of the median of `stayMs`; `null` where there are too few. */
+  readonly stayMedianMs: Interval | null;
+  /**
+   * Calls that found at least half of the usual places free (`free`), and calls that found three quarters or more of
+   * them taken, and not all (`taken`); `null` if no level past the knee shows how many places there are.
+   */
+  readonly room: { readonly free: Beside; readonly taken: Beside } | null;
   /** p99 of how late calls were sent, because of the generator or for want of a free connection. */
   readonly lagMs: number | null;
   /** Events of all streams (`events`), and of streams that were cut or came late. */

@@ -15,8 +15,6 @@ type Carried = { readonly ratePerS: number; readonly batches: readonly number[];
 /** How many rates above the knee are used, the lowest first: further above, refusals may cost capacity. */
 const RATES_MOST = 3;
 const REPLICAS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64] as const;
-/** The fewest slots of a replica that a fit assumes. */
-const SLOTS_OF_REPLICA = 2;
 /** A system whose misfit exceeds the best by this much, in squared standard errors, is excluded: one in 1,800 by chance. */
 const EXCLUDED = 12;
 /** Systems whose misfit exceeds the best by no more than this all widen the interval of the knee: one in twenty by chance. */
@@ -127,7 +125,7 @@ export const kneeOfLevels = (
   const rates = [...new Set(usable.map(({ ratePerS }) => ratePerS))].slice(0, RATES_MOST);
   const shown = usable.filter(({ ratePerS }) => rates.includes(ratePerS));
   if (shown.length === 0 || most < 1 || !(stayS > 0)) return null;
-  const candidates = REPLICAS.filter((n) => (n === 1 || SLOTS_OF_REPLICA * n <= most) && n >= (replicas ?? 1));
+  const candidates = REPLICAS.filter((n) => n <= Math.max(1, most) && n >= (replicas ?? 1));
   const counts = replicas === 1 || candidates.length === 0 ? [replicas ?? 1] : candidates;
   const fits = counts.map((n) => {
     const shape = { most, stayS, replicas: n };

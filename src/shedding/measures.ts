@@ -74,14 +74,19 @@ const largestGoodput = (levels: readonly CurveLevel[]): Estimate | null => {
 
 /**
  * Goodput at a multiple of the knee, divided by the largest goodput of any level or (`before`) of the levels on the way
- * up to that rate; `null` if no level reaches the multiple.
+ * up to that rate; `again`: goodput on the way down in place of that on the way up. `null` if no level reaches the
+ * multiple.
  */
-export const retentionAt = (curve: Curve, times: number, of: "any" | "before" = "any"): Estimate | null => {
+export const retentionAt = (curve: Curve, times: number, of: "any" | "before" | "again" = "any"): Estimate | null => {
   const { overall } = curve.knee;
   const ratePerS = overall && times * overall.value;
-  const goodput = ratePerS && at(wayOf(curve, "up"), ratePerS, goodputOf(curve));
+  const goodput =
+    ratePerS &&
+    (of === "again"
+      ? at(wayOf(curve, "down"), ratePerS, ({ goodputPerS }) => goodputPerS)
+      : at(wayOf(curve, "up"), ratePerS, goodputOf(curve)));
   const isMeant = ({ pass, ratePerS: perS }: CurveLevel): boolean =>
-    of === "any" || (pass === "up" && perS <= (ratePerS ?? 0));
+    of !== "before" || (pass === "up" && perS <= (ratePerS ?? 0));
   const largest = largestGoodput(curve.levels.filter((level) => isPlayed(level) && isMeant(level)));
   return goodput && largest ? over(goodput, largest) : null;
 };
@@ -126,12 +131,55 @@ export const shedOver = (levels: readonly CurveLevel[]): (Estimate & { n: number
 /** A level planned at a multiple of the expected knee may lie this many times higher relative to the measured knee. */
 const NEARLY = 1.1;
 
-/** The played levels at up to a multiple of the lower knee, before or after the overload. */
+/**
+ * The played levels at up to a multiple of the knee of their own way, before or after the overload, or of the largest
+ * goodput of that way: a deployment that sheds early has a knee below what it carries.
+ */
 export const levelsBelow = (curve: Curve, times: number): CurveLevel[] => {
-  const knees = [curve.knee.before, curve.knee.after].flatMap((knee) => knee?.value ?? []);
-  return knees.length === 0
-    ? []
-    : curve.levels.filter((level) => isPlayed(level) && level.ratePerS <= NEARLY * times * Math.min(...knees));
+  const { before, after } = curve.knee;
+  const played = curve.levels.filter(isPlayed);
+  const below = (isMeant: (pass: Pass) => boolean, knee: Estimate | null): CurveLevel[] => {
+    const way = played.filter(({ pass }) => isMeant(pass));
+    const mostPerS = Math.max(knee?.value ?? 0, largestGoodput(way)?.value ?? 0);
+    return knee === null ? [] : way.filter(({ ratePerS }) => ratePerS <= NEARLY * times * mostPerS);
+  };
+  return [...below((pass) => pass === "up", before ?? after), ...below((pass) => pass !== "up", after ?? before)];
+};
+
+/**
+ * Under a limit on calls in flight hardly any call is refused while another is admitted beside more of them. A larger
+ * share of the refused shows that the limit is not what refuses.
+ */
+const WITH_ROOM = 0.25;
+
+/** Reports whether calls are refused while others are admitted beside more: no limit that is low for a while does that. */
+export const isNoLimit = (levels: readonly CurveLevel[]): boolean => {
+  const free = levels.flatMap(({ room }) => room?.free ?? []);
+  return total(free, (one) => one.withRoom) >= WITH_ROOM * total(free, (one) => one.shed);
+};
+
+/**
+ * Reports whether these levels certainly shed for another reason than a want of places or a limit that is low for a
+ * while. With equal replicas of any size the share shed rises at least in proportion to what is in flight, because a
+ * replica is full more often the more they hold together. `shed`: the share shed over these levels; its interval has the
+ * scatter of batches.
+ */
+export const shedsWithRoom = (curve: Curve, levels: readonly CurveLevel[], shed: Estimate): boolean => {
+  const sum = (all: readonly CurveLevel[], of: "free" | "taken") => {
+    const parts = all.flatMap(({ room }) => room?.[of] ?? []);
+    const calls = total(parts, (one) => one.calls);
+    const inFlight = total(parts, (one) => one.calls * one.inFlight) / Math.max(1, calls);
+    const shed = total(parts, (one) => one.shed);
+    return { inFlight, value: shed / Math.max(1, calls), share: exactInterval(shed, calls) };
+  };
+  const free = sum(levels, "free");
+  const taken = sum(curve.levels.filter(isPlayed), "taken");
+  if (free.share === null || taken.share === null) return false;
+  // Where capacity grew, places that are free now were not there on the way up.
+  const ways = [levels.filter(({ pass }) => pass === "up"), levels.filter(({ pass }) => pass === "down")];
+  if (ways.some((way) => sum(way, "free").value <= free.value / 2) || !isNoLimit(levels)) return false;
+  const surely = free.share.low * (shed.low / Math.max(shed.value, 1e-9));
+  return surely > taken.share.high * (free.inFlight / taken.inFlight);
 };
 
 /** Knees that differ by at most this share count as unmoved. */

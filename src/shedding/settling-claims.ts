@@ -60,6 +60,7 @@ const recovered = (settling: Settling, { host, exclusive }: StageFacts): Finding
       `too few calls, or too little time after the overload, to say whether the state before came back: ${got}`,
       got,
     );
+  if (!settling.isCalmFilled) return open("the calm load before the overload was shorter than two of its calls", got);
   const doubts = machineDoubts(host, settling.objectiveMs);
   if (doubts.length > 0) return open(`the machine may explain it: ${doubts.join("; ")}`, got);
   const mayBeOthers = !settling.isLostThroughout || !settling.isCalmEven || endShare > SHARED_LEFT * calmShare;

@@ -194,6 +194,14 @@ describe("a storm of retries", () => {
     expect(() => settle(playStorm(healthy(1), few, 1), few)).toThrow("30 calls");
   });
 
+  test("a calm load that is shorter than its calls shows no state to come back to", () => {
+    const profile = storm(6, 24, 140);
+    const server = queueing({ slots: 96, inFlight: 96, serviceMs: 32_000, seed: 1 });
+    const settling = settle(playStorm(server, profile, 1), profile);
+    expect(settling.end).toBe("lost");
+    expect(judge(settling, EXCLUSIVE)[0]).toBe("inconclusive");
+  });
+
   test("works where a call takes seconds and few come", () => {
     const profile = storm(4, 14.5, 140);
     for (const seed of [1, 2, 3]) {

@@ -70,6 +70,8 @@ const SLOW_TIMES = 1.5;
  */
 const SLOW_MORE = 0.1;
 const SLOW_LOST = 0.5;
+/** The calm phase shows a steady state if it lasts this many times the p90 of its calls. */
+const CALM_STAYS = 2;
 const LAG_US = 50_000;
 const LATE_SHARE = 0.01;
 const STEADILY = 0.5;
@@ -342,6 +344,8 @@ export const openSettling = (stage: string, spans?: readonly Span[], stated: rea
       calmShare: calm.share,
       /** Both halves of the calm phase are alike. */
       isCalmSteady: Math.abs(difference) <= SURE * halfError,
+      /** The calm phase lasted long enough for its calls to fill the deployment. */
+      isCalmFilled: calmFine.length * FINE_US >= CALM_STAYS * (stays.quantile(SLOW_QUANTILE) ?? 0),
       /** Windows of the calm phase vary no more than late releases of slots explain. */
       isCalmEven: calmFirst.dispersion <= DISPERSION_MOST,
       /** Share of first attempts that were not served well under strain. */

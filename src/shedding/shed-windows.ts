@@ -47,24 +47,51 @@ export const dispersionOf = (windows: readonly Window[]): number | null => {
 
 /** A window that sheds at least this share of its calls belongs to a burst. */
 const IN_BURST = 0.5;
-/** If bursts cover more than this share of a level, the level sheds steadily and has no bursts. */
-const BURSTS_MOST = 0.5;
+/** A burst ends, or begins, by itself if this share of its way is without sheds after it, or before it. */
+const QUIET = 0.1;
 /** Bursts explain the sheds if at least this share of the sheds lies in bursts. */
 const EXPLAINED = 0.7;
 /** A gap between bursts is regular if it differs from the median gap by at most this share. */
 const REGULAR = 0.25;
 const PERIODS_MIN = 3;
 
-/** Finds bursts that explain the sheds, else `null`. `levels`: the windows of each level below the knee. */
-export const burstsOf = (levels: readonly (readonly Window[])[]): Bursts | null => {
-  const isBurst = ({ offered, shed }: Window): boolean => shed > 1 && shed >= IN_BURST * offered;
+/**
+ * The runs of windows that shed and contain one of mostly sheds: a limiter that has measured with few calls in flight
+ * raises its limit step by step, so that a burst ends slowly.
+ */
+const runsOf = (windows: readonly Window[]): Window[][] => {
+  const runs: Window[][] = [[]];
+  for (const window of windows) {
+    if (window.shed === 0) runs.push([]);
+    else runs.at(-1)?.push(window);
+  }
+  return runs.filter((run) => run.some(({ offered, shed }) => shed > 1 && shed >= IN_BURST * offered));
+};
+
+/**
+ * Finds bursts that explain the sheds, else `null`. `up`, `later`: the windows of each level below the knee on the way up
+ * and after it. The load does not explain a burst that ends while it rises, nor one that begins while it falls.
+ */
+export const burstsOf = (up: readonly (readonly Window[])[], later: readonly (readonly Window[])[]): Bursts | null => {
   const sheds = (windows: readonly Window[]): number => windows.reduce((sum, { shed }) => sum + shed, 0);
-  const all = sheds(levels.flat());
-  const lasts = levels.some((windows) => windows.filter(isBurst).length > BURSTS_MOST * windows.length);
-  if (all === 0 || sheds(levels.flat().filter(isBurst)) < EXPLAINED * all || lasts) return null;
-  const starts = levels.flatMap((windows) =>
-    windows.filter((window, at) => isBurst(window) && !isBurst(windows[at - 1] ?? { atUs: 0, offered: 1, shed: 0 })),
-  );
+  const byThemselves = (
+    levels: readonly (readonly Window[])[],
+    isQuietSide: (us: number, burstUs: number) => boolean,
+  ) => {
+    const windows = levels.flat();
+    const quiet = windows.filter(({ shed }) => shed === 0);
+    return levels.flatMap(runsOf).filter((run) => {
+      const { atUs: burstUs } = run[0] as Window;
+      return quiet.filter(({ atUs }) => isQuietSide(atUs, burstUs)).length >= QUIET * windows.length;
+    });
+  };
+  const runs = [
+    ...byThemselves(up, (us, burstUs) => us > burstUs),
+    ...byThemselves(later, (us, burstUs) => us < burstUs),
+  ];
+  const all = sheds([...up, ...later].flat());
+  if (all === 0 || sheds(runs.flat()) < EXPLAINED * all) return null;
+  const starts = runs.map(([first]) => first as Window);
   const gaps = starts.slice(1).map(({ atUs }, at) => (atUs - (starts[at] as Window).atUs) / 1e6);
   const periodS = median(gaps);
   const regular = gaps.filter((gap) => periodS !== null && Math.abs(gap - periodS) <= REGULAR * periodS).length;

@@ -398,6 +398,11 @@ export const FAULTY: Readonly<Record<string, readonly [claim: string, server: (s
         },
       ),
   ],
+  "sheds one in twenty": [
+    "false_sheds",
+    (seed) => queueing({ ...SIXTEEN, seed }, { limit: ({ i }) => (uniform(5, i, 81) < 0.05 ? 0 : SIXTEEN.slots) }),
+  ],
+  "refuses after a second": ["refusal_time", (seed) => queueing({ ...SIXTEEN, seed, refusalMs: 1_000 })],
   "sheds with 503": ["shed_subcodes", (seed) => queueing({ ...SIXTEEN, seed, sheds: "503" })],
   "sheds with a word of its own": ["shed_subcodes", (seed) => queueing({ ...SIXTEEN, seed, sheds: "429 too_busy" })],
 };

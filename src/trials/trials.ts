@@ -72,7 +72,7 @@ export const MINI_STAGES: Readonly<Record<MutantStage, (MiniStage | ComparedStag
   "verify-load": { ...others.verifyLoad, proves: ["verify/rate-limit-is-reported", "verify/overload-is-reported",
     "verify/overload-names-the-cap"] },
   gate: { ...others.gate, proves: SMALL_CLAIM_IDS },
-  curve: { ...virtual.curve, proves: ["curve/shed_subcodes", "curve/goodput_retention", "curve/collapse", "curve/metastability",
+  curve: { ...virtual.curve, proves: ["curve/shed_subcodes", "curve/goodput_retention", "curve/collapse", "curve/refusal_time", "curve/metastability",
     "curve/false_sheds", "curve/slots_leaked", "curve/closed_form", "curve/oscillation", "curve/refusal_price",
     "curve/wasted_work", "curve/jain_index"] },
   "retry-storm": { ...virtual.retryStorm, proves: ["curve/recovery", "curve/reaction", "curve/amplification"] },
