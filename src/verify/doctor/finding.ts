@@ -1,7 +1,4 @@
-/**
- * `ok`: as expected. `warn`: it works, with a remark. `missing`: it is absent and needed. `wrong`: it differs from the
- * target file. `silent`: no answer came. `skipped`: it was not tried, with the reason. `info`: neither good nor bad.
- */
+/** `warn`: it works. `missing`: absent and needed. `wrong`: not as the target file says. `silent`: no answer came. */
 type FindingState = "ok" | "info" | "warn" | "missing" | "wrong" | "silent" | "skipped";
 
 /** `text`: what was found, and for a wrong thing what was expected. `todo`: what the user can do. */

@@ -1,5 +1,5 @@
 /** Who may mint which session, from which origin, and which check decides if two fail (items 42-53, 68-81, 192-199). */
-import type { Product } from "../../contract/routes.ts";
+import { PRODUCTS, type Product } from "../../contract/routes.ts";
 import type { KeyRole } from "../../target/target.ts";
 import type { Context } from "../context.ts";
 import { all, inEachForm, pairwise, type Row, type Rule, rulesOf } from "../rule.ts";
@@ -55,7 +55,6 @@ const lookalikes = (which: "strict" | "lenient", title: string, calls: number) =
 });
 
 const SERVERS = ["server", "server_no_design", "server_downgraded"] as const;
-const PRODUCTS = ["chat", "editor", "tile", "viewer"] as const;
 // biome-ignore format: a row is a line
 const REFUSED_LATER: readonly (readonly [of: KeyRole, product: Product])[] = [
   ["publishable", "viewer"], ["publishable_no_ai", "chat"], ["publishable_tile_only", "editor"],

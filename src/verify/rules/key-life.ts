@@ -79,10 +79,7 @@ const readsAddresses = async (context: Context, created: Answer): Promise<boolea
 /** Statuses of a refusal; item 127 leaves open whether it reveals that the key exists. */
 const DENIED: ReadonlySet<number> = new Set([401, 403, 404]);
 
-const widening: readonly (readonly [bodies.ListMember, Partial<keys.KeyBody>])[] = [
-  ["scopes", { scopes: ["maps", "ai"] }],
-  ["products", { products: ["tile", "chat"] }],
-];
+const WIDER = { scopes: ["maps", "ai"], products: ["tile", "chat"] } as const;
 
 /** Admins of paid organizations: no plan refuses their calls, so a refusal is about the credential. */
 const PAID: readonly AdminRole[] = ["admin_pro", "admin_key_limit"];
@@ -177,8 +174,8 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
       const key = await bodies.makeKey(context, keys.TILE_KEY, "admin_free", skipped);
       // A restriction of the key is reported before one of its tier, so the answer shows what is stored.
       const before = await firstUse(context, keys.exchangeWith(key, "chat"));
-      for (const [member, change] of widening) {
-        const patched = await context.send(patch(key, change));
+      for (const member of ["scopes", "products"] as const) {
+        const patched = await context.send(patch(key, { [member]: WIDER[member] }));
         let open = bodies.notAsExpected(patched);
         if (patched.subcode === bodies.NEEDS_ORIGINS) open ??= await bodies.unread(context, "allowed_origins");
         if (isAdmitted(patched)) open ??= await bodies.unread(context, member, "admin_free");
