@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
-import { withServed } from "../deployments/served.ts";
+import { withServed } from "../deployments/part.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import type { Curve } from "../shedding/curve.ts";
 import { carriedPerS } from "../shedding/knee.ts";

@@ -1,7 +1,7 @@
 /** What commands that judge a deployment share: options, the plan of `--dry-run`, recording, replay and exit code. */
 import { join } from "node:path";
 import { type Command, Option } from "commander";
-import { SERVED_TEXT, withServed } from "../deployments/served.ts";
+import { SERVED_TEXT, withServed } from "../deployments/part.ts";
 import { terminalText, wrapped } from "../report/terminal.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import type { RunRequest, RunResult } from "../run/recorded-run.ts";

@@ -8,7 +8,7 @@ import type { Parts } from "../platform/parts.ts";
 import { type SeedTenant, storeSeed } from "../platform/seed.ts";
 import { type RoleOptions, type Running, startRole } from "../platform/start-role.ts";
 import type { Target } from "../target/target.ts";
-import { StandInLink } from "../tools/stand-in-proxy.ts";
+import { linkBefore, type StandInLink } from "../tools/stand-in-proxy.ts";
 import { referenceTarget, seedNow } from "./tenants.ts";
 
 export type InProcess = Awaited<ReturnType<typeof startInProcess>>;
@@ -67,11 +67,11 @@ export const startInProcess = async (options: {
   await using starting = new AsyncDisposableStack();
   let links: Breakable | null = null;
   const breakable = async (services: Record<keyof Breakable, string>): Promise<Record<keyof Breakable, string>> => {
-    const keys = await StandInLink.before(services.keys, "keys", network);
-    const limiter = await StandInLink.before(services.limiter, "limiter", network);
+    const keys = await linkBefore(services.keys, "keys", network);
+    const limiter = await linkBefore(services.limiter, "limiter", network);
     links = { keys, limiter };
     for (const link of [keys, limiter]) starting.defer(() => link.setEnabled(false));
-    return { keys: keys.url, limiter: limiter.url };
+    return { keys: keys.url(), limiter: limiter.url() };
   };
   const start = async (...what: Parameters<typeof startRole>): Promise<Running> => {
     const running = await startRole(...what);

@@ -1,8 +1,15 @@
-/** Processes that a fault may kill, stop and start again on the same ports and store, as an orchestrator would. */
+/**
+ * Processes that a fault may kill, stop and start again on the same ports and store, as an orchestrator would; and
+ * whole reference platforms for commands without a target file.
+ */
 import { mkdirSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Role, Urls } from "../platform/start-role.ts";
+import { type Started, startChild } from "../supervision/child.ts";
 import { freePort } from "../supervision/free-port.ts";
+import { signalGroup } from "../supervision/processes.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import type { Child, Supervisor } from "../supervision/supervisor.ts";
 import { inTime, pause, waitUntil } from "../supervision/waiting.ts";
@@ -126,8 +133,8 @@ export type ServePart = { part: Part; url: string; control: string };
 
 export type RoleStarter = (name: string, role: Exclude<Role, "all">, args: readonly string[]) => Promise<ServePart>;
 
-export const SERVE_READY_MS = 30_000;
-export const ENTRY = join(REPOSITORY, "src/cli/floodgate.mjs");
+const SERVE_READY_MS = 30_000;
+const ENTRY = join(REPOSITORY, "src/cli/floodgate.mjs");
 
 /** `secrets` are environment variables; `logOf` returns the log file of a process by its name. */
 export const roleStarter = (options: {
@@ -161,4 +168,40 @@ export const roleStarter = (options: {
     );
     return { part, ...at };
   };
+};
+
+/** The platform as in the README's example of `serve`. */
+const SERVED = { tenants: 12, slots: 24, "service-ms": 200 };
+const SERVED_OPTIONS = Object.entries(SERVED).flatMap(([name, value]) => [`--${name}`, `${value}`]);
+/** The same in words. */
+export const SERVED_TEXT = `${SERVED.slots} slots of ${SERVED["service-ms"]} ms, ${SERVED.tenants} tenants`;
+/** The environment's secrets may belong to another deployment, so each platform makes its own. */
+const OWN_SECRETS = { FLOODGATE_SESSION_SECRET: "", FLOODGATE_ADMIN_SECRET: "" };
+const SERVED_END_MS = 5_000;
+
+const end = async ({ stdin, exited, group }: Started): Promise<void> => {
+  stdin?.end();
+  if ((await inTime(exited, SERVED_END_MS)) === "late") signalGroup(group, "SIGKILL");
+};
+
+/** Starts `count` platforms and calls `work` with their target files. Afterwards platforms and files are gone. */
+export const withServed = async <T>(
+  count: number,
+  work: (files: string[]) => Promise<T>,
+  options: readonly string[] = SERVED_OPTIONS,
+): Promise<T> => {
+  await using atEnd = new AsyncDisposableStack();
+  const folder = await mkdtemp(join(tmpdir(), "floodgate-served-"));
+  atEnd.defer(() => rm(folder, { recursive: true, force: true }));
+  const files = Array.from({ length: count }, (_, at) => join(folder, `served-${at + 1}.json`));
+  for (const file of files) {
+    const child = await startChild({
+      ...{ name: "the reference platform", command: process.execPath, ends: "at-stdin-eof" },
+      args: [ENTRY, "serve", "--port", "0", "--log-level", "error", ...options, "--write-target", file],
+      env: { ...OWN_SECRETS, FLOODGATE_END_WITH_STDIN: "1" },
+    });
+    atEnd.defer(() => end(child));
+    await child.waitForLine(/^\{/, { deadlineMs: SERVE_READY_MS });
+  }
+  return await work(files);
 };

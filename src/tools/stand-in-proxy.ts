@@ -10,7 +10,7 @@ import { parseArgs } from "node:util";
 import { whyForeign } from "../contract/private-door.ts";
 import { pause } from "../supervision/waiting.ts";
 import { splitAddress } from "./link-probe.ts";
-import { type Toxic, whatIsWrongWith } from "./toxics.ts";
+import { type Toxic, type ToxicEcho, whatIsWrongWith } from "./toxics.ts";
 
 /** The network of a link: TCP, or the simulation's virtual network. */
 type LinkNetwork = {
@@ -26,13 +26,7 @@ const TCP: LinkNetwork = {
   },
 };
 
-export type LinkToxic = {
-  name: string;
-  type: string;
-  stream: "upstream" | "downstream";
-  toxicity: number;
-  attributes: Record<string, number>;
-};
+export type LinkToxic = Omit<ToxicEcho, "stream"> & Pick<Toxic, "stream"> & { attributes: Record<string, number> };
 
 /** What a toxic can do to one direction of a connection. `seen`: bytes that the toxic has handled there before. */
 type Meeting = { seen: number; pass(data: Buffer): void; answer(data: Buffer): void; close(): void; reset(): void };
@@ -67,105 +61,19 @@ export const TOXICS: Readonly<
 };
 
 type StatedLink = { name: string; listen: string; upstream: string; enabled?: boolean };
+type LinkState = Required<StatedLink> & { toxics: LinkToxic[] };
 
-/** A proxied link, controlled like a proxy of toxiproxy (`ProxyControl`). */
-export class StandInLink {
-  readonly apiUrl = "in-process:";
-  readonly name: string;
-  toxics: LinkToxic[] = [];
-  readonly #stated: StatedLink;
-  readonly #network: LinkNetwork;
-  readonly #works: typeof TOXICS;
-  #server: Server | null = null;
-  readonly #open = new Set<Socket>();
+export type StandInLink = Awaited<ReturnType<typeof openLink>>;
 
-  constructor(stated: StatedLink, network: LinkNetwork = TCP, works = TOXICS) {
-    this.name = stated.name;
-    this.#stated = { ...stated };
-    this.#network = network;
-    this.#works = works;
-  }
-
-  /** Makes a link in front of the service with this URL, listening on a free port. */
-  static async before(
-    service: string,
-    name: string,
-    network?: LinkNetwork,
-    works?: typeof TOXICS,
-  ): Promise<StandInLink> {
-    const link = new StandInLink({ name, listen: "127.0.0.1:0", upstream: new URL(service).host }, network, works);
-    await link.setEnabled(true);
-    return link;
-  }
-
-  get url(): string {
-    return `http://${this.#stated.listen}`;
-  }
-
-  state(): Required<StatedLink> & { toxics: LinkToxic[] } {
-    return { ...this.#stated, enabled: this.#server !== null, toxics: this.toxics };
-  }
-
-  async read(): Promise<ReturnType<StandInLink["state"]>> {
-    return structuredClone(this.state());
-  }
-
-  async addToxic(toxic: Toxic): Promise<void> {
-    const wrong = whatIsWrongWith(toxic);
-    if (wrong !== null) throw new Error(wrong);
-    this.toxics.push({ ...structuredClone(toxic), toxicity: 1 });
-  }
-
-  async updateToxic(name: string, attributes: Record<string, number>): Promise<void> {
-    for (const toxic of this.toxics) if (toxic.name === name) Object.assign(toxic.attributes, attributes);
-  }
-
-  async removeToxic(name: string): Promise<void> {
-    const toxic = this.toxics.find((one) => one.name === name);
-    this.toxics = this.toxics.filter((one) => one !== toxic);
-    // As in toxiproxy, connections are closed, because the data that was dropped is never answered.
-    if (toxic?.type === "timeout") this.cut();
-  }
-
-  async setEnabled(enabled: boolean): Promise<void> {
-    if (enabled === (this.#server !== null)) return;
-    if (!enabled) {
-      const closed = new Promise((resolve) => this.#server?.close(resolve));
-      this.#server = null;
-      this.cut();
-      await closed;
-      return;
-    }
-    const server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => this.#accept(client));
-    const bound = await this.#network.listen(server, splitAddress(this.#stated.listen));
-    this.#stated.listen = `${bound.address}:${bound.port}`;
-    this.#server = server;
-  }
-
-  cut(): void {
-    for (const socket of this.#open) socket.destroy();
-  }
-
-  #accept(client: Socket): void {
-    const service = this.#network.connect(splitAddress(this.#stated.upstream));
-    const end = (): void => void [client, service].map((socket) => socket.destroy());
-    const reset = (): void => {
-      client.resetAndDestroy();
-      service.destroy();
-    };
-    for (const socket of [client, service]) {
-      this.#open.add(socket);
-      socket.on("error", end).on("close", () => {
-        this.#open.delete(socket);
-        end();
-      });
-    }
-    this.#pump(client, service, "upstream", end, reset);
-    this.#pump(service, client, "downstream", end, reset);
-  }
+/** Opens a proxied link, controlled like a proxy of toxiproxy (`ProxyControl`). */
+const openLink = async (stated: StatedLink, network: LinkNetwork = TCP, works = TOXICS) => {
+  const { name, upstream, enabled: isWanted = true } = stated;
+  let { listen } = stated;
+  let server: Server | null = null;
+  const open = new Set<Socket>();
 
   /** Sends data through the toxics of one direction, piece after piece, so that a slow toxic delays what follows. */
-  #pump(from: Socket, to: Socket, stream: LinkToxic["stream"], close: () => void, reset: () => void): void {
+  const pump = (from: Socket, to: Socket, stream: LinkToxic["stream"], close: () => void, reset: () => void): void => {
     const seen = new WeakMap<LinkToxic, number>();
     const through = async (data: Buffer, [toxic, ...further]: readonly LinkToxic[]): Promise<void> => {
       if (toxic === undefined) {
@@ -176,7 +84,7 @@ export class StandInLink {
       const before = seen.get(toxic) ?? 0;
       seen.set(toxic, before + data.length);
       const passed: Promise<void>[] = [];
-      await this.#works[toxic.type]?.(data, toxic.attributes, {
+      await works[toxic.type]?.(data, toxic.attributes, {
         seen: before,
         answer: (piece) => void from.write(piece),
         pass: (piece) => void passed.push(through(piece, further)),
@@ -185,15 +93,77 @@ export class StandInLink {
       });
       await Promise.all(passed);
     };
-    const toxics = () => this.toxics.filter((toxic) => toxic.stream === stream);
     let queue = Promise.resolve();
     from.on("data", (data: Buffer) => {
       from.pause();
+      const toxics = () => link.toxics.filter((toxic) => toxic.stream === stream);
       queue = queue.then(() => through(data, toxics())).then(() => void from.resume());
     });
     from.on("end", () => void queue.then(() => to.end()));
-  }
-}
+  };
+
+  const accept = (client: Socket): void => {
+    const service = network.connect(splitAddress(upstream));
+    const end = (): void => void [client, service].map((socket) => socket.destroy());
+    const reset = (): void => {
+      client.resetAndDestroy();
+      service.destroy();
+    };
+    for (const socket of [client, service]) {
+      open.add(socket);
+      socket.on("error", end).on("close", () => {
+        open.delete(socket);
+        end();
+      });
+    }
+    pump(client, service, "upstream", end, reset);
+    pump(service, client, "downstream", end, reset);
+  };
+
+  const link = {
+    ...{ name, apiUrl: "in-process:", toxics: [] as LinkToxic[] },
+    url: (): string => `http://${listen}`,
+    state: (): LinkState => structuredClone({ name, listen, upstream, enabled: server !== null, toxics: link.toxics }),
+    read: async (): Promise<LinkState> => link.state(),
+    addToxic: async (toxic: Toxic): Promise<void> => {
+      const wrong = whatIsWrongWith(toxic);
+      if (wrong !== null) throw new Error(wrong);
+      link.toxics.push({ ...structuredClone(toxic), toxicity: 1 });
+    },
+    updateToxic: async (called: string, attributes: Record<string, number>): Promise<void> => {
+      for (const toxic of link.toxics) if (toxic.name === called) Object.assign(toxic.attributes, attributes);
+    },
+    removeToxic: async (called: string): Promise<void> => {
+      const toxic = link.toxics.find((one) => one.name === called);
+      link.toxics = link.toxics.filter((one) => one !== toxic);
+      // As in toxiproxy, connections are closed, because the data that was dropped is never answered.
+      if (toxic?.type === "timeout") link.cut();
+    },
+    setEnabled: async (enabled: boolean): Promise<void> => {
+      if (enabled === (server !== null)) return;
+      if (!enabled) {
+        const closed = new Promise((resolve) => server?.close(resolve));
+        server = null;
+        link.cut();
+        await closed;
+        return;
+      }
+      const listening = createServer({ allowHalfOpen: true, noDelay: true }, accept);
+      const bound = await network.listen(listening, splitAddress(listen));
+      listen = `${bound.address}:${bound.port}`;
+      server = listening;
+    },
+    cut: (): void => {
+      for (const socket of open) socket.destroy();
+    },
+  };
+  await link.setEnabled(isWanted);
+  return link;
+};
+
+/** Opens a link in front of the service with this URL, listening on a free port. */
+export const linkBefore = (service: string, name: string, network?: LinkNetwork, works?: typeof TOXICS) =>
+  openLink({ name, listen: "127.0.0.1:0", upstream: new URL(service).host }, network, works);
 
 type Answer = { status: number; body?: unknown };
 const refused = (status: number, error: string): Answer => ({ status, body: { error } });
@@ -225,8 +195,7 @@ const onToxic = async (
 const proxies = new Map<string, StandInLink>();
 
 const add = async (stated: StatedLink): Promise<StandInLink> => {
-  const proxy = new StandInLink(stated);
-  await proxy.setEnabled(stated.enabled !== false);
+  const proxy = await openLink(stated);
   proxies.set(stated.name, proxy);
   return proxy;
 };

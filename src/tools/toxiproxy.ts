@@ -13,15 +13,10 @@ import { differenceTo, type Toxic, type ToxicEcho, whatIsWrongWith } from "./tox
 
 export class ToxiproxyError extends Error {
   override name = "ToxiproxyError";
-  /** The answer's HTTP status; `null` if no answer came. */
-  readonly status: number | null;
+  /** The HTTP status of an answer other than 2xx. */
+  status: number | null = null;
   /** The transport's error code if no answer came, e.g. `ECONNREFUSED`. */
-  readonly code: string | null;
-  constructor(message: string, status: number | null, code: string | null = null) {
-    super(message);
-    this.status = status;
-    this.code = code;
-  }
+  code: string | null = null;
 }
 
 /** Deadline of one call in milliseconds, and what ends it early. */
@@ -82,7 +77,7 @@ const openTransport = (apiUrl: string, defaults: CallOptions) => {
           ? `no answer within ${callMs} ms; toxiproxy may be wedged`
           : (code ?? message);
         const why = outer?.aborted === true ? "given up, because the run was asked to stop" : noAnswer;
-        throw new ToxiproxyError(`${what}: ${why}`, null, code ?? null);
+        throw Object.assign(new ToxiproxyError(`${what}: ${why}`), { code });
       };
       if (signal.aborted) return failed(signal.reason);
       const call = { method, body, dispatcher: agent, withinMs: LATE_CHANGE_MS };
@@ -92,7 +87,7 @@ const openTransport = (apiUrl: string, defaults: CallOptions) => {
       const json = parseJson(text);
       if (status >= 200 && status < 300) return text === "" ? undefined : (json ?? text);
       const said = foreignSentence(String((json as { error?: unknown } | null | undefined)?.error ?? text.trim()));
-      throw new ToxiproxyError(`${what} answered ${status}: ${said}`, status);
+      throw Object.assign(new ToxiproxyError(`${what} answered ${status}: ${said}`), { status });
     },
     close: () => agent.destroy(),
   };
@@ -101,7 +96,7 @@ const openTransport = (apiUrl: string, defaults: CallOptions) => {
 const stateOf = (answer: unknown, from: string): ProxyState => {
   const state = answer as Partial<ProxyState> | undefined;
   if (typeof state?.name !== "string" || typeof state.enabled !== "boolean")
-    throw new ToxiproxyError(`${from} answered something that is not a proxy; is this URL toxiproxy's API?`, 200);
+    throw new ToxiproxyError(`${from} answered something that is not a proxy; is this URL toxiproxy's API?`);
   return { ...(state as ProxyState), toxics: state.toxics ?? [] };
 };
 
@@ -143,21 +138,21 @@ export const openToxiproxy = (apiUrl: string, defaults: CallOptions = {}) => {
       /** Adds the toxic and reads it back. If the server has another one, the toxic is removed again. */
       addToxic: async (toxic: Toxic, options?: CallOptions): Promise<void> => {
         const wrong = whatIsWrongWith(toxic);
-        if (wrong !== null) throw new ToxiproxyError(wrong, null);
+        if (wrong !== null) throw new ToxiproxyError(wrong);
         const about = { name, listen: "", upstream: "", enabled: true, toxics: [] };
         await new NodeProxy(clientWith(options), about).addToxic<unknown>({ ...toxic, toxicity: 1 });
         const echo = (await read(name, options)).toxics.find((one) => one.name === toxic.name);
         const difference = echo === undefined ? "the server does not list it" : differenceTo(toxic, echo);
         if (difference === null) return;
         await removeToxic(toxic.name, options).catch(() => {});
-        throw new ToxiproxyError(`toxic "${toxic.name}" on proxy "${name}" read back differently: ${difference}`, 200);
+        throw new ToxiproxyError(`toxic "${toxic.name}" on proxy "${name}" read back differently: ${difference}`);
       },
       /** `false` closes the listener and every connection. The result is read back. */
       setEnabled: async (enabled: boolean, options?: CallOptions): Promise<void> => {
         await call("PATCH", path, { enabled }, options);
         const now = await read(name, options);
         if (now.enabled === enabled) return;
-        throw new ToxiproxyError(`proxy "${name}": asked for enabled=${enabled}, read back ${now.enabled}`, 200);
+        throw new ToxiproxyError(`proxy "${name}": asked for enabled=${enabled}, read back ${now.enabled}`);
       },
     };
   };
@@ -169,7 +164,7 @@ export const openToxiproxy = (apiUrl: string, defaults: CallOptions = {}) => {
     version: async (options?: CallOptions): Promise<string> => {
       const answer = (await call("GET", "/version", undefined, options)) as { version?: unknown } | undefined;
       if (typeof answer?.version === "string") return foreignId(answer.version);
-      throw new ToxiproxyError(`${apiUrl}/version has no version in it; is this URL toxiproxy's API?`, 200);
+      throw new ToxiproxyError(`${apiUrl}/version has no version in it; is this URL toxiproxy's API?`);
     },
     list: async (options?: CallOptions): Promise<ProxyState[]> => {
       const answer = (await call("GET", "/proxies", undefined, options)) as Record<string, unknown>;
@@ -182,7 +177,7 @@ export const openToxiproxy = (apiUrl: string, defaults: CallOptions = {}) => {
       const state = await read(asked.name, options);
       if (state.upstream === asked.upstream && state.enabled === enabled) return state;
       const wanted = `asked for upstream ${asked.upstream}, enabled ${enabled}`;
-      throw new ToxiproxyError(`proxy "${asked.name}" read back as ${JSON.stringify(state)}, ${wanted}`, 200);
+      throw new ToxiproxyError(`proxy "${asked.name}" read back as ${JSON.stringify(state)}, ${wanted}`);
     },
     removeProxy: async (name: string, options?: CallOptions): Promise<void> =>
       void (await call("DELETE", pathOf(name), undefined, options).catch(ignoring404)),

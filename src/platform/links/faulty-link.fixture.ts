@@ -1,5 +1,5 @@
 /** A TCP link in this process that is broken in ways which the faults of a link have not, or more abruptly, and healed. */
-import { type LinkToxic, StandInLink, TOXICS } from "../../tools/stand-in-proxy.ts";
+import { type LinkToxic, linkBefore, TOXICS } from "../../tools/stand-in-proxy.ts";
 
 /** A well-formed answer that means nothing. */
 const NONSENSE = Buffer.from('HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n{"x":1}');
@@ -32,9 +32,9 @@ export type FaultyLink = Awaited<ReturnType<typeof startFaultyLink>>;
 
 /** `target`: any URL with host and port. */
 export const startFaultyLink = async (target: string) => {
-  const link = await StandInLink.before(target, "", undefined, WORKS);
+  const link = await linkBefore(target, "", undefined, WORKS);
   return {
-    url: link.url,
+    url: link.url(),
     /** For connections that are open and for new ones. `none` leaves those open that have lost something. */
     setFault: (fault: LinkFault): void => {
       link.toxics = fault === "none" ? [] : FAULTS[fault];

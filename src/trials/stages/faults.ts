@@ -39,7 +39,7 @@ const whileBroken = async (
   const { stage, clock } = bench;
   const [link, fault] = [linkOf(bench, name), faultOf(faultName)];
   const tell = faultTeller(stage, name, fault, () => clock.nowUs(), bench.add);
-  const look = (): Promise<LinkSeen> => observeLink(httpProbe(new URL(link.url).host, "/health", PROBE_MS));
+  const look = (): Promise<LinkSeen> => observeLink(httpProbe(new URL(link.url()).host, "/health", PROBE_MS));
   const until = async (what: string, shows: (seen: LinkSeen) => boolean): Promise<void> => {
     const { met } = await waitUntil(async () => shows(await look()), { forMs: DEADLINE_MS, pollMs: 10 });
     if (!met) throw new Error(`${stage}: the link to the ${name} did not get ${what} within 5 s`);
