@@ -113,7 +113,6 @@ const addressOf = (text: string): { host: string; port: number } => {
   return { host: host.replace(/^\[|\]$/g, ""), port: Number(port) };
 };
 
-/** Runs the watchdog server until a signal, then heals what is still broken. */
 const watchBesideProxy = async (targetFile: string, listen: string): Promise<void> => {
   const { target, folder } = await readTargetFile(targetFile);
   if (target.toxiproxy === undefined && target.faults === undefined) {
@@ -145,7 +144,6 @@ type ChaosOptions = JudgingOptions &
 
 const EXPLORE_S = 600;
 
-/** The search that the options of `chaos --explore` and `dev explore` ask for. */
 export const exploreWish = ({ for: forS = EXPLORE_S, real = false, limiter }: ExploreOptions): ExploreWish => {
   // Virtual links lead to a limiter in this process, not to Redis.
   if (limiter !== "redis" || real)

@@ -1,6 +1,6 @@
 /** `floodgate demo`: the reference platform with a planted defect, and the verdict that finds it, in under a minute. */
 
-import { open, writeFile } from "node:fs/promises";
+import { appendFile, writeFile } from "node:fs/promises";
 import { Command } from "commander";
 import type { Mutant } from "../mutants/mutant.ts";
 import { htmlReport } from "../report/page/html.ts";
@@ -35,11 +35,9 @@ const show: DemoProgress = ({ defect, platform, claims }) => {
 };
 
 const checkPage = (path: string): Promise<void> =>
-  open(path, "a")
-    .then((file) => file.close())
-    .catch(({ code }: NodeJS.ErrnoException) => {
-      throw new UsageError(`--page: ${path} cannot be written (${code}); name another file`);
-    });
+  appendFile(path, "").catch(({ code }: NodeJS.ErrnoException) => {
+    throw new UsageError(`--page: ${path} cannot be written (${code}); name another file`);
+  });
 
 export const demoCommand = (): Command =>
   new Command("demo")

@@ -77,7 +77,6 @@ const judgedFields = (target: Target): Finding[] => {
   }
 };
 
-/** Looks for the deployment's limits and writes those that are found into a copy of its target file. */
 const lookForLimits = async (file: string, copy: string, iOwn: readonly string[]) => {
   const prepared = await prepareTarget(file, iOwn, { load: true, faults: false, requests: REQUESTS_LEAST });
   const { target } = prepared;

@@ -107,7 +107,6 @@ const explainItem = (item: number) => {
   };
 };
 
-/** Wraps paragraphs into a column, with a list's title in front of its first paragraph. */
 const under = (titled: Readonly<Record<string, readonly string[]>>): string[] =>
   Object.entries(titled).flatMap(([title, texts]) =>
     texts.flatMap((text, at) => wrapped(text, (at === 0 ? title : "").padEnd(13), 13)),

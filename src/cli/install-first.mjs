@@ -14,7 +14,6 @@ const installed = resolve(root, "node_modules/.package-lock.json");
 
 const versionsIn = (file) => new Map(Object.entries(JSON.parse(readFileSync(file, "utf8")).packages));
 
-/** Says why packages have to be installed; `null` if all are there. */
 const whyInstall = () => {
   if (!existsSync(lock)) return null;
   if (!existsSync(installed)) return "the packages of this clone are not installed yet";

@@ -126,7 +126,6 @@ export const stagesPlan = async (request: PlanRequest): Promise<Shown> => {
   return { document: plan, lines };
 };
 
-/** The note of a command that needs a target file and got none. */
 export const ON_SERVED = `no --target: played on the reference platform, started here (${SERVED_TEXT}); \`npx floodgate init --target URL\` writes a file for your deployment`;
 
 /**

@@ -228,7 +228,6 @@ const checkScript = (file: string): void => {
   }
 };
 
-/** `--operator DIR`: writes files for a cluster in place of a run. */
 const writeForOperator = async (stage: LoadStage, folder: string, options: LoadOptions): Promise<void> => {
   const { target: targetFile = "", iOwn: owned = [], segments: parallelism = 1, json, quiet } = options;
   const { seed = Math.floor(Math.random() * 2 ** 31) } = options;

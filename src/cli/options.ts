@@ -14,11 +14,10 @@ export const called = <T extends { name: string }>(
   all: Iterable<T>,
   listing: string,
 ): T => {
-  const known = [...all];
-  const found = known.find((one) => one.name === name);
+  const known = new Map([...all].map((one) => [one.name, one]));
+  const found = known.get(name);
   if (found !== undefined) return found;
-  const names = known.map((one) => one.name);
-  throw new UsageError(noSuch(what, name, names, listing));
+  throw new UsageError(noSuch(what, name, [...known.keys()], listing));
 };
 
 export const seconds = (text: string): number => {
@@ -41,12 +40,9 @@ export const upTo =
   (most: number, mayBeZero = false) =>
   (text: string): number => {
     const value = Number(text);
-    const isAbove = text.trim() !== "" && Number.isFinite(value) && value > 0;
-    if (!isAbove && !(mayBeZero && text === "0")) {
-      throw new InvalidArgumentError(`expected a number above 0, got "${text}".`);
-    }
-    if (value <= most) return value;
-    throw new InvalidArgumentError(`expected at most ${most}, got "${text}".`);
+    if ((value > 0 || (mayBeZero && text === "0")) && value <= most) return value;
+    const expected = value > most ? `at most ${most}` : "a number above 0";
+    throw new InvalidArgumentError(`expected ${expected}, got "${text}".`);
   };
 
 export const positive = upTo(Number.MAX_VALUE);
@@ -115,7 +111,6 @@ export const excluding = (command: Command, rows: readonly Exclusion[]): Command
     }
   });
 
-/** The exclusion for commands that have both `--limiter` and `--target`. */
 // biome-ignore format: a row is a line
 export const EMBEDDED_ALONE: Exclusion = ["limiter=redis", "target", "--limiter redis applies to the embedded deployment alone: omit it or --target"];
 

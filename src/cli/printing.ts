@@ -20,7 +20,6 @@ const COMMAND_ANYWHERE = /#(?=#(?:vso|teamcity)?\[)/gi;
 export const printable = (text: string): string =>
   clean(redactor.redact(text)).replace(COMMAND_AT_START, "$1: ").replace(COMMAND_ANYWHERE, "# ");
 
-/** Masks and cleans a value, as JSON. No line of it can begin with a command. */
 export const printableJson = (value: unknown): string =>
   JSON.stringify(cleanValue(redactor.redactValue(value)), null, 2).replace(COMMAND_ANYWHERE, "\\u0023");
 

@@ -29,7 +29,6 @@ const listed = (): Shown => ({
 
 const SHOWN_LACKS = 3;
 
-/** The plan of `--dry-run`. Skipped rules are grouped by what they lack. */
 const planned = async (request: Parameters<typeof planOfTarget>[0]): Promise<Shown> => {
   const { plan, refusedByGuard } = await planOfTarget(request);
   const { rules, would_send: sends, budget } = plan;

@@ -38,7 +38,6 @@ type ApiClientOptions = {
   timeouts?: Partial<Timeouts>;
   /** Asked before each call leaves; unbounded if absent. */
   budget?: BudgetGuard;
-  /** Replaces TCP connections. */
   connect?: Parameters<typeof openTransport>[2];
   /** Gets the lines of calls that are not steps: exchanges that mint sessions. */
   onLine(line: CallLine): void;
@@ -128,7 +127,6 @@ const createCredentialBook = (
       held.delete(name);
       if (ref.as !== "session") secrets.forget(find(ref.of, ref.as).ref);
     },
-    /** Mints sessions before the load begins. */
     prepare: async (wanted: readonly SessionWanted[]): Promise<void> => {
       for (const { of, product } of wanted) await fetch({ as: "session", of, product });
     },

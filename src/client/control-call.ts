@@ -25,7 +25,6 @@ export type ControlCall = {
   dispatcher?: Dispatcher;
 };
 
-/** Returns the status and whole text. Rejects after the deadline. */
 export const callControl = async (url: string, call: ControlCall = {}): Promise<{ status: number; text: string }> => {
   const { method = "GET", body, withinMs = CONTROL_CALL_MS, silentMs = 0, mostBytes = ANSWER_MOST_BYTES } = call;
   const deadline = AbortSignal.timeout(Math.ceil(withinMs));

@@ -94,7 +94,6 @@ const GAUGES = [
   ...(["heap_bytes", "timers", "open_files", "unsettled"] as const),
 ];
 
-/** Rebuilds the gauges from numbers and drops everything else. */
 const gaugesAt = async (url: string): Promise<GaugesRead> => {
   const said = (await controlGet<Partial<GaugesRead> | null>(url)) ?? {};
   if (!isNumber(said.in_flight)) throw controlError(url, `expected in_flight as a number; got ${shapeOf(said)}`);

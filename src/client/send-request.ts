@@ -131,7 +131,6 @@ export const startRequest = (
     watch = setTimeout(() => setImmediate(look), restMs);
   };
 
-  /** Ends the call if a time limit has passed, else sets the timer again. */
   const look = (): void => {
     if (isSettled) return;
     const nowUs = clock.nowUs();

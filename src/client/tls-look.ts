@@ -54,7 +54,6 @@ const withSocket = async <S extends Socket, T>(socket: S, use: (socket: S) => Pr
 export const lookAtTcp = (place: Place): Promise<string | null> =>
   withSocket(connectTcp(place), (socket) => failureOf(socket, "connect", WAIT_MS, "ETIMEDOUT"));
 
-/** Reports whether a TLS server listens at a place. Sends no request. */
 export const speaksTls = async (place: Place): Promise<boolean> =>
   (await withSocket(startTls(place), (socket) => failureOf(socket, "secureConnect", GUESS_MS, "late"))) === null;
 

@@ -56,11 +56,9 @@ export const openPart = async <At>(
   };
   const part = {
     name,
-    /** Starts the ended process on its old addresses; resolves when it listens. */
     startAgain,
     pid: (): number => child.pid,
     isRunning: (): boolean => !child.hasExited(),
-    /** Sends SIGKILL; resolves when the process is gone. */
     kill: async (): Promise<void> => {
       child.signal("SIGKILL");
       await child.exited;
@@ -74,7 +72,6 @@ export const openPart = async <At>(
       child.signal("SIGTERM");
       await gone();
     },
-    /** Sends SIGSTOP: the process keeps its connections and sends nothing more. */
     stop: (): void => child.signal("SIGSTOP"),
     /** Wakes the process or starts it again; resolves when it answers. */
     bringBack: async (signal: AbortSignal): Promise<void> => {

@@ -45,12 +45,10 @@ export type RecordingOptions = {
 export type RunEvents = {
   folder(path: string): void;
   warning(text: string): void;
-  /** Announces a step of the run on a line of its own. */
   step(text: string): void;
   progress(text: string): void;
   result(text: string): void;
   stage(outcome: StageOutcome): void;
-  /** Called with each call, fault and mark as it comes. */
   line?(line: Line): void;
   signalled(signal: NodeJS.Signals, times: number, pending: string[]): void;
 };
@@ -71,7 +69,6 @@ export type RunContext = {
   /** One for each target file, in order; the body adds the embedded deployment with `opened`. */
   readonly deployments: readonly Deployment[];
   opened(deployment: Deployment): void;
-  /** Finds or builds a tool, once; throws `ToolError`. */
   tool(name: ToolName): Promise<string>;
   /** Like `tool`, but `null` if it cannot be had; the report then says that `by` stands in for the tool. */
   toolOrStandIn(name: ToolName, by: string): Promise<string | null>;

@@ -45,7 +45,6 @@ export const addressesOf = (base: string) => ({
   tile_url: `${base}/maps/tiles/{z}/{x}/{y}`,
 });
 
-/** The target file of a reference deployment. */
 export const referenceTarget = (base: string, seed: Seed, more: Pick<Target, "name"> & Partial<Target>): Target => ({
   schema: "floodgate/target@1",
   ...addressesOf(base),
@@ -75,7 +74,6 @@ export const sendSeed = async (control: string, { organizations, keys }: Seed): 
 const plannedSeed = (tenants: readonly SeedTenant[]): Seed =>
   planSeed(tenants, { makeSecret: () => "planned", adminToken: () => "planned", nowMs: 0 });
 
-/** The embedded deployment's target as a plan needs it, before the deployment is started. */
 export const plannedEmbedded = (): Target => {
   const control = { api: ["http://127.0.0.1"] };
   return referenceTarget("http://127.0.0.1/v1", plannedSeed(embeddedTenants()), { name: "embedded", control });
@@ -100,7 +98,6 @@ const withMore = (target: Target, { target: { tenants } }: Seed): Target => ({
   tenants: [...(target.tenants ?? []), ...tenants],
 });
 
-/** The stage's target as a plan knows it, before anything is started. */
 export const plannedTenants = (kind: Tenants, target: Target): Target => {
   if (kind === "last-units") return withMore(target, plannedSeed(LAST_UNIT_TENANTS));
   return kind === "few" ? { ...target, tenants: (target.tenants ?? []).slice(0, FEW) } : target;

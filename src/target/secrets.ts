@@ -115,7 +115,6 @@ export const createSecrets = (folder: string) => {
         throw error;
       }
     },
-    /** Forgets a value that was refused. */
     forget: (ref: string): void => void kept.delete(ref),
   };
 };

@@ -164,6 +164,4 @@ export const TARGET_SCHEMA = object(
 );
 
 export type Transport = Static<typeof transport>;
-export type KeyCredential = Static<typeof keyCredential>;
-export type AdminCredential = Static<typeof adminCredential>;
 export type Target = Static<typeof TARGET_SCHEMA>;

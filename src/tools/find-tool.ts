@@ -129,7 +129,6 @@ export const seeTool = async (name: ToolName, options: ToolOptions = {}) => {
   }
 };
 
-/** Builds both tools into `.tools/`, whatever the environment names. For `dev tools`. */
 export const buildTools = async (progress: (line: string) => void, options: ToolOptions = {}) => {
   // One after the other: each build uses every core by itself.
   const k6 = await builtTool("k6", { ...options, progress });

@@ -55,7 +55,6 @@ export const observeLink = async ({ host, port, request, isComplete, giveUpMs, c
   return { ended, connected, bytes, pieces: received.length, firstByteMs, doneMs };
 };
 
-/** `host:port`, where the host may be an IPv6 address in brackets. */
 export const splitAddress = (address: string): { host: string; port: number } => {
   const colon = address.lastIndexOf(":");
   return { host: address.slice(0, colon).replace(/^\[|\]$/g, ""), port: Number(address.slice(colon + 1)) };

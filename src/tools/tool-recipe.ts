@@ -27,7 +27,6 @@ type Known = {
   variable: string;
   expected: string;
   versionArguments: readonly string[];
-  /** Captures the version. */
   pattern: RegExp;
   /** The major versions that will do. */
   least: number;

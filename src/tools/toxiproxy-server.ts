@@ -8,11 +8,9 @@ import { freePort } from "../supervision/free-port.ts";
 import { waitUntil } from "../supervision/waiting.ts";
 import { openToxiproxy, type Toxiproxy } from "./toxiproxy.ts";
 
-/** The command of the stand-in for a missing toxiproxy, which supports our faults. */
 export const STAND_IN_PROXY: readonly string[] = [process.execPath, join(import.meta.dirname, "stand-in-proxy.ts")];
 
 type ServerChild = { readonly pid: number; readonly exited: Promise<unknown>; stop: () => Promise<unknown> };
-/** Starts a child process, as `Supervisor.start` does. */
 export type StartChild = (spec: ChildSpec) => Promise<ServerChild>;
 
 export type ToxiproxyServer = Awaited<ReturnType<typeof startToxiproxy>>;
