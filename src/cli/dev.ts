@@ -21,16 +21,7 @@ import { buildTools } from "../tools/find-tool.ts";
 import * as experiments from "../trials/experiment-trials.ts";
 import { tryLaws } from "../trials/laws.ts";
 import { matrixOf, mutantsTable } from "../trials/table.ts";
-import {
-  COLUMNS,
-  type Column,
-  isRight,
-  isWrong,
-  MINI_STAGE_NAMES,
-  planTrials,
-  type Trial,
-  tryAll,
-} from "../trials/trials.ts";
+import { COLUMNS, isRight, isWrong, MINI_STAGE_NAMES, planTrials, type Trial, tryAll } from "../trials/trials.ts";
 import { readCrash } from "../verify/crash.ts";
 import { replayCrash } from "../verify/run-verify.ts";
 import { type ExploreOptions, exploreWish } from "./chaos.ts";
@@ -41,7 +32,7 @@ import { addServeOptions, type ServeOptions, serve } from "./serve.ts";
 
 type MutantsOptions = Partial<Record<"everywhere" | "list" | "json" | "quiet" | "experiments", boolean>> & {
   stage?: string[];
-  columns?: Column[];
+  columns?: string[];
   limiter: Limiter;
 };
 

@@ -11,14 +11,7 @@ import { guardBudget } from "../workload/budget.ts";
 import type { Deployment, OwnParts } from "./deployment.ts";
 import { roleStarter, type ServePart, startRedisPart } from "./part.ts";
 import type { RunContext } from "./run-context.ts";
-import {
-  addressesOf,
-  embeddedTenants,
-  EMBEDDED_LIMITS as LIMITS,
-  referenceTarget,
-  seedNow,
-  sendSeed,
-} from "./tenants.ts";
+import { addressesOf, EMBEDDED_LIMITS, embeddedTenants, referenceTarget, seedNow, sendSeed } from "./tenants.ts";
 
 export type EmbeddedOptions = {
   limiter: "sqlite" | "redis";
@@ -65,13 +58,14 @@ export const openEmbedded = async (
     return { proxy: name, listen };
   };
   const links = { limiter: await link("limiter", limiter.url), keys: await link("keys", keys.url) };
+  const limits = EMBEDDED_LIMITS;
   const startApi = (name: string) =>
     startRole(name, "api", [
       ...["--keys", `http://${links.keys.listen}`],
       ...["--limiter", `${new URL(limiter.url).protocol}//${links.limiter.listen}`],
-      ...["--slots", `${LIMITS.slots}`, "--service-ms", `${LIMITS.service_ms}`],
-      ...["--global-in-flight", `${LIMITS.global_in_flight}`, "--org-in-flight", `${LIMITS.org_in_flight}`],
-      ...["--rate-limit", `${LIMITS.rate_per_s}:${LIMITS.burst}`, "--seed", `${seed}`],
+      ...["--slots", `${limits.slots}`, "--service-ms", `${limits.service_ms}`],
+      ...["--global-in-flight", `${limits.global_in_flight}`, "--org-in-flight", `${limits.org_in_flight}`],
+      ...["--rate-limit", `${limits.rate_per_s}:${limits.burst}`, "--seed", `${seed}`],
     ]);
   const api = await startApi("api");
   const edge = await link("edge", api.url);

@@ -11,11 +11,6 @@ import type { RunContext } from "./run-context.ts";
 
 const CALL_MS = 3_000;
 
-const reachable = (listen: string, apiUrl: string): string => {
-  const { host, port } = reachableListener(listen, apiUrl);
-  return `${host.includes(":") ? `[${host}]` : host}:${port}`;
-};
-
 const HOW_TO_WATCH =
   "has to be healed also when this machine is cut off: run `floodgate chaos --watchdog --target FILE` beside it and name it in the target file as `watchdog`; or run floodgate on that host, with everything on loopback";
 
@@ -62,7 +57,7 @@ const openProxies = async (
     for (const [link, name] of Object.entries(proxies ?? {}) as [LinkName, string | undefined][]) {
       if (name === undefined) continue;
       const { listen } = await toxiproxy.proxy(name).read();
-      links[link] = { proxy: name, listen: reachable(listen, api_url) };
+      links[link] = { proxy: name, listen: reachableListener(listen, api_url) };
     }
   } catch (error) {
     await toxiproxy.close();

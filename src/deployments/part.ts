@@ -89,8 +89,7 @@ export const openPart = async <At>(
   return { part, at };
 };
 
-/** `nextArgs`: further arguments of the next start, e.g. to make it slow. */
-export type RedisPart = { part: Part; url: string; nextArgs: string[] };
+export type RedisPart = Awaited<ReturnType<typeof startRedisPart>>;
 
 const REDIS_READY_MS = 10_000;
 const HOST = "127.0.0.1";
@@ -100,14 +99,11 @@ const settings = (port: number, folder: string): string[] => [
   ...["--appendonly", "yes", "--appendfsync", "always", "--loglevel", "notice"],
 ];
 
-export const startRedisPart = async (options: {
-  supervisor: Supervisor;
-  path: string;
-  folder: string;
-  log: string;
-}): Promise<RedisPart> => {
-  const { supervisor, path, folder, log } = options;
+type RedisOptions = Record<"path" | "folder" | "log", string> & { supervisor: Supervisor };
+
+export const startRedisPart = async ({ supervisor, path, folder, log }: RedisOptions) => {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
+  /** Further arguments of the next start, e.g. to make it slow. */
   const nextArgs: string[] = [];
   const startOn = async (port: number) => {
     const args = [...settings(port, folder), ...nextArgs];
@@ -133,6 +129,13 @@ export type RoleStarter = (name: string, role: Exclude<Role, "all">, args: reado
 const SERVE_READY_MS = 30_000;
 const ENTRY = join(REPOSITORY, "src/cli/floodgate.mjs");
 
+/** A command of Floodgate that serves until this process ends. */
+const serving = (name: string, words: readonly string[], env: Record<string, string>) => ({
+  ...{ name, command: process.execPath, ends: "at-stdin-eof" as const },
+  args: ["--disable-warning=ExperimentalWarning", ENTRY, ...words],
+  env: { ...env, FLOODGATE_END_WITH_STDIN: "1" },
+});
+
 /** `secrets` are environment variables; `logOf` returns the log file of a process by its name. */
 export const roleStarter = (options: {
   supervisor: Supervisor;
@@ -149,11 +152,7 @@ export const roleStarter = (options: {
       );
       const ports = ["--port", `${port}`, "--control-port", `${controlPort}`];
       const child = await supervisor.start({
-        name,
-        command: process.execPath,
-        args: ["--disable-warning=ExperimentalWarning", ENTRY, ...serve, "--role", role, ...ports, ...args],
-        env: { ...secrets, FLOODGATE_END_WITH_STDIN: "1" },
-        ends: "at-stdin-eof",
+        ...serving(name, [...serve, "--role", role, ...ports, ...args], secrets),
         files: { stderr: log },
       });
       const line = await child.waitForLine(/^\{.*\}$/, { deadlineMs: SERVE_READY_MS });
@@ -192,11 +191,8 @@ export const withServed = async <T>(
   atEnd.defer(() => rm(folder, { recursive: true, force: true }));
   const files = Array.from({ length: count }, (_, at) => join(folder, `served-${at + 1}.json`));
   for (const file of files) {
-    const child = await startChild({
-      ...{ name: "the reference platform", command: process.execPath, ends: "at-stdin-eof" },
-      args: [ENTRY, "serve", "--port", "0", "--log-level", "error", ...options, "--write-target", file],
-      env: { ...OWN_SECRETS, FLOODGATE_END_WITH_STDIN: "1" },
-    });
+    const words = ["serve", "--port", "0", "--log-level", "error", ...options, "--write-target", file];
+    const child = await startChild(serving("the reference platform", words, OWN_SECRETS));
     atEnd.defer(() => end(child));
     await child.waitForLine(/^\{/, { deadlineMs: SERVE_READY_MS });
   }

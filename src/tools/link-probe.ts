@@ -85,11 +85,11 @@ export const redisProbe = (link: string, giveUpMs: number, pings = 1): LinkProbe
   giveUpMs,
 });
 
-/** Returns where a proxy can be reached: a listener on all addresses is reached on the host of toxiproxy's API. */
-export const reachableListener = (listen: string, apiUrl: string): { host: string; port: number } => {
+/** `host:port` of a proxy: a listener on all addresses is reached on the host of toxiproxy's API. */
+export const reachableListener = (listen: string, apiUrl: string): string => {
   const { host, port } = splitAddress(listen);
-  const isEverywhere = host === "" || host === "0.0.0.0" || host === "::";
-  return { host: isEverywhere ? new URL(apiUrl).hostname.replace(/^\[|\]$/g, "") : host, port };
+  if (["", "0.0.0.0", "::"].includes(host)) return `${new URL(apiUrl).hostname}:${port}`;
+  return `${host.includes(":") ? `[${host}]` : host}:${port}`;
 };
 
 const CONNECT_MS = 1_000;
@@ -101,7 +101,7 @@ export type Serving = "serves" | "refuses" | "closes" | "unseen";
 
 /** Reports whether a proxy accepts a connection and keeps it open, as a caller would see it. */
 export const isServing = async ({ listen }: { listen: string }, apiUrl: string): Promise<Serving> => {
-  const { host, port } = reachableListener(listen, apiUrl);
+  const { host, port } = splitAddress(reachableListener(listen, apiUrl));
   // The listener is on another machine's loopback, so it cannot be reached from here.
   if (isLoopbackHost(host) && !isLoopbackHost(new URL(apiUrl).hostname)) return "unseen";
   const silently = { request: "", isComplete: () => true, connectMs: CONNECT_MS, giveUpMs: PASSED_ON_MS };

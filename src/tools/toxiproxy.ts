@@ -8,7 +8,7 @@ import { Agent } from "undici";
 import { CONTROL_CALL_MS, type ControlCall, callControl } from "../client/control-call.ts";
 import { parseJson } from "../contract/envelopes.ts";
 import { foreignId, foreignSentence } from "../contract/foreign-text.ts";
-import { pause } from "../supervision/waiting.ts";
+import { pause, waitUntil } from "../supervision/waiting.ts";
 import { differenceTo, type Toxic, type ToxicEcho, whatIsWrongWith } from "./toxics.ts";
 
 export class ToxiproxyError extends Error {
@@ -33,6 +33,7 @@ type NewProxy = { name: string; listen: string; upstream: string; enabled?: bool
 
 /** How long the answer to a change is waited for in all, past the call's own deadline. */
 const LATE_CHANGE_MS = 300_000;
+const LATE_POLL_MS = 20;
 /** The status of toxiproxy's own time-out, after which it still carries the change out. */
 const GOES_ON = 503;
 
@@ -40,31 +41,26 @@ const openTransport = (apiUrl: string, defaults: CallOptions) => {
   const base = apiUrl.replace(/\/+$/, "");
   // No pipelining and short keep-alive, so that a hanging server does not hold a later call up behind an earlier one.
   const agent = new Agent({ pipelining: 1, keepAliveTimeout: 1_000 });
-  const late = new Set<Promise<void>>();
+  let late = 0;
   /** Closing the connection does not cancel a change, so the answer is still waited for after the deadline. */
   const inTime = async <T extends { status: number }>(answered: Promise<T>, signal: AbortSignal): Promise<T> => {
     const over = new AbortController();
     const tooLate = once(signal, "abort", { signal: over.signal }).then((): never => {
-      const done: Promise<void> = answered.then(
-        ({ status }) => void (status !== GOES_ON && late.delete(done)),
-        () => void late.delete(done),
-      );
-      late.add(done);
+      late += 1;
+      const settle = (status?: number): void => {
+        if (status !== GOES_ON) late -= 1;
+      };
+      answered.then(({ status }) => settle(status)).catch(() => settle());
       throw signal.reason;
     });
     return Promise.race([answered, tooLate]).finally(() => over.abort());
   };
   return {
     /** Number of changes that were not answered in time; toxiproxy may still carry them out when its lock is free. */
-    underWay: () => late.size,
-    settled: async (signal: AbortSignal): Promise<void> => {
-      while (late.size > 0 && !signal.aborted) {
-        const before = late.size;
-        await Promise.race([once(signal, "abort"), Promise.any([...late])]);
-        // A change that toxiproxy answered with its own time-out never settles, so only the signal ends the wait.
-        if (late.size === before && !signal.aborted) await once(signal, "abort");
-      }
-    },
+    underWay: () => late,
+    /** Waits for such changes. One that toxiproxy answered with its own time-out never settles: the signal ends the wait. */
+    settled: (signal: AbortSignal) =>
+      waitUntil(async () => late === 0, { forMs: LATE_CHANGE_MS, pollMs: LATE_POLL_MS, signal }),
     /** The parsed answer (text if it is not JSON, `undefined` if it is empty). Throws `ToxiproxyError`. */
     call: async (method: ControlCall["method"], path: string, body?: unknown, options: CallOptions = {}) => {
       const callMs = options.callMs ?? defaults.callMs ?? CONTROL_CALL_MS;
