@@ -31,16 +31,12 @@ const oneOf = <const Values extends string[]>(...values: Values) =>
 const orNull = <Schema extends TSchema>(schema: Schema) =>
   Type.Union([schema, Type.Null()], { description: `${(schema as { description?: string }).description}, or null` });
 
-const optional = <Fields extends TProperties>(fields: Fields) =>
-  Object.fromEntries(Object.entries(fields).map(([name, schema]) => [name, Type.Optional(schema)])) as {
-    [Name in keyof Fields]: ReturnType<typeof Type.Optional<Fields[Name]>>;
-  };
-const object = <Required extends TProperties, Others extends TProperties>(
-  of: string,
-  required: Required,
-  others: Others,
-) =>
-  Type.Object({ ...required, ...optional(others) }, { description: `an object: ${of}`, additionalProperties: false });
+const NONE = {};
+const object = <May extends TProperties, Must extends TProperties = typeof NONE>(of: string, may: May, must?: Must) =>
+  Type.Object(
+    { ...(must as Must), ...Type.Partial(Type.Object(may)).properties },
+    { description: `an object: ${of}`, additionalProperties: false },
+  );
 const map = <Values extends TSchema>(of: string, values: Values) =>
   Type.Record(Type.String(), values, { description: `an object: ${of}` });
 const list = <Items extends TSchema>(of: string, items: Items) => Type.Array(items, { description: `a list: ${of}` });
@@ -50,16 +46,15 @@ const each = <const Names extends readonly string[], Schema extends TSchema>(nam
 const tier = oneOf("Free", "Pro");
 const origin = originUrl("an origin in the key's allowlist");
 const key = reference("a key");
-const none = {};
 
 const keyCredential = object(
   "a key and what is known of it",
-  { key },
   { origin, org: text(), limit: whole("its allowance of map loads"), tier, basemap_style_id: text() },
+  { key },
 );
-const adminCredential = object("an administrator's token", { token: reference("a token") }, { org: text() });
+const adminCredential = object("an administrator's token", { org: text() }, { token: reference("a token") });
 
-const transport = object("how to connect", none, {
+const transport = object("how to connect", {
   ca: orNull(reference("a certificate of the authority in PEM")),
   cert: orNull(reference("a client certificate in PEM")),
   key: orNull(reference("the client certificate's key in PEM")),
@@ -77,89 +72,84 @@ const limitNames = [
 
 const tenant = object(
   "an organization",
-  { org: text("its name") },
   {
     tier,
     limit: whole("its allowance of map loads"),
     weight: Type.Number({ exclusiveMinimum: 0, description: "how often it is drawn: a number above 0" }),
-    publishable: object("a publishable key", { key }, { origin }),
-    server: object("a server key", { key }, none),
+    publishable: object("a publishable key", { origin }, { key }),
+    server: object("a server key", NONE, { key }),
   },
+  { org: text("its name") },
 );
 
 export const TARGET_SCHEMA = object(
   "a target file",
   {
-    schema: Type.Literal("floodgate/target@1", { description: 'the text "floodgate/target@1"' }),
-    base_url: address("where the API is, with its version segment"),
-  },
-  {
     name: text(),
     key_management_url: address("where key management is"),
     tile_url: address("a tile, with {z}, {x} and {y} in its place"),
     transport,
-    control: object("the control planes", none, {
+    control: object("the control planes", {
       keys: orNull(address("the key service's control plane")),
       limiter: orNull(address("the limiter's control plane")),
       api: list("the control plane of each replica", address("a control plane")),
     }),
     toxiproxy: object(
       "the fault proxy",
+      { proxies: object("its proxies by name", each(["limiter", "keys", "edge"], text())) },
       { api_url: address("toxiproxy's API") },
-      { proxies: object("its proxies by name", none, each(["limiter", "keys", "edge"], text())) },
     ),
     /** `status` exits with 0 while the fault is in force, with 1 while it is not. */
     faults: map(
       "commands by the name of a fault",
-      object("commands", { inject: commands, heal: commands }, { status: text("a command") }),
+      object("commands", { status: text("a command") }, { inject: commands, heal: commands }),
     ),
     /** `chaos --watchdog` beside the proxy or the commands' hosts. */
     watchdog: object(
       "the watchdog beside the proxy",
-      { url: address("where `chaos --watchdog` listens") },
       { token: reference("its token") },
+      { url: address("where `chaos --watchdog` listens") },
     ),
-    observers: object("what else can be read", none, {
-      prometheus: object("a Prometheus", { url: address("its API"), queries: map("queries by name", text()) }, none),
+    observers: object("what else can be read", {
+      prometheus: object("a Prometheus", NONE, { url: address("its API"), queries: map("queries by name", text()) }),
       ledger: text("a command"),
     }),
     shedding: oneOf("fixed", "adaptive", "unknown"),
     exclusive: flag("whether nobody else calls the deployment during a run"),
-    limits: object("the deployment's limits", none, {
+    limits: object("the deployment's limits", {
       ...each(limitNames, figure("a limit")),
       ...each(["unanswered_share", "streams_cut_share", "false_sheds_allowed"], share("what is tolerated")),
     }),
     /** If an event is stated, a stream that ends without it counts as cut. */
     stream_end: object(
       "the event that ends a whole stream of each kind",
-      none,
       each(STREAMS, orNull(text("the name of the last event"))),
     ),
     slo: map("objectives by name", text('an objective such as "p99<=100ms"')),
-    permits: object("what is allowed", none, {
+    permits: object("what is allowed", {
       writes: flag("whether keys may be made"),
       quota_burn: flag("whether allowances may be used up"),
       chaos: flag("whether faults may be injected"),
       load_max_rps: figure("the highest rate, in calls per second"),
     }),
-    budget: object("how much a run may spend", none, {
+    budget: object("how much a run may spend", {
       requests: figure("calls"),
       map_loads: figure("map loads"),
       analyses: figure("analyses"),
       stream_seconds: figure("seconds of streams"),
     }),
-    stop_when: object("what ends a run early", none, { error_rate: share("errors among the newest calls") }),
+    stop_when: object("what ends a run early", { error_rate: share("errors among the newest calls") }),
     required: list("claims or groups that may not be skipped", text()),
-    fixtures: object(
-      "commands that prepare the deployment",
-      none,
-      each(["provision", "reset"], orNull(text("a command"))),
-    ),
+    fixtures: object("commands that prepare the deployment", each(["provision", "reset"], orNull(text("a command")))),
     tenants: list("organizations that carry load", tenant),
-    credentials: object("keys and tokens by role", none, {
+    credentials: object("keys and tokens by role", {
       ...each(KEY_ROLES, keyCredential),
       ...each(ADMIN_ROLES, adminCredential),
     }),
+  },
+  {
+    schema: Type.Literal("floodgate/target@1", { description: 'the text "floodgate/target@1"' }),
+    base_url: address("where the API is, with its version segment"),
   },
 );
 
