@@ -119,10 +119,7 @@ const played = async (names: readonly string[], mutant: string | null, reports: 
   return (await runChaos(run).finally(say.end)).document;
 };
 
-const tried = async (
-  trial: experiments.ExperimentTrial,
-  ...how: [reports: string, MutantsOptions]
-): Promise<experiments.ExperimentJudged> => {
+const tried = async (trial: experiments.ExperimentTrial, ...how: [reports: string, MutantsOptions]) => {
   for (let attempt = 1; ; attempt += 1) {
     const judged = experiments.judgeTrial(trial, await played([trial.passes, trial.on], trial.mutant, ...how));
     if (judged.verdict !== "undecided" || attempt === ATTEMPTS) return judged;

@@ -8,12 +8,7 @@ import { UsageError } from "../run/exit-codes.ts";
 import type { LoadStage } from "../stages/stage-plan.ts";
 
 /** Finds an item by its name; throws `UsageError` with the nearest name, or with where all names are listed. */
-export const called = <T extends { name: string }>(
-  what: string,
-  name: string,
-  all: Iterable<T>,
-  listing: string,
-): T => {
+export const called = <T extends { name: string }>(what: string, name: string, all: Iterable<T>, listing: string) => {
   const known = new Map([...all].map((one) => [one.name, one]));
   const found = known.get(name);
   if (found !== undefined) return found;

@@ -182,12 +182,7 @@ export const openApiClient = async (options: ApiClientOptions) => {
   };
 
   /** Waits until the budget has room and the rate lets the call leave. Throws if the call must not leave. */
-  const leave = async (
-    budget: BudgetGuard,
-    charging: Charging,
-    askedUs: number,
-    asked: Taken | null,
-  ): Promise<{ taken: Taken; heldUs: number }> => {
+  const leave = async (budget: BudgetGuard, charging: Charging, askedUs: number, asked: Taken | null) => {
     let leavesUs = askedUs;
     let taken = asked;
     while (taken === null) {
@@ -220,8 +215,7 @@ export const openApiClient = async (options: ApiClientOptions) => {
       const over = (answer: Received): void => {
         try {
           const line = lineOf(step, answer, due, clock.errorUs);
-          const { sent: wasSent, sentUs, doneUs } = answer;
-          taken?.settle(clock.nowUs(), { outcome: line.outcome, sent: wasSent, sentUs, doneUs, ending: line });
+          taken?.settle(clock.nowUs(), { ...answer, outcome: line.outcome, ending: line });
           // A valid credential that got 401 may have been replaced or have expired.
           if (line.outcome === "401" && step.facts.state === "valid") book.refused(step.credential);
           sent({ line, answer });

@@ -228,9 +228,5 @@ export const startRequest = (
   dispatcher.dispatch(request, handler as Dispatcher.DispatchHandler);
 };
 
-export const sendRequest = (
-  dispatcher: Dispatcher,
-  request: OutgoingRequest,
-  clock: RunClock,
-  timeouts: Timeouts,
-): Promise<Received> => new Promise((resolve) => startRequest(dispatcher, request, clock, timeouts, resolve));
+export const sendRequest = (dispatcher: Dispatcher, request: OutgoingRequest, clock: RunClock, timeouts: Timeouts) =>
+  new Promise<Received>((resolve) => startRequest(dispatcher, request, clock, timeouts, resolve));

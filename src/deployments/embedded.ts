@@ -21,11 +21,9 @@ export type EmbeddedOptions = {
 
 type Starting = Pick<RunContext, "supervisor" | "folder" | "seed" | "events" | "toolOrStandIn">;
 
-export const openEmbedded = async (
-  context: Starting,
-  { limiter: kind, serve }: EmbeddedOptions,
-): Promise<Deployment> => {
+export const openEmbedded = async (context: Starting, options: EmbeddedOptions): Promise<Deployment> => {
   const { supervisor, folder, seed, events } = context;
+  const { limiter: kind, serve } = options;
   const redis = kind === "redis" ? await findRedis() : undefined;
   events.step("looking for toxiproxy");
   const toxiproxyPath = await context.toolOrStandIn("toxiproxy", "a TCP proxy of Floodgate's own");
@@ -95,10 +93,7 @@ export const openEmbedded = async (
 };
 
 /** Opens the one deployment that a body works on: the target file's, or the embedded one if none was given. */
-export const openDeployment = async (
-  context: RunContext,
-  options: EmbeddedOptions = { limiter: "sqlite" },
-): Promise<Deployment> => {
+export const openDeployment = async (context: RunContext, options: EmbeddedOptions = { limiter: "sqlite" }) => {
   const [ofTarget] = context.deployments;
   if (ofTarget !== undefined) return ofTarget;
   const embedded = await openEmbedded(context, options);

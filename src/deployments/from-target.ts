@@ -44,10 +44,7 @@ const openWatch = async (context: RunContext, { target, secrets }: Prepared): Pr
   return watch;
 };
 
-const openProxies = async (
-  context: RunContext,
-  target: Target,
-): Promise<Pick<Deployment, "faults" | "faultsMissing">> => {
+const openProxies = async (context: RunContext, target: Target) => {
   const missing = proxiesMissing(target);
   if (missing !== null) return { faults: null, faultsMissing: missing };
   const { api_url, proxies } = target.toxiproxy as NonNullable<Target["toxiproxy"]>;
@@ -66,7 +63,8 @@ const openProxies = async (
   }
   context.supervisor.registerUndo("close the connection to toxiproxy", () => toxiproxy.close());
   // The toxiproxy is not ours, so only the named proxies are healed and the server is never reset.
-  return { faults: { toxiproxy, links, mayReset: false }, faultsMissing: "" };
+  const faults: FaultProxies = { toxiproxy, links, mayReset: false };
+  return { faults, faultsMissing: "" };
 };
 
 export const fromTarget = async (context: RunContext, prepared: Prepared): Promise<Deployment> => {

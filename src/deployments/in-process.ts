@@ -47,17 +47,13 @@ export const startInProcess = async (options: {
       return { ...keys, find };
     },
   };
-  let log = "";
+  const log: string[] = [];
   const adminSecret = `admin-${name}`.padEnd(32, "a");
   const { inference, network } = options.role;
   const role: RoleOptions = {
     sessionSecret: `session-${name}`.padEnd(32, "s"),
     adminSecret,
-    logTo: {
-      write: (text) => {
-        log += text;
-      },
-    },
+    logTo: { write: (text) => void log.push(text) },
     ...{ globalInFlight: limits.global_in_flight, orgInFlight: limits.org_in_flight },
     ...{ limiterBudgetMs: limits.limiter_budget_ms, keyServiceBudgetMs: limits.key_service_budget_ms },
     ...options.role,
@@ -108,7 +104,7 @@ export const startInProcess = async (options: {
     facts: (): Omit<StageFacts, "stage" | "shedding" | "faults" | "drained"> => ({
       ...{ reference: true, exclusive: true, limits, stream_end: REFERENCE_STREAM_ENDS },
       tenants: Object.fromEntries(tenants),
-      texts: [{ name: "the platform's log", text: log }],
+      texts: [{ name: "the platform's log", text: log.join("") }],
     }),
     /** When the API looked up a key record, in milliseconds by `nowMs`. */
     lookupsMs,

@@ -58,7 +58,7 @@ const builtTool = async (name: ToolName, options: ToolOptions) => {
     const part = `${path}.${process.pid}.part`;
     options.progress?.(`building ${name} with ${stamp.go}; the first build also downloads its Go modules`);
     try {
-      await goBuild(name, part, join(root, "src", "native"), go.env, options);
+      await goBuild(name, part, go.env, options);
       const answer = await askVersion(part, recipe, go.env);
       if ("because" in answer) throw new ToolError(`The ${name} just built is not ${expected}: ${answer.because}.`);
       const { version } = answer;

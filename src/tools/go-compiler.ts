@@ -9,6 +9,7 @@ import { delimiter, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { boundChild } from "../supervision/child.ts";
 import { takeLock } from "../supervision/process-lock.ts";
+import { REPOSITORY } from "../supervision/repository.ts";
 import { beforeSignalEnds } from "../supervision/stop-signals.ts";
 import { askProgram, TOOL_RECIPES, ToolMissing, type ToolName, type ToolOptions } from "./tool-recipe.ts";
 
@@ -122,21 +123,16 @@ export const installGo = async (root: string, options: ToolOptions, advice: stri
 
 const SAID_CHARS_MAX = 4_000;
 
-/** Builds one package of the module in `cwd` into the file `out`. Throws ToolMissing, or the signal's reason. */
-export const goBuild = async (
-  name: ToolName,
-  out: string,
-  cwd: string,
-  env: NodeJS.ProcessEnv,
-  { signal, onSpawn }: ToolOptions,
-): Promise<void> => {
+/** Builds a tool into the file `out`, by the compiler of `env`. Throws ToolMissing, or the signal's reason. */
+export const goBuild = async (name: ToolName, out: string, env: NodeJS.ProcessEnv, options: ToolOptions) => {
+  const { root = REPOSITORY, signal, onSpawn } = options;
   // A stopped go leaves compilers and a work folder behind, so it gets a group and a folder that can be removed whole.
   const { variable, expected, linkerFlags, package: built } = TOOL_RECIPES[name];
   const work = `${out}.work`;
   await mkdir(work, { recursive: true });
   const flags = ["-buildvcs=false", "-trimpath", "-ldflags", linkerFlags];
   const go = spawn("go", ["build", ...flags, "-o", out, built], {
-    cwd,
+    cwd: join(root, "src", "native"),
     env: { ...env, GOTMPDIR: work },
     stdio: ["ignore", "ignore", "pipe"],
     detached: true,

@@ -169,12 +169,7 @@ type Answer = { status: number; body?: unknown };
 const refused = (status: number, error: string): Answer => ({ status, body: { error } });
 const MISSING = refused(404, "proxy not found");
 
-const onToxic = async (
-  proxy: StandInLink,
-  method: string,
-  name: string | undefined,
-  body: Partial<LinkToxic>,
-): Promise<Answer> => {
+const onToxic = async (proxy: StandInLink, method: string, name: string | undefined, body: Partial<LinkToxic>) => {
   const toxic = proxy.toxics.find((one) => one.name === (name ?? body.name));
   if (name === undefined) {
     const added = { toxicity: 1, stream: "downstream", attributes: {}, ...body } as LinkToxic;
