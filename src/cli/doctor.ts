@@ -186,13 +186,11 @@ const neverOver = (path: string): UsageError =>
 
 const isSet = (name: string): boolean => (process.env[name] ?? "") !== "";
 
-const nextSteps = (
-  { out, origin }: InitOptions,
-  { host }: HttpAddress,
-  has: Record<"publishable" | "server", boolean>,
-): string[] => {
+type Role = keyof typeof KEY_VARIABLES;
+
+const nextSteps = ({ out, origin }: InitOptions, { host }: HttpAddress, has: Record<Role, boolean>): string[] => {
   const target = `--target ${out}${isLoopbackHost(host) ? "" : ` --i-own ${host}`}`;
-  const unset = (["publishable", "server"] as const).filter((role) => has[role] && !isSet(KEY_VARIABLES[role]));
+  const unset = (Object.keys(KEY_VARIABLES) as Role[]).filter((role) => has[role] && !isSet(KEY_VARIABLES[role]));
   const hints: string[] = [];
   if (unset.length === 2) hints.push("With one of the two keys alone: put // before the other role's name there.");
   if (has.publishable && origin === undefined) {

@@ -181,11 +181,7 @@ const end = async ({ stdin, exited, group }: Started): Promise<void> => {
 };
 
 /** Starts `count` platforms and calls `work` with their target files. Afterwards platforms and files are gone. */
-export const withServed = async <T>(
-  count: number,
-  work: (files: string[]) => Promise<T>,
-  options: readonly string[] = SERVED_OPTIONS,
-): Promise<T> => {
+export const withServed = async <T>(count: number, work: (files: string[]) => Promise<T>, options = SERVED_OPTIONS) => {
   await using atEnd = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), "floodgate-served-"));
   atEnd.defer(() => rm(folder, { recursive: true, force: true }));

@@ -25,12 +25,7 @@ const whereItLeads = async (host: string, resolve: Resolve): Promise<string | nu
 export type Intent = { load: boolean; faults: boolean; requests: number };
 
 /** Reasons to refuse; empty if a run may send. `owned`: canonical hosts. `resolve` replaces the system's resolver. */
-export const guardTarget = async (
-  target: Target,
-  owned: readonly string[],
-  intent: Intent,
-  resolve: Resolve = bySystem,
-): Promise<string[]> => {
+export const guardTarget = async (target: Target, owned: readonly string[], intent: Intent, resolve = bySystem) => {
   const reasons: string[] = [];
   const fieldOf = new Map<string, string>();
   for (const { field, url } of urlsOf(target)) {
