@@ -4,7 +4,7 @@
  */
 import fc from "fast-check";
 import { expect } from "vitest";
-import { createStreamReader, type SeenEvent } from "../src/client/stream-reader.ts";
+import { createStreamReader, type SeenEvent } from "../src/client/send-request.ts";
 import type { Stream } from "../src/contract/routes.ts";
 import { ERROR_EVENT, KEEP_ALIVE, lastEventOf, VOCABULARIES, writeEvent } from "../src/contract/streams.ts";
 import { HEALTHY_VOICE } from "../src/platform/api/routes/stream-script.ts";

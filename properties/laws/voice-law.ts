@@ -4,7 +4,7 @@
  */
 import fc from "fast-check";
 import { expect } from "vitest";
-import { createStreamReader } from "../../src/client/stream-reader.ts";
+import { createStreamReader } from "../../src/client/send-request.ts";
 import type { Stream } from "../../src/contract/routes.ts";
 import { lastEventOf } from "../../src/contract/streams.ts";
 import type { StreamVoice } from "../../src/platform/api/routes/stream-script.ts";
