@@ -73,16 +73,13 @@ const tryMutants = async (mutants: readonly Mutant[], options: MutantsOptions): 
   const lawful = columns.includes("properties") ? [nobody.name, ...mutants.map(({ name }) => name)] : [];
   const say = narrator({ quiet, title: "dev mutants", seed: 0 });
   say.result(`${mutants.length} mutants and the healthy platform, judged by ${columns.join(", ")}`);
-  const underLaws = new Set<string>();
-  let tried = 0;
+  const done = new Set<string | Trial>();
   const onTrial = (trial: Trial): void => {
     // All laws that try one mutant count as one trial.
-    if (trial.column === "properties") underLaws.add(trial.mutant);
-    else tried += 1;
+    done.add(trial.column === "properties" ? trial.mutant : trial);
     const named = `${trial.mutant} on ${trial.stage}`;
     if (!isRight(trial)) say.result(`  ${trial.verdict}: ${named}\n    ${trial.reasons.join("\n    ")}\n`);
-    const of = attempts.length + lawful.length;
-    say.progress(`${tried + underLaws.size} trials of about ${of} done, last ${named}`);
+    say.progress(`${done.size} trials of about ${attempts.length + lawful.length} done, last ${named}`);
   };
   const stop = listenForStop((signal) => {
     say.end();
@@ -266,7 +263,4 @@ const pictureCommand = (): Command =>
 const COMMANDS = [toolsCommand, mutantsCommand, serveCommand, replayCommand, pictureCommand, exploreCommand];
 
 export const devCommand = (): Command =>
-  COMMANDS.reduce(
-    (dev, make) => dev.addCommand(make()),
-    new Command("dev").description("for those who work on Floodgate"),
-  );
+  COMMANDS.reduce((dev, make) => dev.addCommand(make()), new Command("dev").description("for the work on Floodgate"));
