@@ -59,8 +59,9 @@ test("of what a plane says, numbers under known names are kept; it reaches into 
     expect({}.toString()).toBe("[object Object]");
     expect("org_a" in {}).toBe(false);
     expect(await readUsed(url, "a")).toBeUndefined();
-    for (const read of [readGauges([url], { collected: true }), controlGet(`${url}/deployment`)]) {
-      const why = await read.then(String, (error: Error) => error.message);
+    const reads = [readGauges([url], { collected: true }), controlGet(`${url}/deployment`)];
+    const reasons = reads.map((read) => read.then(String, (error: Error) => error.message));
+    for (const why of await Promise.all(reasons)) {
       expect(why).toContain("did not answer as expected");
       expect(why).not.toContain(said.slice(0, 6));
     }
