@@ -141,7 +141,7 @@ describe("a tool that has to be built", () => {
     expect(build).toMatch(/^build -buildvcs=false -trimpath -ldflags -s -w -o \S+ \.\/k6\|-mod=readonly\|0\|$/);
     expect(lines).toEqual([
       "building k6 with go1.26.0; the first build also downloads its Go modules",
-      "built k6 2.2.0 in 0 s",
+      expect.stringMatching(/^built k6 2\.2\.0 in \d+ s$/),
     ]);
     expect((await readdir(join(root, ".tools"))).sort()).toEqual(["k6", "k6.json"]);
   });
@@ -233,7 +233,7 @@ describe("a tool that has to be built", () => {
 
   test("says that it is still being built", async () => {
     await findTool("k6", { ...options({ FAKE_SLEEP: "0.3" }), reminderMs: 50 });
-    expect(lines).toContain("still building k6, 0 s");
+    expect(lines).toContainEqual(expect.stringMatching(/^still building k6, \d+ s$/));
   });
 
   test("is built once for builders that come at the same time, in this process and in others", async () => {
