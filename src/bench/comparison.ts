@@ -1,7 +1,4 @@
-/**
- * A benchmark compares two sides in pairs of short blocks, as the gate does, because the machine disturbs both sides of a pair
- * alike. The figure is the typical ratio of the pairs; absolute figures of a shared machine decide nothing.
- */
+/** A benchmark compares two sides in pairs of short blocks, as the gate does, because the machine disturbs both sides of a pair alike. */
 import { orderOf, SIDES, type Side } from "../gate/block-plan.ts";
 import { typicalDifference } from "../gate/signed-rank.ts";
 import { median } from "../history/statistics/statistics.ts";
@@ -11,13 +8,13 @@ import type { Supervisor } from "../supervision/supervisor.ts";
 
 export type Settings = { rounds: number; blockS: number; connections: number; soakCalls: number };
 
-/** `folder`: for stores; removed at the end. */
+/** `folder` is removed at the end. */
 export type BenchRoom = { supervisor: Supervisor; folder: string };
 
 export type Bench = {
   name: string;
   what: string;
-  /** Runs only if asked for by name or by `--soak`. */
+  /** Runs only if asked for. */
   isLong?: boolean;
   /** Returns rows, or the reason why it cannot run here. */
   run(settings: Settings, room: BenchRoom): Promise<Row[] | string>;
@@ -149,7 +146,6 @@ export const WARM_S = 2;
 /** On a busy machine, up to so many times the rounds are played to get enough undisturbed ones. */
 const PATIENCE = 3;
 
-/** Plays rounds until enough of them are undisturbed. */
 export const playRounds = async (rounds: number, play: (round: number) => Promise<Pair>): Promise<Pair[]> => {
   const pairs: Pair[] = [];
   while (pairs.filter(isClean).length < rounds && pairs.length < rounds * PATIENCE) {
@@ -194,7 +190,6 @@ export const watchHost = (): (() => string[]) => {
   };
 };
 
-/** Measures one block, and how other programs disturbed it. */
 export const blockOf = async (measure: () => Promise<number>): Promise<Block> => {
   const disturbed = watchHost();
   return plainBlock(await measure(), { disturbances: disturbed() });

@@ -6,10 +6,10 @@ import { kolmogorovDistance, kolmogorovLimit, quantile, sumOf } from "./statisti
 /** How the stub answered: at once, after a known delay, or with events one after the other. */
 export type StampKind = "at once" | "delayed" | "stream";
 
-/** `id`: the received `X-Request-Id`; `answered_us`: the answer, or first event, was written; `last_us`: the last. */
+/** `id`: the received `X-Request-Id`; `answered_us`: the answer, or first event, was written. */
 export type Stamp = { id: string; kind: StampKind } & Record<"received_us" | "answered_us" | "last_us", number>;
 
-/** Calls per second in the first two phases, and in the third (`ceilingPerS`). */
+/** In the first two phases, and in the third. */
 type Rates = "ratePerS" | "ceilingPerS";
 /** After the start: calls begin to count, the stall begins, its phase ends; the measured length of the stall. */
 type Phases = "warmUs" | "steadyUs" | "stalledUs" | "stoodStillUs";
@@ -22,7 +22,6 @@ export type CalibrationPlay = Record<Rates | Phases, number> & {
   stamps: readonly Stamp[];
 };
 
-/** A call: when it was due, the driver's line and the stub's stamp. */
 type Witnessed = { dueUs: number; line: CallLine; stamp: Stamp };
 
 /** Lines with a stamp and a place in the schedule. `startUs`: of the schedule, by the stub's clock: the latest by which no call is early. */
@@ -68,7 +67,6 @@ const at = (values: readonly number[], p: number): number => {
   return quantile(sorted, p) ?? 0;
 };
 
-/** Compares quantiles of the driver's durations with those of the true durations. */
 const quantiles = (
   kind: string,
   calls: readonly Witnessed[],
@@ -90,7 +88,7 @@ const delay = (calls: readonly Witnessed[]): Check[] => {
   return quantiles("known delay", delayed, truthMs, [0.5, 0.99], (_, p) => (p === 0.5 ? DELAY_MS.p50 : DELAY_MS.p99));
 };
 
-/** Checks the waits of calls in the stall. The true wait lasts from the moment due to the stub's answer. */
+/** The true wait of a call in the stall lasts from the moment due to the stub's answer. */
 const stall = (calls: readonly Witnessed[], stoodStillUs: number): Check[] => {
   const plain = calls.filter(({ stamp }) => stamp.kind !== "stream");
   const truthMs = ({ dueUs, stamp }: Witnessed): number => ms(stamp.answered_us - dueUs);
@@ -166,7 +164,6 @@ const events = (calls: readonly Witnessed[]): Check[] => {
   ];
 };
 
-/** All checks of one driver; their names begin with the driver's name. */
 export const calibrationChecks = (play: CalibrationPlay): Calibration[] => {
   const { startUs, calls } = witnessed(play);
   const between = (fromUs: number, toUs: number): Witnessed[] =>

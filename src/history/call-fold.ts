@@ -28,7 +28,6 @@ const OF_KIND = [
 ];
 const OF_FACTS = ["credential", "state", "origin", "ip", "tier", "product", "body", "scopes", "products"] as const;
 
-/** Lists are compared by their items. */
 const isSame = (one: unknown, other: unknown): boolean =>
   one === other ||
   (Array.isArray(one) &&
@@ -36,7 +35,6 @@ const isSame = (one: unknown, other: unknown): boolean =>
     one.length === other.length &&
     one.every((item, i) => item === other[i]));
 
-/** Reports whether the named fields are equal. */
 const sameIn = <T extends object>(names: readonly (keyof T)[], a: T | undefined, b: T | undefined): boolean =>
   a === b || (a !== undefined && b !== undefined && names.every((name) => isSame(a[name], b[name])));
 
@@ -66,7 +64,7 @@ const withoutTimes = (call: CallLine): CallKind =>
 
 const secondOf = (us: number): number => Math.floor(us / FOLD_SPAN_US);
 
-/** The growing line of one organization, second and outcome. */
+/** The growing line of one organization and outcome. */
 const newSecond = ({ stage, driver, org, outcome }: CallLine, second: number) => ({
   line: {
     ...{ type: "fold", stage, driver, org, outcome, at_us: second * FOLD_SPAN_US, offered: 0, started: 0, ended: 0 },
@@ -78,9 +76,9 @@ const newSecond = ({ stage, driver, org, outcome }: CallLine, second: number) =>
 type Second = ReturnType<typeof newSecond>;
 
 type CallFoldOptions = {
-  /** Takes the calls that are kept whole, and each fold once its second is over. */
+  /** Takes calls that are kept whole, and each fold once its second is over. */
   emit(line: CallLine | FoldLine): void;
-  /** Reports whether a call alone violates an invariant; called once for each kind. */
+  /** Called once for each kind. */
   looksWrong(call: CallLine): boolean;
 };
 

@@ -22,11 +22,10 @@ const EVENTS_MOST = 500;
 const IN_BINS: ReadonlySet<DurationName> = new Set(TIMED);
 
 const BY_ORGANIZATION = ["offered", "answered", "shed"] as const;
-/** Calls in all, by outcome, and by organization; the largest samples by name; durations by bucket. */
 type Section = "calls" | "outcome" | (typeof BY_ORGANIZATION)[number] | "gauges" | "generator" | DurationName;
 type Bin = Map<Section, Map<string | number, number>>;
 
-/** Adds to a count; of samples it keeps the largest. */
+/** Of samples the largest is kept. */
 const put = (bin: Bin, section: Section, key: string | number, n: number): void => {
   const values = known(bin, section, () => new Map());
   if (section === "gauges" || section === "generator") values.set(key, Math.max(n, values.get(key) ?? n));

@@ -35,7 +35,7 @@ export type CallLine = {
   done_us: number;
   /** As in `by_outcome`: `"200"`, `"429 org_overloaded"`, `"edge 502"`, `"indeterminate"`, … */
   outcome: string;
-  /** 0 for the first attempt, 1 for the first retry, … */
+  /** 1 for the first retry. */
   attempt: number;
   /** Why a call that is no arrival of the schedule was made: to mint a session, or as a later step of an arrival. */
   unscheduled?: "mint" | "step";
@@ -99,7 +99,7 @@ export const OWN_OF_CALL = [
   ...(["first_event_us", "last_event_us", "gaps_us", "done_us", "events"] as const),
 ];
 
-/** The fields that all calls of a kind share; `id` is that of the first call. */
+/** What all calls of a kind share; `id` is that of the first call. */
 export type CallKind = Omit<CallLine, (typeof OWN_OF_CALL)[number]>;
 
 /** Rows of `DURATIONS` (tally.ts) that admitted calls have; a gap counts in the second of its later event. */
@@ -125,7 +125,6 @@ export type FoldLine = Record<"stage" | "driver" | "org" | "outcome", string> & 
   moments: FoldedMoments | null;
   /** Their `n` add up to `offered`. */
   kinds: { call: CallKind; n: number }[];
-  /** Only those that are not empty. */
   durations: Partial<Record<FoldedDuration, HistogramJson>>;
 };
 

@@ -16,7 +16,7 @@ type StageMeasureOptions = Partial<Record<"offeredRatePerS" | "scheduledMs" | "d
 
 type Figure = readonly [name: string, value: number, unit: string, n: number, interval?: Interval | undefined];
 
-/** The suffix of a quantile: `p50`, `p999`, `max`. */
+/** `p50`, `p999`, `max`. */
 const suffixOf = (p: number): string => (p === 1 ? "max" : `p${String(p).slice(2).padEnd(2, "0")}`);
 
 /** A fold: `see` takes every line of the run or of the stage in any order and ignores other stages; then `end` once. */
@@ -29,7 +29,6 @@ export const stageMeasure = (stage: string) => {
     [name in DurationName]: BatchedHistogram;
   };
   const ends = new Map<StreamEnd, number>();
-  /** First attempts of arrivals, retries, and minted sessions. */
   const made = { first: 0, retries: 0, mints: 0 };
   let moments: FoldedMoments | null = null;
   /** The moments of first attempts alone: sessions are minted before them, and later steps may begin after them. */
@@ -102,7 +101,7 @@ export const stageMeasure = (stage: string) => {
       });
     });
 
-  /** The number of streams by how they ended, refused ones included; only ends that were seen. */
+  /** Only ends that were seen, refused streams included. */
   const streams = (): Figure[] => {
     const all = sumOf([...ends.values()]);
     return STREAM_ENDS.flatMap((end) => (ends.has(end) ? [[`streams_${end}`, ends.get(end) ?? 0, "1", all]] : []));
@@ -114,7 +113,6 @@ export const stageMeasure = (stage: string) => {
   };
 
   return {
-    /** How late calls left. */
     lag: durations.lag.whole,
     /** When the first arrival of the schedule was due. */
     firstDueUs: (): number => arrivals?.first_intended_us ?? Number.POSITIVE_INFINITY,

@@ -32,7 +32,7 @@ export type ObjectiveVerdict = {
   doubts?: string[];
 };
 
-/** Reports whether the caller left before there was an answer, which is not a failure of the service. */
+/** The caller left before there was an answer, which is not a failure of the service. */
 const isLeft = (call: CallLine): boolean => call.aborted === true && classOf(call.outcome) === "indeterminate";
 
 const isRefusal = (call: CallLine): boolean => classOf(call.outcome) === "refused" && !isError(call.outcome);
@@ -64,7 +64,7 @@ export class WaitedTimes {
   readonly #many = new Histogram();
   #never = 0;
 
-  /** Adds a time in milliseconds; `Infinity` if nothing came. */
+  /** `Infinity` if nothing came. */
   add(ms: number): void {
     if (ms === Number.POSITIVE_INFINITY) this.#never += 1;
     else if (this.#exact === null) this.#many.record(ms * 1000);
@@ -171,17 +171,15 @@ export const objectivesTally = (objectives: readonly Objective[]) => {
       calls += 1;
       if (!isLeft(call)) for (const tally of tallies) tally.see(call);
     },
-    /** Adds folded calls; the objectives cover all of them. */
     fold: (line: FoldLine): void => {
       calls += line.offered;
       for (const tally of tallies) tally.fold(line);
     },
-    /** One verdict for each objective, in their order. `host`: what the host did, which may put times in doubt. */
+    /** `host` may put times in doubt. */
     verdicts: (host?: StageHost): ObjectiveVerdict[] => tallies.map((tally) => onThisHost(tally.verdict(), host)),
   };
 };
 
-/** Judges calls that are in memory. */
 export const judgeObjectives = (
   objectives: readonly Objective[],
   calls: Iterable<CallLine>,

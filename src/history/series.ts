@@ -34,7 +34,6 @@ export const mergeSparse = (some: Iterable<readonly number[]>): SparseBuckets =>
   return sparseOf(all);
 };
 
-/** How many values were recorded. */
 export const countOf = (sparse: readonly number[]): number =>
   sparse.reduce((n, value, i) => (i % 2 === 0 ? n : n + value), 0);
 
@@ -70,7 +69,7 @@ type Counts = Record<(typeof COUNTED)[number], number[]>;
 /** Rows of `DURATIONS` (tally.ts); a gap counts at the moment of its second event. */
 export const TIMED = ["latency", "refusals", "first_event", "gaps", "lag"] as const;
 type Durations = Record<(typeof TIMED)[number], SparseBuckets[]>;
-/** The largest sample in each bin, where there is one. */
+/** The largest in each bin. */
 type Samples = Partial<Record<SampleName, Gauge[]>>;
 type Gauge = number | null;
 
@@ -100,18 +99,17 @@ export type Series = { schema: "floodgate/series@1"; stages: StageSeries[] };
 export const largestOf = (bins: readonly Gauge[]): Gauge =>
   bins.reduce<Gauge>((most, n) => (n === null ? most : Math.max(n, most ?? n)), null);
 
-/** Joins every `size` bins to one value; the last value joins what is left. */
+/** The last value joins what is left. */
 export const inRows = <T>(bins: readonly T[], size: number, joined: (some: readonly T[]) => T): T[] =>
   Array.from({ length: Math.ceil(bins.length / size) }, (_, i) => joined(bins.slice(i * size, (i + 1) * size)));
 
-/** A record of the named lists. */
 export const listsOf = <K extends string, T>(names: readonly K[], of: (name: K) => T): Record<K, T> =>
   Object.fromEntries(names.map((name) => [name, of(name)])) as Record<K, T>;
 
 const each = <T>(record: Partial<Record<string, T>>, change: (value: T) => T): Record<string, T> =>
   Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value as T)]));
 
-/** Changes all lists of a stage alike; `joined` makes one of several values of a list. */
+/** `joined` makes one of several values of a list. */
 const changed = (
   series: StageSeries,
   change: <T>(bins: readonly T[], joined: (some: readonly T[]) => T) => T[],

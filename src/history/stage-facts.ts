@@ -24,7 +24,7 @@ export type TenantFacts = {
   used_at_start?: number;
   /** The organization's calls reach its cap on purpose in this stage. */
   noisy?: boolean;
-  /** The organization's cap, if it differs from `limits.org_in_flight`. */
+  /** If it differs from `limits.org_in_flight`. */
   in_flight_cap?: number;
 };
 
@@ -67,10 +67,7 @@ type OfKernel = "listen_overflows" | "listen_drops" | "syn_retransmits";
 /** The highest shares seen: of the ephemeral ports, and of the files that the generator may open. */
 type SharesUsed = "ports_share" | "descriptors_share";
 
-/**
- * Read by the process that generates the load, or beside it, from the stage's beginning to its end. `cpu_share_max`: the cores
- * that the generator can use at most, one for a loop of Node.
- */
+/** From the stage's beginning to its end. `cpu_share_max`: cores that the generator can use at most, one for a loop of Node. */
 export type HostFacts = { cpu_share_max: number } & Record<
   OfGenerator | SharesOfTime | OfKernel | SharesUsed,
   number | null
@@ -87,7 +84,7 @@ export type StageHost = {
   lag_ms: [number, number][];
   /** Calls sent per second over those offered, less 1: below 0 some were late or missing; `null` without a schedule. */
   rate_error: number | null;
-  /** The generator's own complaints about its load, as sentences. */
+  /** The generator's own complaints, as sentences. */
   generator: string[];
   /** The checks that the stage's driver did not pass in the calibration before the run. */
   calibration: Calibration[];

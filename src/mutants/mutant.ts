@@ -4,6 +4,7 @@
  * A comment above a spoilt part names a plausible bug that behaves in this way.
  */
 import type { AnyRefusalName } from "../contract/refusals.ts";
+import type { Stream } from "../contract/routes.ts";
 import type { Parts } from "../platform/parts.ts";
 
 /** The small stages (`trials/trials.ts`); a mutant's own is the cheapest on which it has to be caught. */
@@ -46,6 +47,20 @@ export const spoilt = <Name extends string>(
 export const members =
   <K extends keyof Parts>(part: K, spoil: (healthy: Parts[K]) => Partial<Parts[K]>): Spoil =>
   (healthy) => ({ [part]: { ...(healthy[part] as object), ...spoil(healthy[part]) } });
+
+type Frames = ReturnType<Parts["voice"]["script"]>;
+
+/** Changes the frames of a stream, given how many streams there were with it. */
+export const scripting = (spoil: (frames: Frames, n: number, kind: Stream) => Frames): Spoil =>
+  members("voice", ({ script }) => {
+    let streams = 0;
+    return {
+      script: (request) => {
+        streams += 1;
+        return spoil(script(request), streams, request.kind);
+      },
+    };
+  });
 
 /** Sends refusals under another name. */
 export const renaming =

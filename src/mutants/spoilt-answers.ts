@@ -28,6 +28,15 @@ const refusals =
     },
   });
 
+type Written = [status: number, headers: string[], body: string];
+
+/** `spoil` writes in place of the healthy platform, with its `write`. */
+const writing =
+  (spoil: (write: (...answer: Written) => void, ...answer: Written) => void): Spoil =>
+  ({ writeAnswer }) => ({
+    writeAnswer: (response, ...answer) => spoil((...other) => writeAnswer(response, ...other), ...answer),
+  });
+
 const isFlat = ({ refuse }: { refuse: AnyRefusalName }): boolean => refusalOf(refuse).envelope === "flat";
 
 const SLOW_MS = 400;
@@ -76,10 +85,9 @@ export const SPOILT_ANSWERS = spoilt(
     "answers-500-on-malformed": refusals((answer, { refuse }) =>
       refuse === "malformed_body" ? { ...withBody(answer, { detail: "Internal Server Error" }), status: 500 } : answer,
     ),
-    "fails-routes-with-400": (healthy) => ({
-      writeAnswer: (response, status, headers, body) =>
-        healthy.writeAnswer(response, status === 200 && body.startsWith('{"error"') ? 400 : status, headers, body),
-    }),
+    "fails-routes-with-400": writing((write, status, headers, body) =>
+      write(status === 200 && body.startsWith('{"error"') ? 400 : status, headers, body),
+    ),
     "hides-retry-after": refusals((answer) => withHeaders(answer, /^retry-after$/i, [])),
     // The wait is computed from the rate alone, not from the bucket.
     "retry-after-too-early": refusals((answer, { retryAfterS }) =>
@@ -92,37 +100,29 @@ export const SPOILT_ANSWERS = spoilt(
       quota === undefined ? answer : withBody(answer, { ...body, limit: 1_000 }),
     ),
     "swaps-the-two-overloads": renaming({ b2b_overloaded: "org_overloaded", org_overloaded: "b2b_overloaded" }),
-    "sheds-slowly": (healthy) => ({
-      writeAnswer: (response, status, headers, body) => {
-        if (!body.includes("_overloaded")) return healthy.writeAnswer(response, status, headers, body);
-        setTimeout(() => healthy.writeAnswer(response, status, headers, body), SLOW_MS);
-      },
+    "sheds-slowly": writing((write, status, headers, body) => {
+      if (body.includes("_overloaded")) setTimeout(write, SLOW_MS, status, headers, body);
+      else write(status, headers, body);
     }),
     "sheds-with-a-503": renaming({ b2b_overloaded: "key_service_unavailable" }),
     "leaks-acao": () => ({ cors: (call) => call.caller.origin }),
-    "sends-a-null-style": (healthy) => ({
-      writeAnswer: (response, status, headers, body) => {
-        if (!body.startsWith('{"session_token"') || body.includes("basemap_style_id")) {
-          return healthy.writeAnswer(response, status, headers, body);
-        }
-        const padded = `${body.slice(0, -1)},"basemap_style_id":null}`;
-        const at = headers.indexOf("Content-Length");
-        healthy.writeAnswer(response, status, headers.with(at + 1, String(Buffer.byteLength(padded))), padded);
-      },
+    "sends-a-null-style": writing((write, status, headers, body) => {
+      const isStyled = !body.startsWith('{"session_token"') || body.includes("basemap_style_id");
+      if (isStyled) return write(status, headers, body);
+      const padded = `${body.slice(0, -1)},"basemap_style_id":null}`;
+      const at = headers.indexOf("Content-Length");
+      write(status, headers.with(at + 1, String(Buffer.byteLength(padded))), padded);
     }),
     // A server is down now and then, and the load balancer answers in its place with a page of its own.
     "answers-with-a-page": (healthy) => {
       let n = 0;
-      return {
-        writeAnswer: (response, status, headers, body) => {
-          n += 1;
-          // Minted sessions pass, because a stage cannot make calls without them.
-          const isPage = n % EACH === 0 && !body.includes("session_token");
-          if (!isPage) return healthy.writeAnswer(response, status, headers, body);
-          const own = ["content-type", "text/html", "content-length", `${PAGE.length}`];
-          healthy.writeAnswer(response, 502, own, PAGE);
-        },
-      };
+      return writing((write, status, headers, body) => {
+        n += 1;
+        // Minted sessions pass, because a stage cannot make calls without them.
+        const isPage = n % EACH === 0 && !body.includes("session_token");
+        if (isPage) write(502, ["content-type", "text/html", "content-length", `${PAGE.length}`], PAGE);
+        else write(status, headers, body);
+      })(healthy);
     },
   },
 );

@@ -1,6 +1,6 @@
 /** Mutants of shedding, of slots, and of the service time. Mutants that `curve/…` kills show only past the knee. */
 import type { Caps, Shedder } from "../core/shedding.ts";
-import { members, renaming, type Spoil, spoilt } from "./mutant.ts";
+import { members, renaming, type Spoil, scripting, spoilt } from "./mutant.ts";
 
 /** Multiplies the service time of call number `n` by `factor(n)`. */
 const slower =
@@ -207,19 +207,15 @@ export const SPOILT_SHEDDING = spoilt(
     })),
     // A deadline is checked in the middle of an answer, only under load.
     "cuts-streams-that-it-works-for": (healthy) => {
-      let [isRushed, streams] = [false, 0];
+      let isRushed = false;
       const rush = (): void => {
         isRushed = true;
       };
-      const cutting = members("voice", ({ script }) => ({
-        script: (request) => {
-          const frames = script(request);
-          streams += 1;
-          const isCut = isRushed && streams % 2 === 0;
-          isRushed = false;
-          return isCut ? frames.slice(0, frames.length >> 1) : frames;
-        },
-      }));
+      const cutting = scripting((frames, n) => {
+        const isCut = isRushed && n % 2 === 0;
+        isRushed = false;
+        return isCut ? frames.slice(0, frames.length >> 1) : frames;
+      });
       return { ...shedding((own) => refusing(own, rush))(healthy), ...cutting(healthy) };
     },
     // A longer queue replaces refusals.

@@ -1,5 +1,5 @@
 import { ERROR_EVENT, writeEvent } from "../contract/streams.ts";
-import { members, spoilt } from "./mutant.ts";
+import { members, scripting, spoilt } from "./mutant.ts";
 
 const EVERY = 50;
 
@@ -18,28 +18,14 @@ export const SPOILT_STREAMS = spoilt(
   ],
   {
     // The connection is closed before the last write is flushed.
-    "drops-the-last-event": members("voice", (healthy) => ({
-      script: (request) => healthy.script(request).slice(0, -1),
-    })),
+    "drops-the-last-event": scripting((frames) => frames.slice(0, -1)),
     // A renderer without its template answers with the right status and type, and nothing else.
-    "answers-empty-streams": members("voice", () => ({ script: () => [] })),
+    "answers-empty-streams": scripting(() => []),
     // A connection's buffer is sometimes released before all of it is written.
-    "cuts-one-stream-in-fifty": members("voice", ({ script }) => {
-      let streams = 0;
-      return {
-        script: (request) => {
-          const frames = script(request);
-          streams += 1;
-          return streams % EVERY === 0 ? frames.slice(0, Math.max(1, frames.length >> 1)) : frames;
-        },
-      };
-    }),
-    "ends-without-done": members("voice", (healthy) => ({
-      script: (request) => {
-        const frames = healthy.script(request);
-        return request.kind === "summary" ? frames.slice(0, -1) : frames;
-      },
-    })),
+    "cuts-one-stream-in-fifty": scripting((frames, n) =>
+      n % EVERY === 0 ? frames.slice(0, Math.max(1, frames.length >> 1)) : frames,
+    ),
+    "ends-without-done": scripting((frames, _, kind) => (kind === "summary" ? frames.slice(0, -1) : frames)),
     // The loop that writes events does not notice that the stream has failed.
     "talks-after-error": members("voice", (healthy) => ({
       failure: (error) => healthy.failure(error) + writeEvent("token", { type: "token", text: "and " }),

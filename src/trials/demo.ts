@@ -1,7 +1,4 @@
-/**
- * Plays mutants and shows the verdicts that find them, in this process alone: no k6, no toxiproxy, no files. Each mutant's
- * small stage is played on the healthy and on the spoilt platform and judged by the usual invariants.
- */
+/** Plays each mutant's small stage on the healthy and on the spoilt platform, in this process alone, and shows who finds it. */
 import { seriesFold } from "../history/fold-series.ts";
 import { stageMeasure } from "../history/measure.ts";
 import type { Claim } from "../history/run-document.ts";
@@ -20,10 +17,9 @@ export const PLANTABLE: readonly Mutant[] = MUTANTS.filter(({ stage }) => {
   return "play" in small && small.rulesAlone !== true;
 });
 
-/** Suffix of the healthy platform's stages. */
-const HEALTHY = "healthy";
-
 export type DemoProgress = (line: { defect: Mutant; platform: "healthy" | "spoilt"; claims: readonly Claim[] }) => void;
+
+const healthyStage = ({ name }: Mutant): string => `${name}-healthy`;
 
 /** Plays the stage on the healthy platform, then with the defect. Rejects if it could not be played. */
 const playDefect = async (defect: Mutant, progress: DemoProgress): Promise<Played[]> => {
@@ -34,7 +30,7 @@ const playDefect = async (defect: Mutant, progress: DemoProgress): Promise<Playe
   const played: Played[] = [];
   for (const platform of ["healthy", "spoilt"] as const) {
     const parts = platform === "healthy" ? healthyParts() : defect.spoil(healthyParts());
-    const name = platform === "healthy" ? `${defect.name}-${HEALTHY}` : defect.name;
+    const name = platform === "healthy" ? healthyStage(defect) : defect.name;
     const { claims: all, facts, lines } = await playMiniStage(defect.stage, stage, parts);
     const claims = all
       .filter(({ id, verdict }) => verdict === "fail" || about.includes(id.replace(/\/.*$/, "")))
@@ -49,9 +45,11 @@ const playDefect = async (defect: Mutant, progress: DemoProgress): Promise<Playe
 };
 
 /** Whether every judge that must kill the mutant did, and none failed the healthy platform. */
-const isFound = ({ name, kills }: Mutant, claims: readonly Claim[]): boolean =>
-  kills.every((id) => claims.some((claim) => claim.id === `${id}/${name}` && claim.verdict === "fail")) &&
-  !claims.some(({ stage, verdict }) => stage === `${name}-${HEALTHY}` && verdict === "fail");
+const isFound = (defect: Mutant, claims: readonly Claim[]): boolean => {
+  const failed = claims.filter(({ verdict }) => verdict === "fail");
+  const isKilledBy = (id: string): boolean => failed.some((claim) => claim.id === `${id}/${defect.name}`);
+  return defect.kills.every(isKilledBy) && !failed.some(({ stage }) => stage === healthyStage(defect));
+};
 
 /** `missed`: mutants that survived a judge that must kill them. */
 export const playDemo = async (

@@ -4,9 +4,10 @@
  */
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
-import { fileURLToPath } from "node:url";
+import { join } from "node:path";
 import { nobody } from "../mutants/mutant.ts";
 import { readLines } from "../supervision/lines.ts";
+import { REPOSITORY } from "../supervision/repository.ts";
 import type { Trial, TrialVerdict } from "./trials.ts";
 
 type LawLine = {
@@ -21,7 +22,6 @@ type LawLine = {
 /** `program`: relative to the repository's root. */
 type LawsOptions = { mutants: readonly string[]; onTrial?(trial: Trial): void; signal?: AbortSignal; program?: string };
 
-const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const PROGRAM = "properties/mutant-laws.ts";
 const NO_LAW = "(laws)";
 const STDERR_KEPT = 2_000;
@@ -72,7 +72,7 @@ export const tryLaws = async (options: LawsOptions): Promise<Trial[]> => {
     trials.push(trial);
     onTrial?.(trial);
   };
-  const ended = existsSync(`${ROOT}/${program}`)
+  const ended = existsSync(join(REPOSITORY, program))
     ? await listen(program, mutants, add, signal)
     : { well: false, how: `${program} is not there` };
   for (const mutant of mutants) {
@@ -90,7 +90,7 @@ const listen = (
   signal: AbortSignal | undefined,
 ): Promise<{ well: boolean; how: string }> => {
   const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", program, "--json", ...mutants], {
-    cwd: ROOT,
+    cwd: REPOSITORY,
     stdio: ["ignore", "pipe", "pipe"],
     signal,
     killSignal: "SIGKILL",

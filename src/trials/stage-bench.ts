@@ -1,7 +1,4 @@
-/**
- * Runs a small deployment under load for a mutant's trial, through the usual client. Yields call lines, marks and the
- * deployment's own observations, to be judged like a stage.
- */
+/** Runs a small deployment for a mutant's trial, through the usual client; what comes of it is judged like a stage. */
 import { type ApiClient, openApiClient, type Sent } from "../client/api-client.ts";
 import { createRunClock, wallUs } from "../client/clock.ts";
 import { controlSend, readCounts, readGauges, readLedger } from "../client/control-planes.ts";
@@ -40,7 +37,7 @@ export type DeploymentOptions = {
   breakable?: true;
 };
 
-/** A whole deployment in this process: three services over real links, one or two API replicas, demo data. */
+/** Three services over real links, one or two API replicas, demo data, in this process. */
 export const startSmallDeployment = (name: string, parts: Parts, options: DeploymentOptions): Promise<InProcess> => {
   const { globalInFlight = MANY, orgInFlight = MANY, serviceMs = 20, tokens = 4, rate, replicas = 1 } = options;
   const limits = {
@@ -117,14 +114,11 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
     return answer;
   };
 
-  /** No caller is connected and nothing is unsettled: a slot still held is a leak. */
-  const isQuiet = async (): Promise<boolean> => {
-    const gauges = await readGauges(controls);
-    return gauges.every(({ sockets, unsettled }) => sockets === 0 && (unsettled ?? 0) === 0);
-  };
-
   const readObserved = async (): Promise<Pick<StageFacts, "drained" | "counts" | "gauges" | "ledger">> => {
     if (silent) return { drained: true };
+    // No caller is connected and nothing is unsettled: a slot still held is a leak.
+    const isQuiet = async (): Promise<boolean> =>
+      (await readGauges(controls)).every(({ sockets, unsettled = 0 }) => sockets === 0 && unsettled === 0);
     const { met: drained } = await waitUntil(isQuiet, { forMs: DRAIN_MS, pollMs: 20 });
     const [counts, gauges] = [await readCounts(controls, idRun), await gaugesOf(controls)];
     return { drained, counts, gauges, ledger: await readLedger(control, `${idRun}.`) };

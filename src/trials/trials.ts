@@ -174,7 +174,7 @@ export const playMiniStage = async (name: MutantStage, stage: MiniStage, parts: 
   }
 };
 
-/** Tries a mutant on a stage: up to `ATTEMPTS` times on its own stage, once on another. */
+/** Tries up to `ATTEMPTS` times on the mutant's own stage, once on another. */
 export const tryOn = async (mutant: Mutant, stage: MutantStage): Promise<Trial> => {
   const beganMs = performance.now();
   const healthy = mutant.name === nobody.name;
@@ -205,16 +205,12 @@ export const tryOn = async (mutant: Mutant, stage: MutantStage): Promise<Trial> 
 /** Only trials on a mutant's own stage, and those of the healthy platform, can be wrong. */
 export const isRight = ({ verdict, own }: Trial): boolean => !own || verdict === "killed" || verdict === "acquitted";
 
-/** Whether the verdict is wrong; a retry would not change it. */
+/** A retry would not change it. */
 export const isWrong = ({ verdict }: Trial): boolean =>
   verdict === "survived" || verdict === "wrong-judge" || verdict === "false-positive";
 
 /** The cheapest stage of each column, on which every mutant is tried. The gate has none, because it is slow. */
-export const CHEAPEST: Readonly<Partial<Record<Column, MutantStage>>> = {
-  verify: "verify",
-  load: "answers",
-  chaos: "limiter-refused",
-};
+export const CHEAPEST = { verify: "verify", load: "answers", chaos: "limiter-refused" } as const;
 
 /** Mutants of these stages affect calls in flight or rates, which `verify` may see under load. */
 const SEEN_UNDER_LOAD: readonly MutantStage[] = [
@@ -248,10 +244,7 @@ export const planTrials = (
 };
 
 /** Results in the order of the attempts. */
-export const tryAll = async (
-  attempts: readonly Attempt[],
-  onTrial: (trial: Trial) => void = () => {},
-): Promise<Trial[]> => {
+export const tryAll = async (attempts: readonly Attempt[], onTrial: (trial: Trial) => void): Promise<Trial[]> => {
   const trials: Trial[] = [];
   const work = async (entries: Iterable<[number, Attempt]>): Promise<void> => {
     for (const [at, { mutant, stage }] of entries) {

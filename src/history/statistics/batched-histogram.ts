@@ -19,10 +19,7 @@ const BATCHES_MIN = 8;
 const FIRST_BATCH_US = 1_000;
 /** Adjacent batches are too short if they are correlated by more than this, in standard deviations. */
 const CORRELATED = 0.5;
-/**
- * Calls whose variance exceeds that of independent ones by this factor come in bursts; fewer bursts than `BURSTS_MIN`
- * do not show the variance.
- */
+/** Calls whose variance exceeds that of independent ones by this factor come in bursts; a few bursts do not show the variance. */
 const IN_BURSTS = 1.5;
 const BURSTS_MIN = 10;
 
@@ -57,7 +54,7 @@ export class BatchedHistogram {
   #batches = new Map<number, Histogram>();
   #batchUs = FIRST_BATCH_US;
 
-  /** A duration and the moment it belongs to, both in microseconds; calls may come in any order. */
+  /** Calls may come in any order. */
   record(us: number, atUs: number): void {
     this.whole.record(us);
     this.#batchAt(atUs).record(us);

@@ -1,11 +1,8 @@
 /**
- * Judges whether readings over time grow by more than a figure an hour: a pass if the whole interval of the slope lies
- * below that figure, a failure if the whole interval lies above, else inconclusive, as for too few readings.
- *
- * The slope is the median of the slopes between all pairs of points, which outliers do not move, with its interval by
- * Kendall's statistic. Sources: Theil (1950), Sen, "Estimates of the regression coefficient based on Kendall's tau",
- * JASA 63 (1968); Hollander & Wolfe, "Nonparametric Statistical Methods", 2nd edition (1999), sections 9.2 and 9.3. Up
- * to `EXACT_MOST` points the distribution of Kendall's statistic is exact, above that it is the normal approximation.
+ * Judges whether readings over time grow by more than a figure an hour, by the interval of their slope: the median of the slopes
+ * between all pairs of points, which outliers do not move. Sources: Sen, "Estimates of the regression coefficient based on
+ * Kendall's tau", JASA 63 (1968); Hollander & Wolfe, "Nonparametric Statistical Methods", 2nd edition (1999), sections 9.2 and
+ * 9.3. Up to `EXACT_MOST` points the distribution of Kendall's statistic is exact, above that it is the normal approximation.
  * There is no correction for ties, so the interval may be too wide and is never too narrow.
  */
 import { type Interval, quantile, Z_95 } from "./statistics.ts";
@@ -72,7 +69,6 @@ export type Reading = { atMs: number; value: number };
 /** `slope`: by the hour; `null` for too few readings. */
 type GrowthVerdict = { verdict: "pass" | "fail" | "inconclusive"; reason: string; slope: Slope | null };
 
-/** The fewest readings after the warm-up, and the shortest time that they cover, for a slope. */
 const ENOUGH_READINGS = 20;
 const ENOUGH_MS = 120_000;
 const HOUR_MS = 3_600_000;

@@ -8,7 +8,6 @@ import { add } from "./counts.ts";
 
 /** Buckets per power of two. */
 const SUB = 512;
-/** SUB is 2 to this power. */
 const SUB_BITS = 9;
 /** Values up to 2^53 - 1 us (285 years) fall into this many buckets. */
 const BUCKETS_MAX = (54 - SUB_BITS) * SUB;
@@ -98,10 +97,7 @@ export class Histogram {
     return count;
   }
 
-  /**
-   * What is known of the sample at `rank` (1 is the smallest): it lies in [low, high] for certain, and `value`, in
-   * microseconds, is within `HISTOGRAM_RELATIVE_ERROR` of it. `null` for a rank that no sample has.
-   */
+  /** The sample at `rank` (1 is the smallest) lies in [low, high] for certain; `null` for a rank that no sample has. */
   atRank(rank: number): { low: number; value: number; high: number } | null {
     if (!(rank >= 1 && rank <= this.#n)) return null;
     let seen = 0;
@@ -124,7 +120,7 @@ export class Histogram {
     return this.atRank(rank)?.value ?? null;
   }
 
-  /** The buckets that are not empty, in any order: the middle of each, in microseconds, and its count. */
+  /** In any order: the middle of each bucket, and its count. */
   *values(): Generator<{ us: number; count: number }> {
     for (const [bucket, count] of this.#counts) {
       const { low, high } = edgesOf(bucket);

@@ -6,7 +6,7 @@
 /** Two-sided 95 % point of the standard normal distribution. */
 export const Z_95 = 1.959963984540054;
 
-/** Returns the value between 0 and `high` from which on `isAbove` is true. */
+/** The value between 0 and `high` from which on `isAbove` is true. */
 export const bisect = (high: number, isAbove: (value: number) => boolean): number => {
   let [low, top] = [0, high];
   for (let halved = 0; halved < 60; halved++) {
@@ -111,7 +111,6 @@ export const kolmogorovLimit = (n: number, significance: keyof typeof LIMITS): n
 
 const CONFIDENCE = 0.95;
 
-/** A closed interval, in the unit of what it belongs to. */
 export type Interval = { low: number; high: number };
 
 export const sumOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);

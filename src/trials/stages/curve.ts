@@ -1,7 +1,4 @@
-/**
- * Stages in virtual time: the curve of shedding, a retry storm and a noisy neighbour. The whole platform, client and driver run
- * on a clock that jumps, because the stages take minutes and thousands of calls, and a busy machine cannot disturb them.
- */
+/** Stages that take minutes and thousands of calls, in virtual time, where a busy machine cannot disturb them. */
 import type { Claim } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { createIsolation } from "../../shedding/isolation.ts";
@@ -11,11 +8,7 @@ import { startVirtualPlayer, type VirtualLoad } from "../../simulation/virtual-p
 import { constant, storm, upAndDown } from "../../workload/load-profiles.ts";
 import type { VirtualStage } from "../stage-bench.ts";
 
-type Play = {
-  story: string;
-  load: VirtualLoad;
-  facts: Pick<StageFacts, "curve" | "step">;
-};
+type Play = { story: string; load: VirtualLoad; facts: Pick<StageFacts, "curve" | "step"> };
 
 /** Enough slots that chance refuses few calls at the knee; slow calls, so that one service time holds many of them. */
 const SLOTS = 24;
@@ -47,7 +40,7 @@ const STORM: Play = {
 /** Bursts of twice an organization's cap, and three quiet organizations that read. */
 const NOISE: VirtualLoad = { ...PLATFORM, org_in_flight: 8, profile: constant(80, 20) };
 
-/** Plays a story on a mutant, or on the healthy platform (`null`). */
+/** `mutant`: `null` for the healthy platform. */
 const playVirtually = async (
   story: string,
   load: VirtualLoad,
@@ -100,11 +93,11 @@ const stageOf = (name: string, claims: Claims): VirtualStage => ({
   inVirtualTime: (mutant) => claims(mutant, SEED, `npx floodgate dev mutants --stage ${name}`),
 });
 
-/** Streams from half to five times the knee, up and down again, in virtual time. */
+/** Streams from half to five times the knee, up and down again. */
 export const curve = stageOf("curve", claimsOf(CURVE));
 
-/** Streams at four fifths of the knee, then three times it with retries, then as before, in virtual time. */
+/** Streams at four fifths of the knee, then three times it with retries, then as before. */
 export const retryStorm = stageOf("retry-storm", claimsOf(STORM));
 
-/** Bursts of one organization beside three quiet ones, and the quiet ones alone on one seed, in virtual time. */
+/** Bursts of one organization beside three quiet ones, and the quiet ones alone on one seed. */
 export const noisyAndQuiet = stageOf("noisy-and-quiet", isolationClaims);

@@ -1,6 +1,6 @@
 /**
- * Stages for judges other than invariants: `verify`, whose rules see headers, bodies and key management; and the gate, for which
- * a healthy base and a mutant (or healthy) head are loaded side by side, each by an open-loop driver in its own process.
+ * Stages for other judges: `verify`, whose rules see headers, bodies and key management; and the gate, for which a healthy base and
+ * a mutant head are loaded side by side, each by an open-loop driver in its own process.
  */
 import { wallUs } from "../../client/clock.ts";
 import type { InProcess } from "../../deployments/in-process.ts";
@@ -16,13 +16,7 @@ import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import { runVerify, type VerifyOptions } from "../../verify/run-verify.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
-import {
-  type Bench,
-  type ComparedStage,
-  type DeploymentOptions,
-  type MiniStage,
-  startSmallDeployment,
-} from "../stage-bench.ts";
+import { type Bench, type ComparedStage, type MiniStage, startSmallDeployment } from "../stage-bench.ts";
 import { paid } from "./load.ts";
 
 /** Higher than the deployment can answer, so that `verify` does not wait between calls. */
@@ -70,11 +64,7 @@ const LOAD_MAX_RPS = 150;
 export const verifyLoad: MiniStage = {
   rulesAlone: true,
   options: {
-    tenants: paid(2),
-    globalInFlight: 24,
-    orgInFlight: 12,
-    serviceMs: 300,
-    tokens: 4,
+    ...{ tenants: paid(2), globalInFlight: 24, orgInFlight: 12, serviceMs: 300, tokens: 4 },
     rate: { perS: 40, burst: 60 },
   },
   play: async (bench) => {
@@ -83,13 +73,7 @@ export const verifyLoad: MiniStage = {
   },
 };
 
-const OPTIONS: DeploymentOptions = {
-  tenants: paid(8),
-  globalInFlight: SLOTS,
-  orgInFlight: SLOTS,
-  serviceMs: SERVICE_MS,
-  tokens: 1,
-};
+const OPTIONS = { tenants: paid(8), globalInFlight: SLOTS, orgInFlight: SLOTS, serviceMs: SERVICE_MS, tokens: 1 };
 
 /** Rejects if a deployment or driver fails. */
 const measurePairs = async (base: Parts, head: Parts): Promise<Pair[]> => {
