@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { compare } from "./comparison.ts";
-import { short, tableOf } from "./table.ts";
+import { compare, short, tableOf } from "./comparison.ts";
 
 const block = (value: number, disturbances: string[] = []) => ({ value, cpuUsEach: 12, doubts: [], disturbances });
 

@@ -121,10 +121,9 @@ const ENOUGH_FULL_US = 2_000_000;
 const ENOUGH_POSSIBLE = 100;
 const ENOUGH_SHEDS = 20;
 
-const weighingBy = (times: Parameters<typeof heldStreams>[0]) => ({
-  streams: heldStreams(times),
-  above: admittedAbove(),
-});
+const weighingBy = (times: Parameters<typeof heldStreams>[0]) => {
+  return { streams: heldStreams(times), above: admittedAbove() };
+};
 
 /**
  * A cap that does not shed protects nothing (items 210, 220). Three signs in callers' lines:
@@ -143,8 +142,7 @@ export const shedsAboveTheCap: Judge = (facts) => {
   if (shedding !== "fixed") {
     return skipped(`fixed shedding (the target file says ${shedding}: sheds are counted, not judged)`);
   }
-  const missing = "limits.global_in_flight and limits.replicas";
-  if (globalCap === undefined || replicas === undefined) return skipped(missing);
+  if (globalCap === undefined || replicas === undefined) return skipped("limits.global_in_flight and limits.replicas");
   const cap = globalCap * replicas;
   const isDirect = isReference(facts);
   const spans = sureSpans(serviceMs);

@@ -73,13 +73,10 @@ const openAllowances = (
   const monthOf = ({ months }: Use, number: number) => known(months, number, newMonth);
   /** The most that can have been charged by the refusal: by calls that ended before it and by calls in flight. */
   const possibleAt = (refusal: CallLine, use: Use, month: number): number => {
-    const inFlight = [...settling.waiting()].filter(
-      (call) =>
-        (call.org === refusal.org || isUnnamed(call.org)) &&
-        perhapsCharged(call) &&
-        earliestUs(call) <= latestUs(refusal),
-    );
-    return anybodys + use.unsettled + (use.months.get(month)?.possible ?? 0) + inFlight.length;
+    const mayBeIts = ({ org }: CallLine): boolean => org === refusal.org || isUnnamed(org);
+    const begun = [...settling.waiting()].filter((call) => earliestUs(call) <= latestUs(refusal));
+    const inFlight = begun.filter((call) => mayBeIts(call) && perhapsCharged(call)).length;
+    return anybodys + use.unsettled + (use.months.get(month)?.possible ?? 0) + inFlight;
   };
   return {
     uses,
@@ -255,10 +252,11 @@ export const admitsWhatIsAllowed: Judge = (facts, settling) => {
         for (const [number, { certain }] of use.months) if (number > 0) afterTurn += certain;
       }
       if (evidence.count > 0) return failed("an allowed map load was refused", evidence);
-      const shared = "others may have used up an allowance at which a call was refused";
-      if (!facts.exclusive) return skippedWhenShared(shared);
-      const missing = "the allowance of the refused organization and its use before the stage";
-      if (legal === 0 && unknown > 0) return skipped(missing);
+      if (!facts.exclusive)
+        return skippedWhenShared("others may have used up an allowance at which a call was refused");
+      if (legal === 0 && unknown > 0) {
+        return skipped("the allowance of the refused organization and its use before the stage");
+      }
       if (legal === 0 && afterTurn === 0) return unseen("no refusal for the allowance could be judged");
       return passed(`${legal} refusals for the allowance came when it can have been used up`);
     },

@@ -60,8 +60,9 @@ export const holdsMore = (before: readonly Gauges[], now: readonly Gauges[]): bo
 export const nothingIsLeftOpen: Judge = (facts) => {
   const { faults, gauges, gauges_before: before, drained, exclusive } = facts;
   if (!faults) return skipped("a fault that was healed in this stage");
-  const missing = "gauges of the API replicas before and after the stage (control.api in the target file)";
-  if (!gauges?.length || before === undefined) return skipped(missing);
+  if (!gauges?.length || before === undefined) {
+    return skipped("gauges of the API replicas before and after the stage (control.api in the target file)");
+  }
   if (!exclusive) return skippedWhenShared("others open and close connections as well");
   const ofPools = DEPENDENCIES * (facts.limits.global_in_flight ?? Number.POSITIVE_INFINITY);
   const shown = shownBy(before, gauges).map((held) => ({

@@ -133,8 +133,9 @@ export const shedsOnlyOverTheCap: Judge = (facts) => {
     return skipped(`fixed shedding (the target file says ${shedding}: sheds are counted, not judged)`);
   }
   const { global_in_flight: globalCap, org_in_flight: orgCap } = limits;
-  const noCap = globalCap === undefined && orgCap === undefined;
-  if (noCap) return skipped("limits.global_in_flight and limits.org_in_flight");
+  if (globalCap === undefined && orgCap === undefined) {
+    return skipped("limits.global_in_flight and limits.org_in_flight");
+  }
   if (!exclusive) return skippedWhenShared("others may have filled the cap at which a call was shed");
   const evidence = new Evidence();
   let sheds = 0;

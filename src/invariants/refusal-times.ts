@@ -3,11 +3,11 @@
 import type { CallLine, Line } from "../history/line.ts";
 import { type Claim, claimOf } from "../history/run-document.ts";
 import { dependencyBudgetMs, type Limits, type StageHost } from "../history/stage-facts.ts";
-import { quantile, quantileInterval, sumOf } from "../history/statistics/statistics.ts";
+import { callsForInterval, quantile, quantileInterval, sumOf } from "../history/statistics/statistics.ts";
 import { timeDoubts } from "../history/time-doubts.ts";
 import { type FaultWindow, FaultWindows, REFUSAL_OF } from "./evidence/fault-windows.ts";
 import { decidedByUs, earliestUs, isShed, MARK_MARGIN_US } from "./evidence/moments.ts";
-import { Evidence, failed, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
+import { counted, Evidence, failed, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
 
 /** Cost of a call on a very busy machine. Calls that hang take longer. */
 const SLACK_US = 1_000_000;
@@ -111,8 +111,7 @@ const LINKS = ["limiter", "keys"] as const;
 
 const BESIDE_MS = 50;
 const SHARE = 0.99;
-/** The fewest calls for which the 99th percentile has a 95 % interval. */
-const ENOUGH_REFUSALS = 368;
+const ENOUGH_REFUSALS = callsForInterval(SHARE);
 /** The fewest experiments on a dependency for which a run states a figure. */
 const EXPERIMENTS = 5;
 
@@ -127,11 +126,11 @@ const judgedP99 = (tookMs: readonly number[], allowedMs: number): Pick<Claim, "v
   const p99 = quantile(sorted, SHARE);
   const got = p99 === null ? "none" : `p99 of ${Math.round(p99)} ms`;
   const n = sorted.length;
-  if (n < ENOUGH_REFUSALS)
+  const interval = quantileInterval(sorted, SHARE);
+  if (interval === null)
     return { verdict: "inconclusive", got, reason: `${n} refusals; ${ENOUGH_REFUSALS} are needed` };
-  const { low, high } = quantileInterval(sorted, SHARE) ?? { low: 0, high: Number.POSITIVE_INFINITY };
-  if (low > allowedMs) return { verdict: "fail", got, reason: "refusals took longer than the budget" };
-  if (high <= allowedMs) return { verdict: "pass", got, reason: `${n} refusals came in time` };
+  if (interval.low > allowedMs) return { verdict: "fail", got, reason: "refusals took longer than the budget" };
+  if (interval.high <= allowedMs) return { verdict: "pass", got, reason: `${n} refusals came in time` };
   return { verdict: "inconclusive", got, reason: "it is not certain" };
 };
 
@@ -167,20 +166,18 @@ export const createPooledRefusals = () => {
         const allowedMs = budgetMs + BESIDE_MS;
         const seen = broken.filter(({ tookMs }) => tookMs.length > 0);
         const calm = seen.filter(({ host }) => !isDisturbed(host, allowedMs));
-        const left = seen.length - calm.length;
-        const without =
-          left === 0 ? "" : `; ${left} of ${seen.length} experiments are left out, because the machine disturbed them`;
-        const refusalsMs = calm.flatMap(({ tookMs }) => tookMs);
-        const { reason, ...found } = judgedP99(refusalsMs, allowedMs);
+        const left = counted(
+          seen.length - calm.length,
+          `of ${seen.length} experiments are left out, because the machine disturbed them`,
+        );
+        const { reason, ...found } = judgedP99(
+          calm.flatMap(({ tookMs }) => tookMs),
+          allowedMs,
+        );
         return claimOf({
-          id: `refusals-in-budget/${link}`,
-          stage: "run",
-          level: "should",
-          ...found,
-          reason: `${reason}${without}`,
+          ...{ id: `refusals-in-budget/${link}`, stage: "run", level: "should", spec: [153, 213, 216], replay },
+          ...{ ...found, reason: [reason, ...left].join("; ") },
           expected: `99 of 100 refusals within ${allowedMs} ms while the ${link} is broken`,
-          spec: [153, 213, 216],
-          replay,
         });
       }),
   };

@@ -19,8 +19,7 @@ const foreignTo = (stream: Stream): ReadonlySet<string> => {
 
 /** Only `error` and `quota` are specified, so only the reference platform is judged (items 95, 104, 105; A10). */
 export const streamVocabulariesDiffer: Judge = (facts) => {
-  const missing = "the event names of this deployment, which the specification leaves open";
-  if (!isReference(facts)) return skipped(missing);
+  if (!isReference(facts)) return skipped("the event names of this deployment, which the specification leaves open");
   const foreign = { control: foreignTo("control"), summary: foreignTo("summary"), button: foreignTo("button") };
   const evidence = new Evidence();
   const spoken = new Set<Stream>();
@@ -78,8 +77,7 @@ export const eventsAreNotBuffered: Judge = (facts) => {
     },
     end() {
       const { n } = spreads;
-      const few = `${n} complete streams of at least 100 ms and 4 events; 10 are needed`;
-      if (n < ENOUGH_STREAMS) return unseen(few);
+      if (n < ENOUGH_STREAMS) return unseen(`${n} complete streams of at least 100 ms and 4 events; 10 are needed`);
       if (evidence.count >= 0.9 * n) return failed("streams came in one piece", evidence);
       const percent = Math.round((spreads.quantile(0.5) ?? 0) / 10_000);
       return passed(`half of ${n} streams spread over ${percent} % of their time or more`);

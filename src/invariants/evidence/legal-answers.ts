@@ -18,7 +18,8 @@ const FREE_PRODUCTS: readonly Product[] = ["tile"];
 const FREE_SCOPES: readonly Scope[] = ["maps"];
 
 /** Which capabilities a call lacks; `undefined`: unknown. */
-type Lacks = { scope: boolean | undefined; product: boolean | undefined; tier: boolean | undefined };
+type Lacks = Record<"scope" | "product" | "tier", boolean | undefined>;
+const UNKNOWN: Lacks = { scope: undefined, product: undefined, tier: undefined };
 
 const productMissing = (facts: CallFacts, product: Product | undefined): boolean | undefined => {
   if (product === undefined || facts.products === undefined) return undefined;
@@ -31,36 +32,25 @@ const scopeMissing = (facts: CallFacts, scope: Scope | null): boolean | undefine
   return facts.scopes === undefined ? undefined : !facts.scopes.includes(scope);
 };
 
-const tierRefuses = (
-  facts: CallFacts,
-  needs: { product?: Product | undefined; scope?: Scope | null },
-): boolean | undefined => {
+const tierRefuses = (facts: CallFacts, scope: Scope | null, product?: Product): boolean | undefined => {
   if (facts.tier === undefined) return undefined;
   if (facts.tier === null) return true;
   if (facts.tier === "Pro") return false;
   if (facts.credential === "server") return true;
-  const { product, scope = null } = needs;
-  return either(
-    product === undefined ? false : !FREE_PRODUCTS.includes(product),
-    scope === null ? false : !FREE_SCOPES.includes(scope),
-  );
+  const isFreeProduct = product === undefined || FREE_PRODUCTS.includes(product);
+  return !isFreeProduct || !(scope === null || FREE_SCOPES.includes(scope));
 };
 
-const exchangeLacks = (facts: CallFacts): Lacks => {
-  const { product } = facts;
-  if (product === undefined) return { scope: undefined, product: undefined, tier: undefined };
+const exchangeLacks = (facts: CallFacts, product: Product): Lacks => {
   const scope = PRODUCT_SCOPE[product];
-  return {
-    scope: scopeMissing(facts, scope),
-    product: productMissing(facts, product),
-    tier: tierRefuses(facts, { product, scope }),
-  };
+  const tier = tierRefuses(facts, scope, product);
+  return { scope: scopeMissing(facts, scope), product: productMissing(facts, product), tier };
 };
 
 /** The reference's sessions carry only their product's scope (A16). Products do not restrict a server key. */
 const runtimeLacks = (facts: CallFacts, scope: Scope | null, ours: boolean): Lacks => {
   if (facts.credential !== "session") {
-    return { scope: scopeMissing(facts, scope), product: false, tier: tierRefuses(facts, { scope }) };
+    return { scope: scopeMissing(facts, scope), product: false, tier: tierRefuses(facts, scope) };
   }
   const { product } = facts;
   const other = product === undefined ? undefined : PRODUCT_SCOPE[product] !== scope;
@@ -69,15 +59,16 @@ const runtimeLacks = (facts: CallFacts, scope: Scope | null, ours: boolean): Lac
     scope: either(scopeMissing(facts, scope), notOfProduct),
     // A product may be taken from the key after the session was minted.
     product: productMissing(facts, product),
-    tier: product === undefined && facts.tier === "Free" ? undefined : tierRefuses(facts, { product, scope }),
+    tier: product === undefined && facts.tier === "Free" ? undefined : tierRefuses(facts, scope, product),
   };
 };
 
 /** Specification 2.3, 4.1, 7.2; table B6. The call must have a valid credential of the right kind. */
 export const lacksOf = (call: CallLine, facts: CallFacts, ours: boolean): Lacks => {
-  if (call.route === "-") return { scope: undefined, product: undefined, tier: undefined };
+  if (call.route === "-") return UNKNOWN;
   const route = routeOf(call.route);
-  return route.surface === "exchange" ? exchangeLacks(facts) : runtimeLacks(facts, route.scope, ours);
+  if (route.surface !== "exchange") return runtimeLacks(facts, route.scope, ours);
+  return facts.product === undefined ? UNKNOWN : exchangeLacks(facts, facts.product);
 };
 
 class Walk {
