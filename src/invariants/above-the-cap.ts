@@ -152,9 +152,7 @@ export const shedsAboveTheCap: Judge = (facts) => {
   const weighings = new Set([byEnd, byContent, surely]);
   const progress = overloadProgress(cap);
   const waiting = new Evidence();
-  let sheds = 0;
-  let globalSheds = 0;
-  let moved = false;
+  let [sheds, globalSheds, moved] = [0, 0, false];
   const judgeAdmitted = (call: CallLine): void => {
     const own = (tenants[call.org]?.in_flight_cap ?? orgCap ?? Number.POSITIVE_INFINITY) * replicas;
     for (const { streams, above } of weighings) {

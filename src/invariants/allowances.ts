@@ -224,9 +224,7 @@ const legalFrom = (facts: StageFacts, refusal: CallLine, use: Use): number | nul
  */
 export const admitsWhatIsAllowed: Judge = (facts, settling) => {
   const evidence = new Evidence();
-  let legal = 0;
-  let unknown = 0;
-  let afterTurn = 0;
+  let [legal, unknown, afterTurn] = [0, 0, 0];
   const allowances = openAllowances(facts, settling, (refusal, use, month, possible) => {
     const { limit, used } = refusal.quota ?? {};
     if (typeof limit === "number" && typeof used === "number" && used < limit) {

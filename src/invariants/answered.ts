@@ -36,11 +36,7 @@ export const answered: Judge = (facts, settling) => {
   /** Number of unanswered calls by what came instead: `edge 502`, `no answer (connection_reset)`. */
   const unanswered = new Map<string, number>();
   const evidence = new Evidence();
-  let judged = 0;
-  let explained = 0;
-  let unsent = 0;
-  let left = 0;
-  let waited = 0;
+  let [judged, explained, unsent, left, waited] = [0, 0, 0, 0, 0];
 
   const found = (besides: string): Found => {
     const { ids, count: missing } = evidence;

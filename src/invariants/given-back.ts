@@ -41,9 +41,7 @@ const WATCHED = {
   sockets: "connections of callers",
 };
 
-type Held = { replica: number; what: string; was: number; is: number };
-
-const shownBy = (before: readonly Gauges[], now: readonly Gauges[]): Held[] =>
+const shownBy = (before: readonly Gauges[], now: readonly Gauges[]) =>
   now.flatMap((gauges, at) =>
     (Object.keys(WATCHED) as (keyof typeof WATCHED)[]).flatMap((name) => {
       const [was, is] = [before[at]?.[name], gauges[name]];

@@ -18,9 +18,7 @@ export const refusedIsNotCharged: Judge = (facts) => {
   if (ledger === undefined) return skipped("a ledger (control.limiter, or observers.ledger)");
   const charges = joinCharges(facts, drained);
   const evidence = new Evidence();
-  let refused = 0;
-  let charged = 0;
-  let folded = 0;
+  let [refused, charged, folded] = [0, 0, 0];
   const judgeEntries = (): void => {
     for (const [id, { net, owed, open, refused: refusal, seen }] of charges.byRequest) {
       for (const [meter, sum] of net) {

@@ -32,7 +32,7 @@ const shareWords = ({ share, low, high }: StrayShare): string =>
 
 const streamOf = ({ route }: CallLine): Stream | undefined => (route === "-" ? undefined : routeOf(route).stream);
 
-/** Share of empty streams that a foreign deployment may have. */
+/** Of a foreign deployment. */
 const EMPTY_SHARE = 0.01;
 
 const CUTS = ["truncated", "reset", "eof", "timeout"];
@@ -92,7 +92,7 @@ export const streamsEndOnce: Judge = (facts) => {
 const MUST_SHARE = 0.01;
 const SHOULD_SHARE = 0.001;
 
-/** Most cut streams that are kept to report where they were cut. */
+/** To report where they were cut. */
 const CUTS_KEPT = 1_000;
 
 const NOT_KNOWN =

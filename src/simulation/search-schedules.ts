@@ -61,7 +61,7 @@ const LIGHTEST_PER_S = 5;
 
 type Fails = (schedule: FaultSchedule) => Promise<boolean>;
 
-/** Returns simpler schedules, each with one change. */
+/** Each with one change. */
 const simpler = (schedule: FaultSchedule): FaultSchedule[] => {
   const { events, ratePerS } = schedule;
   const changed = events.flatMap((event, at) => {

@@ -1,7 +1,6 @@
 /**
- * A clock that jumps from one timer to the next as soon as everything due has been done. It replaces the timers of the
- * thread that it is installed in, which must run nothing else. Timers of one moment fire in the order in which they
- * were set.
+ * A clock that jumps from one timer to the next as soon as everything due has been done. It replaces the timers of its thread, which
+ * must run nothing else. Timers of one moment fire in the order in which they were set.
  */
 import { Heap } from "../history/heap.ts";
 
@@ -13,7 +12,6 @@ type Entry = { run: (() => void) | null };
 
 export type VirtualTime = {
   nowMs(): number;
-  /** Calls `run` after `ms` of virtual time. */
   after(ms: number, run: () => void): void;
   /** Lets time pass until the promise has settled. Rejects when nothing is left that could settle it, or it takes too long. */
   until<T>(promise: Promise<T>, withinMs: number): Promise<T>;

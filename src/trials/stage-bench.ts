@@ -86,7 +86,6 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
   let silent = false;
   let sent = 0;
 
-  /** Disconnects all clients. */
   const hangUp = async (): Promise<void> => {
     for (const client of clients) await client.close();
   };
@@ -128,7 +127,6 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
     ...{ stage, view, clock, links, claims, send, hangUp, close },
     target: targets[0] as Target,
     running: apis[0] as Running,
-    /** Key records looked up so far. */
     lookups: (): number => deployment.lookupsMs.length,
     sendAll: async (steps: readonly Step[], atOnce = MANY): Promise<Sent[]> => {
       const answers: Sent[] = [];
@@ -180,7 +178,6 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
   };
 };
 
-/** A deployment under load, judged by all invariants. */
 export type MiniStage = {
   options: DeploymentOptions;
   /** Skips the invariants, for a black-box stage: they see a ledger and counts that the caller does not. */
@@ -188,7 +185,6 @@ export type MiniStage = {
   play(bench: Bench): Promise<void>;
 };
 
-/** Two deployments, side by side. */
 export type ComparedStage = { compare(base: Parts, head: Parts, deciding: readonly string[]): Promise<Claim[]> };
 
 /** A deployment in virtual time, in its own thread, with the mutant of this name; `null` for the healthy platform. */

@@ -40,7 +40,7 @@ const cellOf = (trials: readonly Trial[], must: boolean, healthy: boolean): Cell
   return { verdict, must, by: [...new Set([...meant, ...trials.flatMap(({ by }) => by)])] };
 };
 
-/** Returns the rows of the matrix, the healthy platform first. */
+/** The healthy platform comes first. */
 export const matrixOf = (mutants: readonly Mutant[], all: readonly Trial[]): Row[] =>
   [nobody, ...mutants].map(({ name, stage, kills }) => {
     const healthy = name === nobody.name;
@@ -98,7 +98,7 @@ const judges = ({ by, intended, own }: Trial): string => {
   return `: ${named.slice(0, NAMED).join(", ")}${more > 0 ? ` +${more}` : ""}`;
 };
 
-/** Merges the trials of all laws into one. */
+/** All laws are one place. */
 const places = (trials: readonly Trial[]): Trial[] => {
   const laws = trials.filter(({ column }) => column === "properties");
   const others = trials.filter(({ column }) => column !== "properties");

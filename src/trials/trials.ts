@@ -115,7 +115,7 @@ export type Trial = {
   /** Judges that failed it: ids of invariants, `verify/<rule>`, `gate/<measurement>`, names of laws. */
   by: string[];
   verdict: TrialVerdict;
-  /** The judges' reasons for the verdict, one line each. */
+  /** Of the judges, one line each. */
   reasons: string[];
   attempts: number;
   durationMs: number;

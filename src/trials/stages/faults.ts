@@ -86,7 +86,6 @@ const faulty = (play: (bench: Bench) => Promise<void>): MiniStage => ({
   },
 });
 
-/** The limiter's link is cut, and healed. */
 export const limiterRefused = faulty(async (bench) => {
   const { view, sendAll } = bench;
   await whileBroken(bench, "limiter", "refused", () => sendAll(mixed(view, CALLS + 4), 6));
