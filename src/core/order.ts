@@ -141,19 +141,16 @@ const adminMayManage = refuseIf("forbidden", ({ admin }) => admin?.role !== "org
 
 const FAULTS_MAX = 8;
 
+const isOrigin = (text: string): boolean => normalizeOrigin(text) !== null;
+
 /** Finds what a schema cannot: origins and addresses that can never match (items 52, 55). */
 const listsCanMatch: Check = ({ body }) => {
   const { allowed_origins = [], allowed_ips = [] } = (body?.ok === true && (body.value as KeyUpdate | null)) || {};
-  const faults = (field: string, wrong: (one: string) => boolean, all: readonly string[], msg: string): BodyError[] =>
-    all.flatMap((one, i) => (wrong(one) ? [{ loc: ["body", field, i], msg, type: "value" }] : []));
+  const faults = (field: string, all: readonly string[], fits: (one: string) => boolean, msg: string): BodyError[] =>
+    all.flatMap((one, i) => (fits(one) ? [] : [{ loc: ["body", field, i], msg, type: "value" }]));
   const errors = [
-    ...faults(
-      "allowed_origins",
-      (one) => normalizeOrigin(one) === null,
-      allowed_origins,
-      "expected scheme://host[:port]",
-    ),
-    ...faults("allowed_ips", (one) => !isBlock(one), allowed_ips, "expected an address or a CIDR block"),
+    ...faults("allowed_origins", allowed_origins, isOrigin, "expected scheme://host[:port]"),
+    ...faults("allowed_ips", allowed_ips, isBlock, "expected an address or a CIDR block"),
   ];
   return errors.length === 0 ? null : { refuse: "malformed_body", errors: errors.slice(0, FAULTS_MAX) };
 };
