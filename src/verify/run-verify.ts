@@ -201,14 +201,13 @@ const REPLAYED = { pass: "fixed", fail: "failing", inconclusive: "unclear", skip
 export const replayCrash = async ({ rule, seed, allowed, expected }: Crash, target: Target, secrets: Secrets) => {
   const unclear = { verdict: "unclear", expected, got: "not tried" } as const;
   if (ruleOf(rule) === undefined) return { ...unclear, reason: `there is no rule ${rule} any more` };
-  const [claim] = (
-    await runVerify({
-      ...{ target, secrets, seed, only: [rule], stage: "replay" },
-      allowWrites: allowed.includes("writes"),
-      allowQuotaBurn: allowed.includes("quota-burn"),
-      allowLoad: allowed.includes("load"),
-    })
-  ).claims;
+  const { claims } = await runVerify({
+    ...{ target, secrets, seed, only: [rule], stage: "replay" },
+    allowWrites: allowed.includes("writes"),
+    allowQuotaBurn: allowed.includes("quota-burn"),
+    allowLoad: allowed.includes("load"),
+  });
+  const [claim] = claims;
   if (claim === undefined) return { ...unclear, reason: "nothing was judged" };
   return { verdict: REPLAYED[claim.verdict], reason: claim.reason, expected: claim.expected, got: claim.got };
 };

@@ -1,7 +1,7 @@
 /** Which members of a key creation the deployment reads. The specification names none, so rules need evidence. */
 import { isObject, parseJson } from "../../contract/envelopes.ts";
 import type { AdminRole } from "../../target/target.ts";
-import { type CannotJudge, inconclusive, skipped } from "../checks.ts";
+import { inconclusive, skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
 import { roleOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
@@ -167,12 +167,7 @@ export const mayMakeKeys = (context: Context): void => {
 };
 
 /** Why a creation made no key. `otherwise` makes the verdict for a refusal of unknown reason. */
-export const noKey = async (
-  context: Context,
-  answer: Answer,
-  what: string,
-  otherwise = skipped,
-): Promise<CannotJudge> => {
+export const noKey = async (context: Context, answer: Answer, what: string, otherwise = skipped) => {
   const unmade = `${what}: ${inWords(answer)}`;
   if (answer.transient) return inconclusive(unmade);
   if (answer.outcome === keys.OUTCOME.limit)

@@ -34,11 +34,9 @@ const BODY_NOT_SHOWN: ReadonlySet<RouteName | "-"> = new Set([
 
 const credentialsOf = ({ has }: Context): CredentialRef[] => [
   ...(["none", "garbage", "unknown"] as const).map((as) => ({ as })),
-  ...PUBLISHABLE.filter(has).map((name): CredentialRef => ({ as: "publishable", of: role(name) })),
-  ...SERVER.filter(has).map((name): CredentialRef => ({ as: "server", of: role(name) })),
-  ...SESSIONS.filter(([of]) => has(of)).map(
-    ([of, product]): CredentialRef => ({ as: "session", of: role(of), product }),
-  ),
+  ...PUBLISHABLE.filter(has).map((name) => ({ as: "publishable", of: role(name) }) as const),
+  ...SERVER.filter(has).map((name) => ({ as: "server", of: role(name) }) as const),
+  ...SESSIONS.filter(([of]) => has(of)).map(([of, product]) => ({ as: "session", of: role(of), product }) as const),
 ];
 
 const drawn = async (context: Context, first: number, length: number): Promise<TestCall[]> => {
