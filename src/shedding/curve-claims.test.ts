@@ -119,6 +119,14 @@ test("half of the knee is that of the way up before the overload, and that of th
   ]);
 });
 
+test("where nothing is refused past the knee, the time of refusals is skipped", () => {
+  const curve = curveOf(queueing({ slots: 16, inFlight: 1_000_000, serviceMs: 200 }), 1, SHORT_S);
+  expect(claimsOf(curve).find(({ id }) => id === "curve/refusal_time")).toMatchObject({
+    verdict: "skipped",
+    reason: expect.stringContaining("20 refusals"),
+  });
+});
+
 test("a level that left late and changes nothing leaves the claims as they are", () => {
   const late = (atS: number): number => (atS > 150 && atS < 152 ? 0.3e6 : 0);
   const curve = curveOf(queueing({ slots: 64, inFlight: 64, serviceMs: 800 }), 1, LONG_S, late);

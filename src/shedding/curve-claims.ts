@@ -292,7 +292,7 @@ const refusalTime = (curve: Curve): Finding => {
     p50 !== null && total(Object.values(shed), (n) => n) >= REFUSALS_MIN ? [{ ratePerS, ms: p50 }] : [],
   );
   const [slowest] = past.toSorted((a, b) => b.ms - a.ms);
-  if (slowest === undefined) return open("no level past the knee has enough refusals");
+  if (slowest === undefined) return skipped(`a level past the knee with ${REFUSALS_MIN} refusals`);
   const mostMs = curve.serviceMs + SLOWER_MS;
   const got = `refusals take ${slowest.ms.toFixed(0)} ms (median) at ${rate(slowest.ratePerS)}, a served call ${curve.serviceMs.toFixed(0)} ms at the calmest level`;
   if (past.every(({ ms }) => ms > mostMs)) return found("fail", "refusals take longer than serving a call", got);
