@@ -28,7 +28,9 @@ const printedLines = (path: string) =>
 
 const headOf = (path: string): PrintedPart => {
   try {
-    const head = JSON.parse(printedLines(path).next().value ?? "") as PrintedPart;
+    // Destructuring also closes the file.
+    const [line = ""] = printedLines(path);
+    const head = JSON.parse(line) as PrintedPart;
     if (head.type === "part" && STORIES.has(head.story) && head.profile.pieces.length > 0) return head;
   } catch (error) {
     if (error instanceof UserFileError) throw new UsageError(`${path}: ${error.message}`);
@@ -76,10 +78,8 @@ const driveParts =
     for (const [at, path] of paths.entries()) {
       const { idPrefix } = heads[at] as PrintedPart;
       const { seen, take } = createReader({ ...job, story, idPrefix }, onLine);
-      const lines = printedLines(path);
-      lines.next();
       let startUs: number | null = null;
-      for (const line of lines) {
+      for (const line of printedLines(path).drop(1)) {
         take(line);
         startUs ??= beginBy(line, momentsUs);
       }

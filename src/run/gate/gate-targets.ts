@@ -13,7 +13,6 @@ import { makeFolders } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
-import type { Story } from "../../workload/story.ts";
 import { atPlace, UsageError } from "../exit-codes.ts";
 import { recordedJson } from "../read-run.ts";
 import { type Asked, type RunResult, recordRun } from "../recorded-run.ts";
@@ -29,16 +28,13 @@ export type GateWishes = {
   ratePerS?: number;
 };
 
-const storyOf = (scenario: string): Story => {
-  const story = STORIES.get(GATE_STORIES[scenario] ?? scenario);
-  if (story !== undefined) return story;
-  const names = [...STORIES.keys()].filter((name) => !/^find-/.test(name));
-  throw new UsageError(noSuch("scenario", scenario, names, `expected one of ${names.join(", ")}`));
-};
-
 const prepare = async ({ baseFile, headFile, owned, pairs = blocks.PAIRS_DEFAULT, ...wish }: GateWishes) => {
   const { scenario } = wish;
-  const story = storyOf(scenario);
+  const story = STORIES.get(GATE_STORIES[scenario] ?? scenario);
+  if (story === undefined) {
+    const names = [...STORIES.keys()].filter((name) => !/^find-/.test(name));
+    throw new UsageError(noSuch("scenario", scenario, names, `expected one of ${names.join(", ")}`));
+  }
   /** What the run sends to each side, warm-up included; `null` if the base's capacity is probed first. */
   const spendsOn = (base: Target) => {
     const capacity = statedCapacity(wish, viewOf(base));
