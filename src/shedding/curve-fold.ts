@@ -119,9 +119,8 @@ const patientObjective = (calmStaysMs: readonly number[], { firstEventMs, stayMs
 };
 
 const countBy = (some: readonly Told[]): Record<string, number> => {
-  const counts: Record<string, number> = {};
-  for (const { outcome } of some) counts[outcome] = (counts[outcome] ?? 0) + 1;
-  return counts;
+  const groups = Map.groupBy(some, ({ outcome }) => outcome);
+  return Object.fromEntries(groups.entries().map(([outcome, all]) => [outcome, all.length]));
 };
 
 type Frame = {
@@ -291,17 +290,12 @@ const kneeByOf = (told: readonly Told[]): string | null => {
 };
 
 const organizationsOf = (told: readonly Told[]): Curve["organizations"] => {
-  const shares = new Map<string, { org: string; offered: number; good: number }>();
-  for (const { call, end } of told) {
-    const { org } = call;
-    if (org === "-") continue;
-    const share = shares.get(org) ?? { org, offered: 0, good: 0 };
-    shares.set(org, share);
-    if (shares.size > ORGANIZATIONS_MOST) return null;
-    share.offered += 1;
-    if (end === "good") share.good += 1;
-  }
-  return [...shares.values()].sort((a, b) => (a.org < b.org ? -1 : 1));
+  const known = told.filter(({ call }) => call.org !== "-");
+  const byName = [...Map.groupBy(known, ({ call }) => call.org)].sort(([one], [other]) => (one < other ? -1 : 1));
+  if (byName.length > ORGANIZATIONS_MOST) return null;
+  return byName.map(([org, all]) => {
+    return { org, offered: all.length, good: all.filter(({ end }) => end === "good").length };
+  });
 };
 
 /**
