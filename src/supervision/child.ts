@@ -5,6 +5,7 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { accessSync, constants, createWriteStream } from "node:fs";
 import { delimiter, join, resolve } from "node:path";
+import type { Readable } from "node:stream";
 import { isMainThread } from "node:worker_threads";
 import { birthOf, type GroupId, signalGroup, unmarked } from "./processes.ts";
 import { redactor } from "./redaction.ts";
@@ -80,7 +81,22 @@ type ShellCommand = {
   onOutput?(text: string, from: "output" | "log"): void;
 };
 
-const KEPT_CHARS = 300;
+/**
+ * Collects the last lines of a stream, without blank ones. Each is masked before anything is cut away, because what is
+ * left of a cut secret cannot be recognized. A line without an end counts when the stream closes.
+ */
+export const lastLines = (from: Readable | null, most: number): string[] => {
+  const kept: string[] = [];
+  const { push, end } = redactor.lines((line) => {
+    if (line.trim() !== "" && kept.push(line) > most) kept.shift();
+  });
+  from?.on("data", push).on("close", end);
+  return kept;
+};
+
+/** How much of a child's last words an error message quotes. */
+const LAST_LINES = 5;
+const SHOWN_CHARS = 300;
 
 /** Runs a command (without `exec:`). If it fails, throws an error with the last stderr; `cause` is the exit code. */
 export const runShellCommand = async (command: string, how: ShellCommand): Promise<void> => {
@@ -93,15 +109,14 @@ export const runShellCommand = async (command: string, how: ShellCommand): Promi
   });
   const { ended, kill } = boundChild(child);
   if (child.pid !== undefined) onSpawn?.(child.pid);
-  let said = "";
-  child.stderr?.setEncoding("utf8").on("data", (text: string) => {
-    said = (said + text).slice(-KEPT_CHARS);
-    onOutput?.(text, "log");
-  });
+  const said = lastLines(child.stderr, LAST_LINES);
+  child.stderr?.setEncoding("utf8").on("data", (text: string) => onOutput?.(text, "log"));
   child.stdout?.setEncoding("utf8").on("data", (text: string) => onOutput?.(text, "output"));
   const over = new AbortController();
-  const failed = (why: string, code?: number | null): Error =>
-    new Error(`the ${what} failed (${why})${said.trim() === "" ? "" : `: ${said.trim()}`}`, { cause: code });
+  const failed = (why: string, code?: number | null): Error => {
+    const words = said.length === 0 ? "" : `: ${said.join("\n").slice(-SHOWN_CHARS)}`;
+    return new Error(`the ${what} failed (${why})${words}`, { cause: code });
+  };
   const tooLate = pause(TIMER_MS_MAX, AbortSignal.any([signal, over.signal])).then(() => null);
   const end = await Promise.race([ended, tooLate]).finally(() => over.abort());
   if (end === null) {
@@ -158,9 +173,8 @@ const isProgram = (command: string, cwd: string = "."): boolean => {
   });
 };
 
-/** How many lines of both streams are kept for `waitForLine`, and how many of them an error message quotes. */
+/** How many lines of both streams are kept for `waitForLine`. */
 const LINES_KEPT = 400;
-const LAST_LINES = 5;
 
 type Said = { line: string; from: Output };
 

@@ -6,8 +6,10 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { WATCHDOG_PROCESS } from "../faults/watchdog-process.ts";
 import { startUpstream, toxiproxyOrSkip } from "../tools/toxiproxy.fixture.ts";
 import { startToxiproxy } from "../tools/toxiproxy-server.ts";
+import { runShellCommand } from "./child.ts";
 import { type Journal, openEffects, openJournal, RUN_ITSELF, readJournal } from "./journal.ts";
 import { startTimeOf } from "./processes.ts";
+import { redactor } from "./redaction.ts";
 import { listenForStop } from "./stop-signals.ts";
 import { Supervisor } from "./supervisor.ts";
 import { pause, waitUntil } from "./waiting.ts";
@@ -31,6 +33,31 @@ const WAITS = "console.log('up'); setInterval(() => {}, 1000);";
 const STUBBORN = `process.on("SIGTERM", () => {}); ${WAITS}`;
 const open = () => openEffects(readJournal(journal.path).entries).filter(({ name }) => name !== RUN_ITSELF);
 const sleeper = (name: string) => ({ name, command: "sleep", args: ["600"], ends: "by-signal" }) as const;
+
+describe("the last words of a command", () => {
+  const SECRET = "hunter2-QQQQQQQQ-SECRETTAIL0123456789";
+  const run = (command: string, onOutput?: (text: string) => void): Promise<unknown> =>
+    runShellCommand(command, { what: "heal command", signal: AbortSignal.timeout(20_000), onOutput }).catch(
+      (error: Error) => error.message,
+    );
+
+  test("a secret is masked wherever the words are cut, also where the output is heard", async () => {
+    redactor.register(SECRET);
+    for (const after of [250, 270, 280, 290]) {
+      const words = `${SECRET} ${"z".repeat(after)}`;
+      const said = await run(`printf '%s' '${words}' >&2; exit 3`, after === 280 ? () => undefined : undefined);
+      expect(said).toMatch(/^the heal command failed \(exit code 3\): .*z{250}/);
+      expect(said).not.toContain("TAIL0123456789");
+    }
+  });
+
+  test("the last lines are quoted, also one without an end", async () => {
+    expect(await run("echo first >&2; echo; printf 'é last' >&2; exit 4")).toBe(
+      "the heal command failed (exit code 4): first\né last",
+    );
+    expect(await run("exit 5")).toBe("the heal command failed (exit code 5)");
+  });
+});
 
 describe("what others started and made", () => {
   test("an adopted process is ended with the run, and struck off when it has ended by itself", async () => {

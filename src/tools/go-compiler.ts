@@ -7,7 +7,7 @@ import { mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { boundChild } from "../supervision/child.ts";
+import { boundChild, lastLines } from "../supervision/child.ts";
 import { takeLock } from "../supervision/process-lock.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import { beforeSignalEnds } from "../supervision/stop-signals.ts";
@@ -121,7 +121,8 @@ export const installGo = async (root: string, options: ToolOptions, advice: stri
   return await oneAtATime(join(root, ".tools"), "installing Go", options, install);
 };
 
-const SAID_CHARS_MAX = 4_000;
+/** Enough for the last errors behind a line for each module that is downloaded. */
+const LINES_KEPT = 200;
 
 /** Builds a tool into the file `out`, by the compiler of `env`. Throws ToolMissing, or the signal's reason. */
 export const goBuild = async (name: ToolName, out: string, env: NodeJS.ProcessEnv, options: ToolOptions) => {
@@ -142,16 +143,13 @@ export const goBuild = async (name: ToolName, out: string, env: NodeJS.ProcessEn
   const release = beforeSignalEnds(kill);
   process.on("exit", kill);
   signal?.addEventListener("abort", kill);
-  let said = "";
-  go.stderr.setEncoding("utf8").on("data", (text: string) => {
-    said = `${said}${text}`.slice(-SAID_CHARS_MAX);
-  });
+  const said = lastLines(go.stderr, LINES_KEPT);
   try {
     const { code, error } = await ended;
     signal?.throwIfAborted();
     if (error !== null) throw new ToolMissing(`Building ${name} failed: go could not be run (${error}).`);
     if (code === 0) return;
-    const lines = said.split("\n").filter((line) => line.trim() !== "" && !line.startsWith("go: downloading"));
+    const lines = said.filter((line) => !line.startsWith("go: downloading"));
     throw new ToolMissing(
       `Building ${name} from src/native failed: ${lines.slice(-5).join(" / ") || "go said nothing"}. If Go modules cannot be downloaded here, set ${variable} to an existing ${expected}.`,
     );

@@ -6,6 +6,7 @@ import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { nobody } from "../mutants/mutant.ts";
+import { lastLines } from "../supervision/child.ts";
 import { readLines } from "../supervision/lines.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import type { Trial, TrialVerdict } from "./trials.ts";
@@ -24,7 +25,6 @@ type LawsOptions = { mutants: readonly string[]; onTrial?(trial: Trial): void; s
 
 const PROGRAM = "properties/mutant-laws.ts";
 const NO_LAW = "(laws)";
-const STDERR_KEPT = 2_000;
 
 const VERDICTS: Record<LawLine["verdict"], { healthy: TrialVerdict; spoilt: TrialVerdict }> = {
   killed: { healthy: "false-positive", spoilt: "seen" },
@@ -98,12 +98,8 @@ const listen = (
   // Ends with this process in any case.
   const end = (): void => void child.kill("SIGKILL");
   process.once("exit", end);
-  let complaints = "";
-  const complained = (text: string): void => {
-    complaints = (complaints + text).slice(-STDERR_KEPT);
-  };
-  child.stderr.setEncoding("utf8").on("data", complained);
-  child.on("error", ({ message }) => complained(message));
+  const complaints = lastLines(child.stderr, 1);
+  child.on("error", ({ message }) => void complaints.push(message));
   readLines(child.stdout, (text) => {
     const line = parsed(text);
     if (line !== null && mutants.includes(line.mutant)) onLaw(line);
@@ -111,8 +107,8 @@ const listen = (
   return new Promise((resolve) => {
     child.on("close", (code, how) => {
       process.off("exit", end);
-      const last = complaints.trim().split("\n").at(-1) ?? "";
-      const words = last === "" ? "" : `; its last words: ${last}`;
+      const last = complaints.at(-1);
+      const words = last === undefined ? "" : `; its last words: ${last}`;
       resolve({ well: code === 0, how: `${program} ended (${how ?? code}) without a result for it${words}` });
     });
   });

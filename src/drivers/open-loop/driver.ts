@@ -6,10 +6,9 @@ import { wallUs } from "../../client/clock.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";
 import type { Protocol } from "../../history/run-document.ts";
 import type { HostFacts } from "../../history/stage-facts.ts";
-import { boundChild } from "../../supervision/child.ts";
+import { boundChild, lastLines } from "../../supervision/child.ts";
 import { messageIn, readLines, unreadSentence } from "../../supervision/lines.ts";
 import { runMark } from "../../supervision/processes.ts";
-import { redact } from "../../supervision/redaction.ts";
 import { type Budget, budgetShare, NOTHING_SPENT, type Spent, type Stopped } from "../../workload/budget.ts";
 import { profileDurationS } from "../../workload/load-profiles.ts";
 import { TIMEOUTS } from "../../workload/timeouts.ts";
@@ -98,7 +97,6 @@ type OpenLoopOptions = Pick<Drive, "secrets" | "signal" | "onLine" | "onFold" | 
   program?: OpenLoopProgram;
 };
 
-const STDERR_KEPT = 4_000;
 /** `silentMs`: the longest silence before the process is ready; an `exec:` command may take 30 s. */
 const PROGRAM: OpenLoopProgram = {
   path: fileURLToPath(new URL("./open-loop-process.ts", import.meta.url)),
@@ -126,10 +124,7 @@ export const playOpenLoop = async ({ job, secrets, signal, program = PROGRAM, ..
   let isReady = false;
   let unread = 0;
   let failure = "";
-  let complaints = "";
-  child.stderr.setEncoding("utf8").on("data", (text: string) => {
-    complaints = (complaints + text).slice(-STDERR_KEPT);
-  });
+  const complaints = lastLines(child.stderr, 3);
   const go = (startUs: number): void => {
     if (signal.aborted) return;
     const leadMs = Math.max(0, (startUs + job.epochUs - wallUs()) / 1000);
@@ -178,7 +173,7 @@ export const playOpenLoop = async ({ job, secrets, signal, program = PROGRAM, ..
   const { code, signal: endedBy, error, late } = await bound.ended;
   const exit = endedBy === null ? `code ${code}` : `signal ${endedBy}`;
   const how = error ?? (late === null ? exit : `it did not ${late} in time`);
-  const said = failure || redact(complaints.trim().split("\n").slice(-3).join(" "));
+  const said = failure || complaints.join(" ");
   const early = `the open-loop driver ended before its schedule (${how})${said === "" ? "" : `: ${said}`}`;
   for (const reason of [unreadSentence(unread, "the open-loop driver"), result.end === null ? early : null]) {
     if (reason !== null) result.problems.push({ verdict: "inconclusive", reason });
