@@ -81,7 +81,7 @@ export const takeSlot = (api: ApiState, org: string): (() => void) => {
   };
 };
 
-/** Some defects and variants lose slots at a 401. */
+/** What a defect or a variant does after a 401: one loses a slot each time, one is full for three seconds, once. */
 export const afterReply = (api: ApiState, status: number): void => {
   if (status === 401 && api.has("keeps-a-slot-for-nobody")) api.lost += 1;
   // Other callers fill the deployment for three seconds.

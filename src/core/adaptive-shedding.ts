@@ -19,7 +19,7 @@ const LIMIT_LEAST = 3;
  */
 const SMOOTHING = 0.3;
 
-/** Room above the limit, as a share of it, for organizations that hold less than theirs. */
+/** Calls above the limit, as a share of it, for organizations that hold less than limit / active organizations. */
 const RESERVE = 0.25;
 /** The least room, in calls: a few busy organizations would fill a quarter of a small limit and shut out a quiet one. */
 const RESERVE_LEAST = 8;

@@ -10,7 +10,7 @@ import { KEY_RECORD, type KeyRecord, type Organization, TIER_ADMITS } from "./re
 
 const texts = (most: number) => Type.Optional(Type.Array(Type.String(), { maxItems: most }));
 
-/** The fields that may be given and changed. Unknown words have their own subcodes (item 134), so any text passes. */
+/** The fields that may be given and changed. Any scope passes here: checks refuse an unknown one by its subcode (item 134). */
 export const KEY_UPDATE = Type.Object({
   name: Type.Optional(Type.String({ maxLength: 200 })),
   scopes: texts(100),

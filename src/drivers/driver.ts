@@ -51,7 +51,7 @@ export type Problem = {
 export type Drive = {
   job: DriveJob;
   secrets: Secrets;
-  /** Asked before each call leaves. What a driver's own process spends is added afterwards. */
+  /** Asked before each call leaves. A driver's own process gets a share; what it spent is added when it has ended. */
   budget: BudgetGuard;
   segments?: number;
   onLine(line: CallLine): void;

@@ -29,7 +29,7 @@ export const slotsAreGivenBack: Judge = ({ gauges, drained, exclusive }) => {
   };
 };
 
-/** Increase that a pool, a batch or an idle process may show. */
+/** A replica may hold this many more connections, timers or files than before the stage: pools and batches keep some. */
 const SPARE = 16;
 /** Limiter and key service have a pool each. */
 const DEPENDENCIES = 2;

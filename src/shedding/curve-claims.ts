@@ -392,7 +392,7 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
       const got = `${value.toFixed(1)} times chance (median of ${each.length} levels)`;
       if (far < 1 / 3) return found("pass", got);
       if (far < 2 / 3) return open(`at some levels only: ${got}`);
-      return found("fail", `the share shed swings by ${got}`);
+      return found("fail", `at one rate the share of calls that is shed varies by ${got}`);
     },
   },
   // A price of 2 % leaves 92 % of the goodput at 5 times the knee: (1 - kr) / (1 - r).

@@ -211,7 +211,7 @@ export const hasMoved = (curve: Curve): boolean => {
   return !overlap(before, after) && Math.abs(after.value - before.value) > MOVED * before.value;
 };
 
-/** Widens intervals: levels vary more than their batches, which share the state of an adaptive limiter. */
+/** Widens intervals: batches of a level share one state of an adaptive limiter, so levels differ by more than they show. */
 const WIDER = 1.3;
 
 /** The area between the goodput up and down, divided by the area under that of the way up; `null` below three pairs. */

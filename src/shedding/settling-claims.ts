@@ -66,8 +66,8 @@ const recovered = (settling: Settling, { host, exclusive }: StageFacts): Finding
   const mayBeOthers = !settling.isLostThroughout || !settling.isCalmEven || endShare > SHARED_LEFT * calmShare;
   if (!exclusive && mayBeOthers) return open("others may take what is missing (`exclusive` is not stated)", got);
   if (again === "back") {
-    const metastable = "and no longer after a pause: a metastable state";
-    return found("fail", `calls were lost for as long as the load lasted after the overload, ${metastable}`, got);
+    const stuck = "the deployment was stuck in a bad state (metastable)";
+    return found("fail", `the load after the overload was not served as before, after a pause it was: ${stuck}`, got);
   }
   const lost = "the state before the overload did not come back";
   return exclusive

@@ -91,7 +91,7 @@ export const startPacer = (
 type How = { stage: string; driver: string; idPrefix: string; onLine(line: CallLine): void };
 
 const MAX_OUTSTANDING = 4096;
-/** How long calls in flight may take after the budget ended the load: a stopped run ends within two seconds. */
+/** How long calls in flight may take after the budget ended the load, so that a stopped run ends within two seconds. */
 const STOPPED_DRAIN_MS = 1_000;
 
 export const startPressing = (

@@ -35,7 +35,7 @@ export type CalibrationPlan = {
   peaks: ReadonlyMap<DriverName, number>;
   /** Further rates that the open-loop driver must hold, each in its mode. */
   ceilings?: readonly Ceiling[];
-  /** Every open-loop stage folds its calls, so only `ceilings` tries three times the rate. */
+  /** Every open-loop stage folds its calls. Three times the rate is then tried with folded calls alone, by `ceilings`. */
   foldsAll?: boolean;
   precise?: boolean;
 };

@@ -168,7 +168,7 @@ const isSaidAnywhere = async (context: Context, admin: AdminRole, answer: Answer
   return elsewhere.outcome === outcome && elsewhere.status === status;
 };
 
-/** `key`: `null` unless the answer has both id and secret. */
+/** Creates a key, which is removed at the end. The result's `key` is `null` unless the answer has both id and secret. */
 export const createKey = async (context: Context, admin: AdminRole, body: KeyBody, more: More = {}) => {
   let effect: Effect | null = null;
   // The journal notes a key only when its call leaves, because a call that the budget holds back creates none.

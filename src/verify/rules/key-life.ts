@@ -227,7 +227,8 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
       const isOfTier = narrowed.outcome === keys.OUTCOME.tier;
       const within = isOfTier ? [await context.send(keys.exchangeWith(key, "editor"))] : [];
       if (!isMade(checks, narrowed, [key.created, before, ...within], within.some(isAdmitted))) return;
-      if (narrowed.text.includes(key.secret)) checks.note("a change returns the key once more (item 141)");
+      if (narrowed.text.includes(key.secret))
+        checks.note("the answer to a change shows the secret once more (item 141)");
       const fits = [keys.OUTCOME.product, keys.OUTCOME.scope];
       const during = await refusedOnceRead(context, keys.exchangeWith(key, "chat"), fits, "products");
       // The key minted chat before the change, so neither scopes nor tier can refuse.

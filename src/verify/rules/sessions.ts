@@ -147,7 +147,7 @@ export const SESSION_RULES: readonly Rule[] = [
       // Item 29: clocks may differ.
       const after = await until(context, ended, accepts, beganMs + context.leewayMs);
       const lateS = Math.round((performance.now() - beganMs) / 1000) + PAST_THE_END_MS / 1000;
-      if (checks.expect(after, { accepts }, [made])) checks.note(`it ended at most ${lateS} s late`);
+      if (checks.expect(after, { accepts }, [made])) checks.note(`the session ended at most ${lateS} s late`);
     },
   }),
   must("session-basemap-style", [34], {
@@ -158,7 +158,12 @@ export const SESSION_RULES: readonly Rule[] = [
       for (const answer of await styledSessions(context, checks)) {
         const value = answer.fields[STYLE];
         const fits = value === undefined || (style === undefined ? typeof value === "string" : value === style);
-        checks.require(fits, answer, `"${style ?? "a stored style"}"`, `it was ${shapeOf(value)}`);
+        checks.require(
+          fits,
+          answer,
+          style === undefined ? "the stored style, a text" : `"${style}"`,
+          `it was ${shapeOf(value)}`,
+        );
       }
     },
   }),
@@ -172,7 +177,7 @@ export const SESSION_RULES: readonly Rule[] = [
       const isOlder = style === undefined && !checks.failed && !sessions.some(({ fields }) => STYLE in fields);
       for (const answer of isOlder ? [] : sessions) {
         const got = `its fields were ${shapeOf(answer.fields)}`;
-        checks.require(STYLE in answer.fields, answer, `${STYLE} "${style ?? "of the store"}"`, got);
+        checks.require(STYLE in answer.fields, answer, style === undefined ? STYLE : `${STYLE} "${style}"`, got);
       }
       return STYLE_UNSTATED;
     },
