@@ -281,6 +281,11 @@ export const HONEST: Readonly<Record<string, (seed: number, lastsS: number) => S
   "128 slots of long calls": (seed) => queueing({ slots: 128, inFlight: 128, serviceMs: 1600, seed }),
   "64 slots": (seed) => queueing({ slots: 64, inFlight: 64, serviceMs: 800, seed, service: "constant" }),
   "a short queue": (seed) => queueing({ ...SIXTEEN, inFlight: 24, seed }),
+  "a queue with a deadline": (seed) =>
+    queueing(
+      { ...SIXTEEN, seed, refusalMs: 2 * SIXTEEN.serviceMs },
+      { limit: ({ atUs, pool }) => (pool.waitUs(atUs) > 2000 * SIXTEEN.serviceMs ? 0 : Number.POSITIVE_INFINITY) },
+    ),
   "calls that take longer beside others": (seed) =>
     queueing({ ...SIXTEEN, serviceMs: 100, seed }, { slower: ({ inFlight }) => 1 + inFlight / 16 }),
   "calls that share what serves three of them": (seed) =>
