@@ -1,6 +1,6 @@
 /** Scenarios as a user of k6 runs them, without the runner. */
 import { execFile } from "node:child_process";
-import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { cp, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import type { ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -41,7 +41,10 @@ const alone = async (
   options: Record<string, string> = {},
   from = join(ROOT, "scenarios"),
 ): Promise<Ended> => {
-  await writeFile(join(folder, "target.json"), JSON.stringify(stub.target(more)));
+  // Whole at every moment, because two of these may run at a time.
+  const written = join(folder, `${story}.target.json`);
+  await writeFile(written, JSON.stringify(stub.target(more)));
+  await rename(written, join(folder, "target.json"));
   const said = { FLOODGATE_TARGET: "target.json", DURATION: "1s", ...options };
   return k6(join(from, `${story}.ts`), said, { SERVER_KEY: "svc_sk_live_from_environment" });
 };
