@@ -63,7 +63,7 @@ const BELOW_KNEE = 0.75;
 const ORGANIZATIONS_MOST = 256;
 const WINDOW_CALLS = 10;
 
-/** How many admitted calls were in flight when a call was sent; `hadRoom`: another was admitted beside more of them. */
+/** `inFlight`: admitted calls in flight when a call was sent. `hadRoom`: a neighbour was admitted, although it found more. */
 type Found = { inFlight: number; hadRoom: boolean };
 type Told = Found & { call: Kept; end: "good" | "late" | "shed" | "failed" | "aborted"; outcome: string };
 
@@ -156,6 +156,7 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Told[], retries: number
   const [good, late, shed, failed] = [endedIn("good"), endedIn("late"), endedIn("shed"), endedIn("failed")];
   const admitted = told.filter(({ call }) => isAdmitted(call));
   const whole = calls.filter(isWhole);
+  const staysMs = whole.map(stayMs).sort((a, b) => a - b);
   const windows = windowsOf(told, fromUs, toUs, 1e6 * Math.max(0.1, calmS, WINDOW_CALLS / ratePerS));
   const [wentIn, cameOut] = [dueIn(admitted), perBatch(doneUs)];
   // A growing queue takes in more than it completes, a shrinking one less: the smaller rate is the carried one.
@@ -171,13 +172,10 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Told[], retries: number
     goodputPerS: rateOf(perS(perBatch(goodDoneUs)), judgedS),
     shedShare: shareOf(dueIn(shed), dueIn(told)),
     shedDispersion: dispersionOf(windows),
-    stayMs: quantilesOf(whole.map(stayMs)),
+    stayMs: quantilesOf(staysMs),
+    stayMedianMs: quantileInterval(staysMs, 0.5),
     firstEventMs: quantilesOf(whole.map(firstMs)),
     refusalMs: quantilesOf(shed.map(({ call }) => stayMs(call))),
-    stayMedianMs: quantileInterval(
-      whole.map(stayMs).sort((a, b) => a - b),
-      0.5,
-    ),
     lagMs: lags.length === 0 ? null : p99(lags),
     events: eventsOf(told),
     wastedEvents: eventsOf(late) + eventsOf(failed.filter(({ outcome }) => outcome === "cut")),
@@ -191,7 +189,7 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Told[], retries: number
 };
 type Judged = ReturnType<typeof judgeLevel>;
 
-/** How many calls, sent just before a call and just after it, show what the deployment took at that moment. */
+/** So many calls sent just before a call, and as many just after it, show what the deployment admitted at that moment. */
 const NEIGHBOURS = 4;
 
 /** What each call found when it was sent. */
@@ -219,6 +217,7 @@ const foundByEach = (calls: readonly Kept[]): Map<Kept, Found> => {
 
 /** The usual number of places is this quantile of the calls in flight past the knee: a limit that adapts has peaks. */
 const USUALLY = 0.75;
+/** Shares of the places: up to the first most places are free, from the second on most are taken. */
 const FREE = 0.5;
 const TAKEN = 0.75;
 
@@ -229,12 +228,8 @@ const roomOf = (told: readonly Told[], places: number | null): CurveLevel["room"
     const some = told.filter(({ inFlight }) => isMeant(inFlight));
     const shed = some.filter(({ end }) => end === "shed");
     const withRoom = shed.filter(({ hadRoom }) => hadRoom).length;
-    return {
-      calls: some.length,
-      shed: shed.length,
-      withRoom,
-      inFlight: mean(some.map(({ inFlight }) => inFlight)) ?? 0,
-    };
+    const inFlight = mean(some.map((one) => one.inFlight)) ?? 0;
+    return { calls: some.length, shed: shed.length, withRoom, inFlight };
   };
   return { free: beside((n) => n <= FREE * places), taken: beside((n) => n >= TAKEN * places && n < places) };
 };
@@ -363,9 +358,8 @@ export const openCurve = (options: CurveOptions) => {
       inFlights.sort((a, b) => a - b);
       const places = quantile(inFlights, USUALLY);
       const below = judged.filter(({ level }) => level.ratePerS <= BELOW_KNEE * (overall?.knee.value ?? 0));
-      const [upBelow = [], laterBelow = []] = [true, false].map((isUp) =>
-        below.filter(({ level }) => (level.pass === "up") === isUp).map(({ windows }) => windows),
-      );
+      const windowsBelow = (isUp: boolean): Window[][] =>
+        below.filter(({ level }) => (level.pass === "up") === isUp).map(({ windows }) => windows);
       return {
         ...{ stage, objective, closedForm, notPlayed, patient },
         warmUp: { seconds: Math.min(warmUpS, WARM_UP_SHARE * levelS), isCut: calmS > WARM_UP_SHARE * levelS },
@@ -374,7 +368,7 @@ export const openCurve = (options: CurveOptions) => {
         knee: { before: before?.knee ?? null, after: after?.knee ?? null, overall: overall?.knee ?? null },
         models: overall?.systems ?? [],
         organizations: organizationsOf(past),
-        burstsBelowKnee: burstsOf(upBelow, laterBelow),
+        burstsBelowKnee: burstsOf(windowsBelow(true), windowsBelow(false)),
         kneeBy: kneeByOf(past),
       };
     };

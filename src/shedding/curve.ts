@@ -22,14 +22,13 @@ export type PlannedLevel = {
 /** Times of calls in milliseconds; `null` where there are too few. */
 export type Quantiles = { readonly p50: number | null; readonly p99: number | null };
 
-/**
- * Calls, how many of them were shed, how many of these while another was admitted beside more calls in flight, and how
- * many others were in flight when they were sent, on average.
- */
+/** Calls that found the deployment about as full. */
 export type Beside = {
   readonly calls: number;
   readonly shed: number;
+  /** Of those shed: a call sent at about the same time was admitted, although more calls were in flight. */
   readonly withRoom: number;
+  /** Admitted calls in flight when these calls were sent, on average. */
   readonly inFlight: number;
 };
 

@@ -125,7 +125,7 @@ export const kneeOfLevels = (
   const rates = [...new Set(usable.map(({ ratePerS }) => ratePerS))].slice(0, RATES_MOST);
   const shown = usable.filter(({ ratePerS }) => rates.includes(ratePerS));
   if (shown.length === 0 || most < 1 || !(stayS > 0)) return null;
-  const candidates = REPLICAS.filter((n) => n <= Math.max(1, most) && n >= (replicas ?? 1));
+  const candidates = REPLICAS.filter((n) => n <= most && n >= (replicas ?? 1));
   const counts = replicas === 1 || candidates.length === 0 ? [replicas ?? 1] : candidates;
   const fits = counts.map((n) => {
     const shape = { most, stayS, replicas: n };

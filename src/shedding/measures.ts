@@ -78,15 +78,14 @@ const largestGoodput = (levels: readonly CurveLevel[]): Estimate | null => {
  * multiple.
  */
 export const retentionAt = (curve: Curve, times: number, of: "any" | "before" | "again" = "any"): Estimate | null => {
-  const { overall } = curve.knee;
-  const ratePerS = overall && times * overall.value;
+  const ratePerS = times * (curve.knee.overall?.value ?? 0);
+  if (ratePerS === 0) return null;
   const goodput =
-    ratePerS &&
-    (of === "again"
+    of === "again"
       ? at(wayOf(curve, "down"), ratePerS, ({ goodputPerS }) => goodputPerS)
-      : at(wayOf(curve, "up"), ratePerS, goodputOf(curve)));
+      : at(wayOf(curve, "up"), ratePerS, goodputOf(curve));
   const isMeant = ({ pass, ratePerS: perS }: CurveLevel): boolean =>
-    of !== "before" || (pass === "up" && perS <= (ratePerS ?? 0));
+    of !== "before" || (pass === "up" && perS <= ratePerS);
   const largest = largestGoodput(curve.levels.filter((level) => isPlayed(level) && isMeant(level)));
   return goodput && largest ? over(goodput, largest) : null;
 };
@@ -98,7 +97,8 @@ export const statedSystem = ({ closedForm, serviceMs }: Curve): LossSystem | nul
   return { perS: (slots * 1000) / serviceMs, slots, places: slots, replicas: closedForm.replicas };
 };
 
-const systemsOf = (curve: Curve): LossSystem[] => [...curve.models, ...[statedSystem(curve) ?? []].flat()];
+/** The loss systems that explain the levels, and the stated one. */
+export const systemsOf = (curve: Curve): LossSystem[] => [...curve.models, ...[statedSystem(curve) ?? []].flat()];
 
 /** The retention of an ideal loss system, which refuses only when all places are taken: few slots allow no more. */
 export const retentionByChance = (curve: Curve, times: number): number => {
@@ -132,52 +132,52 @@ export const shedOver = (levels: readonly CurveLevel[]): (Estimate & { n: number
 const NEARLY = 1.1;
 
 /**
- * The played levels at up to a multiple of the knee of their own way, before or after the overload, or of the largest
- * goodput of that way: a deployment that sheds early has a knee below what it carries.
+ * The played levels at up to a multiple of what their own way, before or after the overload, shows can be carried: the knee,
+ * or the largest goodput if that is more, because early sheds make the measured knee too low.
  */
 export const levelsBelow = (curve: Curve, times: number): CurveLevel[] => {
   const { before, after } = curve.knee;
-  const played = curve.levels.filter(isPlayed);
-  const below = (isMeant: (pass: Pass) => boolean, knee: Estimate | null): CurveLevel[] => {
-    const way = played.filter(({ pass }) => isMeant(pass));
-    const mostPerS = Math.max(knee?.value ?? 0, largestGoodput(way)?.value ?? 0);
-    return knee === null ? [] : way.filter(({ ratePerS }) => ratePerS <= NEARLY * times * mostPerS);
+  const below = (isUp: boolean, knee: Estimate | null): CurveLevel[] => {
+    if (knee === null) return [];
+    const way = curve.levels.filter((level) => isPlayed(level) && (level.pass === "up") === isUp);
+    const mostPerS = Math.max(knee.value, largestGoodput(way)?.value ?? 0);
+    return way.filter(({ ratePerS }) => ratePerS <= NEARLY * times * mostPerS);
   };
-  return [...below((pass) => pass === "up", before ?? after), ...below((pass) => pass !== "up", after ?? before)];
+  return [...below(true, before ?? after), ...below(false, after ?? before)];
 };
 
 /**
- * Under a limit on calls in flight hardly any call is refused while another is admitted beside more of them. A larger
- * share of the refused shows that the limit is not what refuses.
+ * A limit on calls in flight refuses hardly any call while it admits a neighbour beside more of them. From this share of
+ * the refused calls on, something else refuses.
  */
 const WITH_ROOM = 0.25;
 
-/** Reports whether calls are refused while others are admitted beside more: no limit that is low for a while does that. */
-export const isNoLimit = (levels: readonly CurveLevel[]): boolean => {
+/** Reports whether so many calls are refused beside free places that no limit, even one that is low for a while, explains it. */
+export const excludesLimit = (levels: readonly CurveLevel[]): boolean => {
   const free = levels.flatMap(({ room }) => room?.free ?? []);
   return total(free, (one) => one.withRoom) >= WITH_ROOM * total(free, (one) => one.shed);
 };
 
 /**
- * Reports whether these levels certainly shed for another reason than a want of places or a limit that is low for a
- * while. With equal replicas of any size the share shed rises at least in proportion to what is in flight, because a
- * replica is full more often the more they hold together. `shed`: the share shed over these levels; its interval has the
- * scatter of batches.
+ * Reports whether these levels certainly shed for another reason than full replicas or a limit that is low for a while.
+ * Among equal replicas the share shed rises at least in proportion to the calls in flight, because a replica is full more
+ * often the more they hold together. A share that is higher than this with many free places has another cause. `shed`: the
+ * share shed over these levels, whose interval has the scatter of batches.
  */
 export const shedsWithRoom = (curve: Curve, levels: readonly CurveLevel[], shed: Estimate): boolean => {
   const sum = (all: readonly CurveLevel[], of: "free" | "taken") => {
     const parts = all.flatMap(({ room }) => room?.[of] ?? []);
     const calls = total(parts, (one) => one.calls);
     const inFlight = total(parts, (one) => one.calls * one.inFlight) / Math.max(1, calls);
-    const shed = total(parts, (one) => one.shed);
-    return { inFlight, value: shed / Math.max(1, calls), share: exactInterval(shed, calls) };
+    const refused = total(parts, (one) => one.shed);
+    return { inFlight, value: refused / Math.max(1, calls), share: exactInterval(refused, calls) };
   };
   const free = sum(levels, "free");
   const taken = sum(curve.levels.filter(isPlayed), "taken");
   if (free.share === null || taken.share === null) return false;
   // Where capacity grew, places that are free now were not there on the way up.
   const ways = [levels.filter(({ pass }) => pass === "up"), levels.filter(({ pass }) => pass === "down")];
-  if (ways.some((way) => sum(way, "free").value <= free.value / 2) || !isNoLimit(levels)) return false;
+  if (ways.some((way) => sum(way, "free").value <= free.value / 2) || !excludesLimit(levels)) return false;
   const surely = free.share.low * (shed.low / Math.max(shed.value, 1e-9));
   return surely > taken.share.high * (free.inFlight / taken.inFlight);
 };
@@ -211,7 +211,7 @@ export const hasMoved = (curve: Curve): boolean => {
   return !overlap(before, after) && Math.abs(after.value - before.value) > MOVED * before.value;
 };
 
-/** Widens intervals: batches of a level share one state of an adaptive limiter, so levels differ by more than they show. */
+/** Widens intervals: the batches of a level share one state of an adaptive limiter, so levels vary more than batches do. */
 const WIDER = 1.3;
 
 /** The area between the goodput up and down, divided by the area under that of the way up; `null` below three pairs. */

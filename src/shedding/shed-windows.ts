@@ -47,7 +47,10 @@ export const dispersionOf = (windows: readonly Window[]): number | null => {
 
 /** A window that sheds at least this share of its calls belongs to a burst. */
 const IN_BURST = 0.5;
-/** A burst ends, or begins, by itself if this share of its way is without sheds after it, or before it. */
+/**
+ * A burst ends by itself if, of all windows of its way, this share comes after it without sheds; it begins by itself if this
+ * share comes before it without sheds.
+ */
 const QUIET = 0.1;
 /** Bursts explain the sheds if at least this share of the sheds lies in bursts. */
 const EXPLAINED = 0.7;
@@ -56,8 +59,8 @@ const REGULAR = 0.25;
 const PERIODS_MIN = 3;
 
 /**
- * The runs of windows that shed and contain one of mostly sheds: a limiter that has measured with few calls in flight
- * raises its limit step by step, so that a burst ends slowly.
+ * Bursts: runs of adjacent windows with sheds, of which at least one sheds most of its calls. Windows of few sheds belong to
+ * a burst as well, because a limiter that has measured with few calls in flight raises its limit step by step.
  */
 const runsOf = (windows: readonly Window[]): Window[][] => {
   const runs: Window[][] = [[]];

@@ -2,7 +2,6 @@
  * Builds the curve or the step of a recorded stage from its facts and lines alone, so that judging a run again gives
  * the same.
  */
-
 import type { Line } from "../history/line.ts";
 import { type Objective, parseObjectives } from "../history/objectives.ts";
 import { type Claim, doubt, type Measurement } from "../history/run-document.ts";
