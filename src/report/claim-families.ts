@@ -21,7 +21,7 @@ const CURVE: readonly Row[] = [
   ["collapse", "under five times the load at least half of the best goodput is left, under ten times a third",
     "must: as goodput_retention, at 5 times the knee and 50 %, at 10 times and a third", "refusals that cost as much as calls, one event loop for both, memory that grows with what waits"],
   ["refusal_time", "a refused caller is told so sooner than a served one has its answer",
-    "must: the median time of refusals at each level past the knee, against the mean time of a call at the calmest level and 50 ms", "refusals that wait in the queue they are refused by, a refusal after calls to other services, one event loop that is behind"],
+    "must: the median time of refusals at each level past the knee, against that of the calls served there (at least the mean time at the calmest level) and 50 ms", "refusals that wait in the queue they are refused by, a refusal after calls to other services, one event loop that is behind"],
   ["goodput_retention_2", "under twice the load hardly anything is lost",
     "should: as goodput_retention, 95 %", "a limit that is set too high or too low, latency that grows with what is in flight"],
   ["goodput_retention_5", "under five times the load little is lost",
