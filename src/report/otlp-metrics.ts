@@ -69,11 +69,11 @@ export const otlpMetrics = (resource: Attributes, startMs: number) => {
       const times = { startTimeUnixNano: nanoseconds(startMs), ...now };
       const dataPoints = (points: Points, of: (point: Point) => object): object[] =>
         [...points.values()].map((point) => ({ attributes: keyValues(point.attributes), ...of(point) }));
-      const sum = { aggregationTemporality: 2, isMonotonic: true };
+      const made = dataPoints(calls, ({ n }) => ({ ...times, asInt: String(n) }));
       const counted = {
         name: "floodgate_calls",
         description: "Calls by stage, driver and outcome; every call counts once.",
-        sum: { ...sum, dataPoints: dataPoints(calls, ({ n }) => ({ ...times, asInt: String(n) })) },
+        sum: { aggregationTemporality: 2, isMonotonic: true, dataPoints: made },
       };
       const histogram = ({ n, sum, buckets }: Point) => ({
         ...{ ...times, count: String(n), sum, bucketCounts: buckets.map(String), explicitBounds: BOUNDS },
@@ -88,7 +88,7 @@ export const otlpMetrics = (resource: Attributes, startMs: number) => {
         name: `floodgate_${name}`,
         gauge: { dataPoints: dataPoints(points, ({ n }) => ({ ...now, asDouble: n })) },
       }));
-      const metrics = [...(calls.size === 0 ? [] : [counted]), ...timed, ...read];
+      const metrics = [...(made.length === 0 ? [] : [counted]), ...timed, ...read];
       const scopeMetrics = [{ scope: { name: "floodgate" }, metrics }];
       return { resourceMetrics: [{ resource: { attributes: keyValues(resource) }, scopeMetrics }] };
     },

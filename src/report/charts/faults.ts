@@ -72,8 +72,11 @@ export const faultFacts = (stage: ChartSeries, { stages, claims }: RunDocument):
   const name = stage.series.stage;
   const { detectedAfterS, healedAfterS, recoveredAfterS, binS } = fault;
   const nothing = "callers saw nothing";
-  const within = (s: number): string => (s <= binS ? "at once" : `within ${span(s)} of the heal`);
-  const recovered = detectedAfterS === null ? nothing : within(recoveredAfterS ?? 0);
+  const recovery = (): string => {
+    if (recoveredAfterS === null) return "not known";
+    if (detectedAfterS === null) return nothing;
+    return recoveredAfterS <= binS ? "at once" : `within ${span(recoveredAfterS)} of the heal`;
+  };
   const { states, calls } = stages.find((one) => one.name === name) ?? {};
   const met = states
     ?.filter(({ must, times }) => must || (times ?? 0) > 0)
@@ -92,7 +95,7 @@ export const faultFacts = (stage: ChartSeries, { stages, claims }: RunDocument):
   return facts("", [
     ["to detect", detectedAfterS === null ? nothing : `within ${span(detectedAfterS)}`],
     ["to heal", healedAfterS === null ? "not confirmed" : span(healedAfterS)],
-    ["to recover", recoveredAfterS === null ? "not known" : recovered],
+    ["to recover", recovery()],
     ["the fault met", met === undefined ? null : met.join("; ") || "nothing but ordinary calls"],
     ["sums", calls === undefined ? null : [sum, ...found].join("; ")],
   ]);

@@ -232,10 +232,13 @@ export const chartsOfStage = (stage: ChartSeries, claims: readonly Claim[], id: 
   const lag = lagChart(stage, `${id}-lag`, doubted);
   const isLagDrawn = isWhole || (which === "main" && doubted.includes(true));
   const always = [loadChart(stage, `${id}-load`), ...maps, inFlightChart(stage, `${id}-flight`)];
-  const others = [percentiles(stage, `${id}-percentiles`, limitsOf("answer")), organizationsChart(stage, `${id}-orgs`)];
+  const others = (): (Chart | null)[] => [
+    percentiles(stage, `${id}-percentiles`, limitsOf("answer")),
+    organizationsChart(stage, `${id}-orgs`),
+  ];
   return {
     overTime: there([...always, isLagDrawn ? lag : null, isWhole ? cpuChart(stage, `${id}-cpu`) : null]),
-    others: isWhole ? there(others) : [],
+    others: isWhole ? there(others()) : [],
     said: isLagDrawn ? [] : [lag],
   };
 };

@@ -87,7 +87,7 @@ const HEADS = ["Verdict", "Claim", "Why, expected, got", "Evidence, replay"];
 
 const groupsOf = (run: RunDocument, verdicts: readonly (keyof typeof MEANING)[], chartOf: ChartOf): Markup[] =>
   verdicts.flatMap((verdict) => {
-    const claims = claimsInOrder(run.claims).filter((claim) => claim.verdict === verdict);
+    const claims = claimsInOrder(run.claims.filter((claim) => claim.verdict === verdict));
     if (claims.length === 0) return [];
     const all = table("claims", HEADS, rows(claims, chartOf));
     const isFolded = verdict === "pass" && claims.length > OPEN_PASSES;

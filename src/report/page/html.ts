@@ -107,11 +107,12 @@ export type Found = { gate?: unknown; capacity?: unknown; curve?: unknown };
 const headline = (run: RunDocument, series: Series, found: Found, hasCurve: boolean): Markup | null => {
   const charts = [gateChart(found.gate, "gate-ratios"), capacityChart(found.capacity, "capacity-rates")];
   const figures = charts.flatMap((chart) => (chart === null ? [] : chartFigure(chart)));
+  const section = (body: Markup | readonly Markup[]): Markup =>
+    html`<section class="card" id="headline">${body}</section>`;
+  if (figures.length > 0) return section(figures);
   const drawn = series.stages.filter(isDrawn(run.stages));
-  const isSmall = drawn.length <= STAGES_MOST;
-  if (figures.length === 0 && (drawn.length === 0 || (hasCurve && isSmall))) return null;
-  const body = figures.length > 0 ? figures : isSmall ? oneStage(run, drawn) : strip(run, drawn);
-  return html`<section class="card" id="headline">${body}</section>`;
+  if (drawn.length > STAGES_MOST) return section(strip(run, drawn));
+  return drawn.length === 0 || hasCurve ? null : section(oneStage(run, drawn));
 };
 
 export type Earlier = Pick<RunDocument, "id" | "started_at" | "verdict"> & {
