@@ -9,7 +9,7 @@ export type StampKind = "at once" | "delayed" | "stream";
 /** `id`: the received `X-Request-Id`; `answered_us`: the answer, or first event, was written. */
 export type Stamp = { id: string; kind: StampKind } & Record<"received_us" | "answered_us" | "last_us", number>;
 
-/** In the first two phases, and in the third. */
+/** Calls per second that the schedule has in the first two phases, and in the third. */
 type Rates = "ratePerS" | "ceilingPerS";
 /** After the start: calls begin to count, the stall begins, its phase ends; the measured length of the stall. */
 type Phases = "warmUs" | "steadyUs" | "stalledUs" | "stoodStillUs";
@@ -24,7 +24,10 @@ export type CalibrationPlay = Record<Rates | Phases, number> & {
 
 type Witnessed = { dueUs: number; line: CallLine; stamp: Stamp };
 
-/** Lines with a stamp and a place in the schedule. `startUs`: of the schedule, by the stub's clock: the latest by which no call is early. */
+/**
+ * Lines that have a stamp and a place in the schedule. `startUs`: when the schedule began, by the stub's clock, taken as the
+ * latest moment by which no call came early.
+ */
 const witnessed = ({ schedule, lines, stamps }: CalibrationPlay): { startUs: number; calls: Witnessed[] } => {
   const byId = new Map(stamps.map((stamp) => [stamp.id, stamp]));
   const found = lines.flatMap((line) => {

@@ -50,7 +50,7 @@ export type CallLine = {
   /** How many events a stream sent, and their distinct names. */
   events?: number;
   event_names?: string[];
-  /** Absent: the end of the stream. */
+  /** If absent, the stream's end takes its place. */
   last_event_us?: number;
   /** Microseconds between each two events, in order; of a stream without end the first 10,000. */
   gaps_us?: number[];

@@ -3,6 +3,7 @@ import type { Claim } from "./run-document.ts";
 
 const SUFFIX = "-again";
 
+/** The name that a stage or a claim has when it is played again. */
 export const secondOf = (name: string): string => `${name}${SUFFIX}`;
 /** The name without the suffix, which both plays share. */
 export const eitherOf = (name: string): string => (name.endsWith(SUFFIX) ? name.slice(0, -SUFFIX.length) : name);

@@ -50,7 +50,7 @@ export const quantileMs = (sparse: readonly number[], p: number): number | null 
 
 /** Sums over all API replicas; the lag is the worst replica's. */
 type Gauged = "in_flight" | "sockets" | "rss_bytes" | "event_loop_lag_ms_p99";
-/** Since the sample before: cores that the generator used; shares of the machine's CPU time that the hypervisor took, and not idle. */
+/** Since the sample before: cores that the generator used; shares of the machine's CPU time taken by the hypervisor, and not idle. */
 export type SampleName = Gauged | "generator_cores" | "host_steal" | "host_busy";
 
 /** What deployment and machine showed at one moment of a stage: a line of `samples.ndjson`, for charts only. */

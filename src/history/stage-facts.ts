@@ -2,7 +2,6 @@
  * What a judge may know about a stage besides its lines. A part that is absent, because the deployment does not show it, is not
  * known: nothing is put in its place, and a judge that needs it says "skipped" with its name.
  */
-
 import type { StatedStreamEnds } from "../contract/streams.ts";
 import { classOf, type LedgerLine } from "./line.ts";
 import type { Calibration, Claim, FaultRecord, Measurement, StageSummary } from "./run-document.ts";
@@ -73,6 +72,7 @@ export type HostFacts = { cpu_share_max: number } & Record<
   number | null
 >;
 
+/** What generator and host did in a stage, kept so that a run can be judged again; `null`: not known. */
 export type StageHost = {
   host: HostFacts | null;
   cores: number;

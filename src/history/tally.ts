@@ -65,15 +65,17 @@ export const durationsOfCall = (
   }
 };
 
-/** Those of a fold have the precision of its histograms. */
+/** Records the durations of a line; those of a fold have the precision of its histograms. */
 export const eachDuration = (
   line: CallLine | FoldLine,
   record: (name: DurationName, us: number, atUs: number, n: number) => void,
 ): void => {
-  if (line.type === "call") durationsOfCall(line, (name, us, atUs) => record(name, us, atUs, 1));
-  else
-    for (const name of FOLDED_DURATIONS)
-      for (const { us, count } of durationOf(line, name)?.values() ?? []) record(name, us, line.at_us, count);
+  if (line.type === "call") {
+    durationsOfCall(line, (name, us, atUs) => record(name, us, atUs, 1));
+    return;
+  }
+  for (const name of FOLDED_DURATIONS)
+    for (const { us, count } of durationOf(line, name)?.values() ?? []) record(name, us, line.at_us, count);
 };
 
 export const momentsOf = (call: CallLine): FoldedMoments => ({

@@ -32,7 +32,7 @@ const STEAL = 0.05;
 export const BUSY = 0.95;
 /** A throttled control group stands still until its next period; above this share of the time it moves a p99. */
 const THROTTLED = 0.01;
-/** A lost SYN is sent again after a second (RFC 6298, section 2), which moves a claim if it is a tenth of the calls that decide. */
+/** A lost SYN is sent again after a second (RFC 6298, section 2). Lost SYNs move a claim if they are a tenth of the calls that decide it. */
 const OF_TAIL = 0.1;
 /** The default budget of a dependency: the limiter's, which is shorter than the key service's. */
 const LIMITER_BUDGET_MS = 250;
@@ -40,17 +40,11 @@ const LIMITER_BUDGET_MS = 250;
 const NEARLY_USED_UP = 0.8;
 
 const percent = (share: number): string => `${Number((share * 100).toFixed(share < 0.1 ? 1 : 0))} %`;
-const cores2 = (cores: number): string => cores.toFixed(2);
 const ms = (value: number): string => `${value < 10 ? value.toFixed(1) : value.toFixed(0)} ms`;
 
-/** A sentence with a figure in it, if that is known and above `most`. */
-const above = (
-  value: number | null | undefined,
-  most: number,
-  before: string,
-  after: string,
-  shown = percent,
-): string[] => (value != null && value > most ? [`${before} ${shown(value)} ${after}`.trim()] : []);
+/** The sentence about a figure, if that is known and above `most`. */
+const above = (value: number | null | undefined, most: number, said: (value: number) => string): string[] =>
+  value != null && value > most ? [said(value)] : [];
 
 const NAMED_MAX = 3;
 const figureOf = (value: number): string => String(Math.round(value * 100) / 100);
@@ -83,12 +77,12 @@ const lagAt = ({ lag_ms: known }: StageHost, share: number): number =>
   (known.find(([at]) => at >= share - 1e-9) ?? known.at(-1))?.[1] ?? 0;
 
 const stolen = (host: HostFacts | null): string[] =>
-  above(host?.steal_share, STEAL, "the hypervisor took", "of the CPU");
+  above(host?.steal_share, STEAL, (share) => `the hypervisor took ${percent(share)} of the CPU`);
 
 /** Reasons why the whole machine, with the deployment on it, may have stood still for longer than a dependency's budget. */
 export const standstillDoubts = (stage: StageHost, budgetMs = LIMITER_BUDGET_MS): string[] => [
   ...stolen(stage.host),
-  ...above(lagAt(stage, 0.99), budgetMs / 2, "one call in a hundred left", "late or later", ms),
+  ...above(lagAt(stage, 0.99), budgetMs / 2, (lag) => `one call in a hundred left ${ms(lag)} late or later`),
 ];
 
 export const timeDoubts = (stage: StageHost, { tail, limitMs }: AboutTime): TimeDoubts => {
@@ -104,31 +98,28 @@ export const timeDoubts = (stage: StageHost, { tail, limitMs }: AboutTime): Time
     always: [
       ...calibrationDoubts(stage.calibration, limitMs),
       ...stage.generator,
-      ...above(lagAt(stage, 1 - tail), lateMs, `${percent(tail)} of the calls left`, "late or later", ms),
-      ...above(
-        -(stage.rate_error ?? 0),
-        RATE_ERROR,
-        "calls left",
-        `slower than was meant (at most ${percent(RATE_ERROR)} may be)`,
-      ),
-      ...above(host?.event_loop_lag_ms_p99, lateMs, "the generator's event loop was", "late (p99)", ms),
-      ...above(
-        host?.cpu_share,
-        GENERATOR_CPU * coresMost,
-        "the generator used",
-        `of the ${coresMost} cores that it can use`,
-        cores2,
-      ),
-      ...above(host?.throttled_share, THROTTLED, "the limit of our control group held it back for", "of the time"),
+      ...above(lagAt(stage, 1 - tail), lateMs, (by) => `${percent(tail)} of the calls left ${ms(by)} late or later`),
+      ...above(-(stage.rate_error ?? 0), RATE_ERROR, (by) => {
+        return `calls left ${percent(by)} slower than was meant (at most ${percent(RATE_ERROR)} may be)`;
+      }),
+      ...above(host?.event_loop_lag_ms_p99, lateMs, (by) => `the generator's event loop was ${ms(by)} late (p99)`),
+      ...above(host?.cpu_share, GENERATOR_CPU * coresMost, (cpu) => {
+        return `the generator used ${cpu.toFixed(2)} of the ${coresMost} cores that it can use`;
+      }),
+      ...above(host?.throttled_share, THROTTLED, (share) => {
+        return `the limit of our control group held it back for ${percent(share)} of the time`;
+      }),
       ...(others > OTHERS_HALF ? byOthers : []),
     ],
     ifFailed: [
       ...stolen(host),
-      ...above(host?.busy_share, BUSY, "", "of all cores' time was in use"),
+      ...above(host?.busy_share, BUSY, (share) => `${percent(share)} of all cores' time was in use`),
       ...many(host?.syn_retransmits, "SYN retransmits"),
       ...many(host?.listen_overflows, "accept-queue overflows"),
-      ...above(host?.ports_share, NEARLY_USED_UP, "", "of the ephemeral ports were in use"),
-      ...above(host?.descriptors_share, NEARLY_USED_UP, "the generator had", "of the files open that it may have"),
+      ...above(host?.ports_share, NEARLY_USED_UP, (share) => `${percent(share)} of the ephemeral ports were in use`),
+      ...above(host?.descriptors_share, NEARLY_USED_UP, (share) => {
+        return `the generator had ${percent(share)} of the files open that it may have`;
+      }),
       ...(others > OTHERS_TENTH && others <= OTHERS_HALF ? byOthers : []),
     ],
   };

@@ -1,6 +1,7 @@
 /**
- * Judges whether readings over time grow by more than a figure an hour, by the interval of their slope: the median of the slopes
- * between all pairs of points, which outliers do not move. Sources: Sen, "Estimates of the regression coefficient based on
+ * Judges whether readings over time grow by more than a figure an hour: a pass or a failure if the whole interval of the slope lies
+ * on one side of the figure, else inconclusive. The slope is the median of the slopes between all pairs of points, which outliers
+ * do not move, with its interval by Kendall's statistic. Sources: Theil (1950); Sen, "Estimates of the regression coefficient based on
  * Kendall's tau", JASA 63 (1968); Hollander & Wolfe, "Nonparametric Statistical Methods", 2nd edition (1999), sections 9.2 and
  * 9.3. Up to `EXACT_MOST` points the distribution of Kendall's statistic is exact, above that it is the normal approximation.
  * There is no correction for ties, so the interval may be too wide and is never too narrow.
@@ -14,7 +15,10 @@ const EXACT_MOST = 30;
 /** Two-sided points of the standard normal distribution. */
 const Z: Readonly<Record<number, number>> = { 0.9: 1.6448536269514722, 0.95: Z_95, 0.99: 2.5758293035489004 };
 
-/** P(K >= k) for n points without ties, for k = n(n-1)/2, n(n-1)/2 - 2, …: the share of orders with few inversions. */
+/**
+ * For each number i from 0 on, the share of the orders of n values that have at most i inversions. Of Kendall's statistic K this
+ * is P(K >= n(n-1)/2 - 2i) for n points without ties.
+ */
 export const inversionTails = (n: number): number[] => {
   let orders = [1];
   for (let points = 2; points <= n; points += 1) {
