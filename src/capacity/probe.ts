@@ -10,8 +10,8 @@ import { median, sequentialLines } from "../history/statistics/statistics.ts";
 export type Purpose = "bracket" | "narrow" | "confirm" | "beyond";
 
 /**
- * The seconds of `warmUpS` are not counted, those of `playS` at the most. `mayStopEarly`: as soon as the verdict is clear.
- * `dispersions`: for each objective, the variance of a tally divided by that of independent calls, as known before.
+ * `warmUpS`: seconds at the beginning that do not count. `playS`: the most seconds that count. `mayStopEarly`: the probe may
+ * end as soon as its verdict is clear. `dispersions`: for each objective, the variance of a tally divided by that of independent calls, as known before.
  */
 export type ProbePlan = Readonly<Record<"ratePerS" | "warmUpS" | "playS", number>> & {
   readonly purpose: Purpose;
@@ -113,6 +113,7 @@ type Span = { fromUs: number; toUs: number };
 const BLOCK_LATENCIES = 5;
 const BLOCK_LEAST_US = 1_000_000;
 
+/** The calls that were due in a span; a call counts when it was due, so late calls count as well. */
 const within = (lines: readonly CallLine[], { fromUs, toUs }: Span): CallLine[] =>
   lines.filter(({ intended_us }) => intended_us >= fromUs && intended_us < toUs);
 
@@ -132,6 +133,7 @@ const tallyOf = (counted: readonly CallLine[], { isBad }: ShareObjective, fromUs
   return { ...whole, blocks: [...blocks.values()] };
 };
 
+/** Tallies without blocks, for a probe that still runs. */
 export const tallyPlainly = (lines: readonly CallLine[], objectives: readonly ShareObjective[], span: Span): Tally[] =>
   objectives.map((objective) => tallyOf(within(lines, span), objective, span.fromUs, Number.POSITIVE_INFINITY));
 

@@ -53,6 +53,7 @@ export type BlockPlan = {
   steady: { fromUs: number; toUs: number };
   /** Part above the capacity, in which goodput is measured. */
   past: { fromUs: number; toUs: number };
+  /** The longest time of a good answer. */
   sloMs: number;
   /** Organizations that reach their own caps on purpose: below the capacity, latency and sheds leave them out. */
   noisy?: ReadonlySet<string>;

@@ -2,7 +2,6 @@
  * What the gate claims: of each measurement, of invariants, and of a goodput that sinks while the head runs. The
  * comparisons also as measurements of a report and as a table of 80 columns.
  */
-
 import type { Claim, Measurement } from "../history/run-document.ts";
 import { claimOf, ruleOf } from "../history/run-document.ts";
 import { inversionTails } from "../history/statistics/growth.ts";

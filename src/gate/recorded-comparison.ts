@@ -39,6 +39,7 @@ type RecordedVerdict = "regression" | "no-regression" | "inconclusive";
 export type RecordedComparison = {
   verdict: RecordedVerdict;
   reasons: string[];
+  /** Ids of *musts* that passed before and fail now. */
   broken: string[];
   /** By stage and name; `before` and `after` are medians. */
   rows: ReturnType<typeof judge>;

@@ -5,7 +5,7 @@ import { measureBlock } from "./block.ts";
 import { type BlockLoad, loadFor, orderOf, partsOfBlock, profileOfBlock, type Side } from "./block-plan.ts";
 import { GATE_POLICY, type GatePolicy, type Pair } from "./paired-comparison.ts";
 
-/** Blocks of half a second hold too few calls for the other measurements. */
+/** Blocks of half a second hold too few calls for the other measurements. The pairs are looked at three times as they grow. */
 export const SMALL_POLICY: GatePolicy = {
   ...GATE_POLICY,
   measurements: ["latency_ms_p50", "latency_ms_p99", "goodput"],
