@@ -15,9 +15,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// precise has a place for each timer descriptor that may be open at once: OTHER_FILES of src/drivers/k6/k6.ts keeps 200 descriptors free beside
+// the connections of calls.
+var precise = make(chan struct{}, 100)
+
 // sleepUntil waits for a moment, in microseconds since 1970. A Go timer is half a millisecond late on average, because epoll_wait counts whole
-// milliseconds; a timerfd is late by some tens of microseconds, and the runtime waits for it as for a socket.
+// milliseconds; a timerfd is late by some tens of microseconds, and the runtime waits for it as for a socket. Of more calls than precise has places
+// for, which cannot all leave at one moment anyway, the rest wait by Go timers.
 func sleepUntil(us int64) error {
+	select {
+	case precise <- struct{}{}:
+		defer func() { <-precise }()
+	default:
+		time.Sleep(until(us))
+		return nil
+	}
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
 		return os.NewSyscallError("timerfd_create", err)
