@@ -213,7 +213,9 @@ func TestWhatIsWrongInACallBesideIsAnExceptionThatNamesIt(t *testing.T) {
 	v := newVU(t)
 	_ = printing(v, 1)
 	for script, text := range map[string]string{
-		`sse.kind({ timout: 5 })`: `sse.kind: json: unknown field "timout"`,
+		`sse.kind({ timout: 5 })`:                                                `sse.kind: json: unknown field "timout"`,
+		`sse.kind({ headers: { "a b": "x" } })`:                                  `sse.kind: the header "a b"`,
+		`sse.kind({ body: {} })`:                                                 `sse.kind: body: expected a string`,
 		`sse.begin("http://127.0.0.1:1/", {}, null, null, '{"i":0}', 0)`:         "what sse.kind gave",
 		`sse.begin("http://127.0.0.1:1/")`:                                       "what sse.kind gave",
 		`sse.begin("/relative", sse.kind({}), null, null, '{"i":0}', 0)`:         "absolute http or https address",

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/cookiejar"
 	"reflect"
@@ -113,12 +114,15 @@ func splitArguments(args []sobek.Value) (params sobek.Value, setup sobek.Callabl
 // would cost a whole run. It is immutable and belongs to one VU.
 type kind struct {
 	params
-	jar                 *cookiejar.Jar
-	tags, headers, body sobek.Value
+	header http.Header
+	host   string // "" stands for the URL's
+	body   []byte // nil if it states none
+	jar    *cookiejar.Jar
+	tags   sobek.Value
 }
 
 func kindOf(rt *sobek.Runtime, given sobek.Value) (*kind, error) {
-	k := &kind{params: params{Method: http.MethodGet, Timeout: defaultTimeout, GapSamples: true}}
+	k := &kind{params: params{Method: http.MethodGet, Timeout: defaultTimeout, GapSamples: true}, header: http.Header{}}
 	if common.IsNullish(given) {
 		return k, nil
 	}
@@ -133,7 +137,7 @@ func kindOf(rt *sobek.Runtime, given sobek.Value) (*kind, error) {
 		return nil, fmt.Errorf("closeAfterEvents: expected a number from 1 on, got %d", *most)
 	}
 	object := given.ToObject(rt)
-	k.tags, k.headers, k.body = object.Get("tags"), object.Get("headers"), object.Get("body")
+	k.tags = object.Get("tags")
 	if jar := object.Get("jar"); !common.IsNullish(jar) {
 		own, ok := jar.Export().(*k6http.CookieJar)
 		if !ok {
@@ -141,7 +145,12 @@ func kindOf(rt *sobek.Runtime, given sobek.Value) (*kind, error) {
 		}
 		k.jar = own.Jar
 	}
-	return k, nil
+	var err error
+	if k.host, err = addHeaders(rt, k.header, object.Get("headers")); err != nil {
+		return nil, err
+	}
+	k.body, err = bytesOf(object.Get("body"))
+	return k, err
 }
 
 type request struct {
@@ -169,18 +178,20 @@ func (k *kind) with(rt *sobek.Runtime, state *lib.State, address, headers, body 
 	if u := r.url.GetURL(); (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
 		return nil, fmt.Errorf("the URL is to be an absolute http or https address, not %q", r.url.Clean())
 	}
-	var sent io.Reader
-	if common.IsNullish(body) {
-		body = k.body
+	text, err := bytesOf(body)
+	if err != nil {
+		return nil, err
 	}
-	if !common.IsNullish(body) {
-		text, err := common.ToBytes(body.Export())
-		if err != nil {
-			return nil, errors.New("body: expected a string or an ArrayBuffer (use JSON.stringify for an object)")
-		}
+	if text == nil {
+		text = k.body
+	}
+	var sent io.Reader
+	switch {
+	case text != nil:
 		sent = bytes.NewReader(text)
-	} else if slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace}, k.Method) {
-		// If a kept connection breaks under such a request and net/http knows that its body is empty, it sends the request again by itself.
+	case slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace}, k.Method):
+		// An empty body that net/http does not know to be empty. Otherwise net/http would send the request again by itself when a kept connection
+		// breaks under it, and the target would see one call twice.
 		sent = io.MultiReader()
 	}
 	if r.out, err = http.NewRequest(k.Method, r.url.GetURL().String(), sent); err != nil {
@@ -190,11 +201,12 @@ func (k *kind) with(rt *sobek.Runtime, state *lib.State, address, headers, body 
 	if agent := state.Options.UserAgent.String; agent != "" {
 		r.out.Header.Set("User-Agent", agent)
 	}
-	for _, given := range []sobek.Value{k.headers, headers} {
-		if err := r.addHeaders(rt, given); err != nil {
-			return nil, err
-		}
+	maps.Copy(r.out.Header, k.header)
+	host, err := addHeaders(rt, r.out.Header, headers)
+	if err != nil {
+		return nil, err
 	}
+	r.out.Host = cmp.Or(host, k.host, r.out.Host)
 	if user := r.out.URL.User; user != nil && r.out.Header.Get("Authorization") == "" {
 		password, _ := user.Password()
 		r.out.SetBasicAuth(user.Username(), password)
@@ -207,10 +219,23 @@ func (k *kind) with(rt *sobek.Runtime, state *lib.State, address, headers, body 
 	return r, nil
 }
 
-// addHeaders sets a script's headers, which may be null. Its error never shows a header's value, which may be a credential.
-func (r *request) addHeaders(rt *sobek.Runtime, given sobek.Value) error {
+// bytesOf returns a script's body; nil if it states none.
+func bytesOf(body sobek.Value) ([]byte, error) {
+	if common.IsNullish(body) {
+		return nil, nil
+	}
+	text, err := common.ToBytes(body.Export())
+	if err != nil {
+		return nil, errors.New("body: expected a string or an ArrayBuffer (use JSON.stringify for an object)")
+	}
+	return text, nil
+}
+
+// addHeaders adds a script's headers, which may be null, and returns the host if they name one. Its error never shows a header's value, which may
+// be a credential.
+func addHeaders(rt *sobek.Runtime, to http.Header, given sobek.Value) (host string, err error) {
 	if common.IsNullish(given) {
-		return nil
+		return "", nil
 	}
 	object := given.ToObject(rt)
 	for _, name := range object.Keys() {
@@ -219,15 +244,15 @@ func (r *request) addHeaders(rt *sobek.Runtime, given sobek.Value) error {
 			continue
 		}
 		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value.String()) {
-			return fmt.Errorf("the header %q cannot be sent: its name or value has characters that HTTP does not allow", name)
+			return "", fmt.Errorf("the header %q cannot be sent: its name or value has characters that HTTP does not allow", name)
 		}
 		if strings.EqualFold(name, "host") {
-			r.out.Host = value.String()
+			host = value.String()
 		} else {
-			r.out.Header.Set(name, value.String())
+			to.Set(name, value.String())
 		}
 	}
-	return nil
+	return host, nil
 }
 
 // ending returns the end that an event of this name means, or "".
