@@ -65,7 +65,7 @@ type threshold struct {
 	Keys    bool   `json:"keys"`    // some sample of the metric has the threshold's tag keys, so only the values never came
 	Failed  bool   `json:"failed"`
 	own     *metrics.Threshold
-	tags    map[string]string
+	tags    map[string]string // that a sample needs to belong to it; empty if it is of the whole metric
 }
 
 const (
@@ -135,7 +135,7 @@ func (o *collector) SetThresholds(all map[string]metrics.Thresholds) {
 		tags := map[string]string{}
 		for _, pair := range pairs {
 			key, value, _ := strings.Cut(pair, ":")
-			tags[strings.Trim(key, ` "'`)] = strings.Trim(value, ` "'`)
+			tags[unquoted(key)] = unquoted(value)
 		}
 		for _, own := range thresholds.Thresholds {
 			one := &threshold{Metric: name, Source: own.Source, own: own, tags: tags}
@@ -147,6 +147,9 @@ func (o *collector) SetThresholds(all map[string]metrics.Thresholds) {
 		return strings.Compare(a.Metric+" "+a.Source, b.Metric+" "+b.Source)
 	})
 }
+
+// unquoted trims a tag of a threshold as k6 does (AddSubmetric): spaces inside quotes belong to it.
+func unquoted(text string) string { return strings.Trim(strings.TrimSpace(text), `"'`) }
 
 func (o *collector) Levels() []logrus.Level {
 	return []logrus.Level{logrus.PanicLevel, logrus.FatalLevel, logrus.ErrorLevel}

@@ -112,21 +112,22 @@ func TestIterationsWithoutTheirTagAreCountedTogether(t *testing.T) {
 func TestAThresholdIsGivenTheSamplesBehindIt(t *testing.T) {
 	r := newRig(t, &metrics.DefaultSystemTagSet)
 	r.out.SetThresholds(map[string]metrics.Thresholds{
-		"http_req_duration":                metrics.NewThresholds([]string{"p(95)<500"}),
-		"http_req_duration{name:chat}":     metrics.NewThresholds([]string{"p(95)<500"}),
-		"http_req_duration{name: never}":   metrics.NewThresholds([]string{"p(95)<500"}),
-		"http_req_duration{noise:at_last}": metrics.NewThresholds([]string{"p(95)<500"}),
-		"mine":                             metrics.NewThresholds([]string{"count<5"}),
+		"http_req_duration":                 metrics.NewThresholds([]string{"p(95)<500"}),
+		"http_req_duration{name:chat}":      metrics.NewThresholds([]string{"p(95)<500"}),
+		"http_req_duration{name: never}":    metrics.NewThresholds([]string{"p(95)<500"}),
+		"http_req_duration{noise:at_last}":  metrics.NewThresholds([]string{"p(95)<500"}),
+		`http_req_duration{name:" spaced"}`: metrics.NewThresholds([]string{"p(95)<500"}),
+		"mine":                              metrics.NewThresholds([]string{"count<5"}),
 	})
 	r.push(r.builtin.HTTPReqDuration, 5, "name", "chat")
-	r.push(r.builtin.HTTPReqDuration, 5, "name", "catalog")
+	r.push(r.builtin.HTTPReqDuration, 5, "name", " spaced")
 	type got struct {
 		samples int64
 		keys    bool
 	}
 	want := map[string]got{
 		"http_req_duration": {2, false}, "http_req_duration{name:chat}": {1, true}, "http_req_duration{name: never}": {0, true},
-		"http_req_duration{noise:at_last}": {0, false}, "mine": {0, false},
+		"http_req_duration{noise:at_last}": {0, false}, `http_req_duration{name:" spaced"}`: {1, true}, "mine": {0, false},
 	}
 	account := r.account()
 	if len(account.Thresholds) != len(want) {
