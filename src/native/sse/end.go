@@ -170,20 +170,23 @@ func (x *exchange) outcome() outcome {
 	return came
 }
 
-// admitted returns the outcome of a success; a stream that was cut before its first event counts as no answer.
+// admitted returns the outcome of a success. A stream that was cut before its first event counts as no answer, and a JSON error in place of a
+// stream as an answer.
 func (x *exchange) admitted() string {
 	status := fmt.Sprint(x.Status)
 	if !x.request.isStream() || x.Events > 0 || x.end == endClosed {
 		return status
 	}
-	isCut := x.end == endTruncated || x.end == endReset || x.end == endTimeout
-	switch _, saysError := fieldsOf(x.Body)["error"]; {
-	case x.Opened && isCut:
-		return "indeterminate"
-	case x.Opened || !saysError:
+	if x.Opened {
+		if x.end == endTruncated || x.end == endReset || x.end == endTimeout {
+			return "indeterminate"
+		}
 		return status + " empty"
 	}
-	return status
+	if _, saysError := fieldsOf(x.Body)["error"]; saysError {
+		return status
+	}
+	return status + " empty"
 }
 
 // fieldsOf returns the members of a JSON object; nil if the text is none.

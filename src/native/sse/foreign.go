@@ -3,7 +3,6 @@ package sse
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -82,15 +81,19 @@ var likeJSON = regexp.MustCompile(`^\s*(?:$|[\[{"]|(?:-?\d+(?:\.\d+)?|true|false
 // printable returns the part of the body that the outcome is derived from; of a minted session, only the fields that judges read.
 func (x *exchange) printable(isSession bool) string {
 	isSuccess := x.Status >= http.StatusOK && x.Status < http.StatusMultipleChoices
-	switch mayBeJSON := isSuccess && likeJSON.MatchString(x.Body); {
-	case isSuccess && isSession && fieldsOf(x.Body) != nil:
-		fields := fieldsOf(x.Body)
-		maps.DeleteFunc(fields, func(name string, _ any) bool { return name != "expires_in" && name != "product" })
-		for name, value := range fields {
-			fields[name] = foreignValue(value)
+	if isSuccess && isSession {
+		if fields := fieldsOf(x.Body); fields != nil {
+			read := map[string]any{}
+			for _, name := range []string{"expires_in", "product"} {
+				if value, has := fields[name]; has {
+					read[name] = foreignValue(value)
+				}
+			}
+			text, _ := json.Marshal(read)
+			return string(text)
 		}
-		text, _ := json.Marshal(fields)
-		return string(text)
+	}
+	switch mayBeJSON := isSuccess && likeJSON.MatchString(x.Body); {
 	case mayBeJSON && !strings.Contains(x.Body, `"error"`):
 		return ""
 	case len(x.Body) <= printedBodyMost:
