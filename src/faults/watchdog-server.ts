@@ -113,6 +113,7 @@ export const createWatchdogLease = ({ healOne, whyNot, say, tries = TRIES }: Lea
 const CALL_MS = 1_000;
 const HEAL_MS = 5_000;
 const COMMAND_MS = 30_000;
+const MAX_BODY_BYTES = 64_000;
 const HOLDS_MOST = 64;
 
 /** Printable ASCII, which is safe in a log. */
@@ -173,7 +174,7 @@ export const startWatchdogServer = async (options: {
   const state = () => ({ lease: lease.state() });
   const names = target.watchdog === undefined ? [] : [parseHttpUrl(target.watchdog.url).host];
   const service = await startHttpService({
-    ...{ host, port, admit: admitToken(token, host, names) },
+    ...{ host, port, admit: admitToken(token, host, names), maxBodyBytes: MAX_BODY_BYTES },
     routes: [
       route("GET", "/lease", state),
       routeWith(BODY, "PUT", "/lease", ({ holder, holds }) => lease.beat(holder, holds).then(state)),

@@ -72,6 +72,14 @@ describe.skipIf(path === null)("the watchdog beside a proxy", { timeout: 30_000 
     },
   );
 
+  test("a body longer than any lease is refused unread", async () => {
+    const headers = { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" };
+    const sent = JSON.stringify({ holder: "run a", holds: [], more: "x".repeat(64_000) });
+    const { statusCode, body } = await request(`${watchdog.url}/lease`, { method: "PUT", headers, body: sent });
+    await body.dump();
+    expect(statusCode).toBe(413);
+  });
+
   const limiter = { proxy: "limiter", disables: true };
   const isWhole = async (): Promise<boolean> => {
     const { enabled, toxics } = await server.toxiproxy.proxy("limiter").read();

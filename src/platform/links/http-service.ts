@@ -90,6 +90,8 @@ type ServiceOptions = ListenAt & {
   routes: readonly ServiceRoute[];
   /** Checks the head of every request before anything else, and throws a `RequestError` to refuse it. */
   admit?: (request: IncomingMessage, response: ServerResponse) => void;
+  /** A longer body is answered 413 (default 8 MiB). */
+  maxBodyBytes?: number;
 };
 
 /** Digests have one length, so a comparison in constant time tells nothing about the token. */
@@ -110,10 +112,10 @@ export const admitToken = (token: string, host: string, names: readonly string[]
 };
 
 export const startHttpService = async (options: ServiceOptions): Promise<HttpService> => {
-  const { network = TCP, host = "127.0.0.1", port } = options;
+  const { network = TCP, host = "127.0.0.1", port, maxBodyBytes = MAX_BODY_BYTES } = options;
   let isClosing = false;
   const server = fastify({
-    bodyLimit: MAX_BODY_BYTES,
+    bodyLimit: maxBodyBytes,
     exposeHeadRoutes: false,
     return503OnClosing: false,
     keepAliveTimeout: KEEP_ALIVE_MS,
