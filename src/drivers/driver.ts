@@ -1,6 +1,6 @@
 /**
- * The interface of every driver: plays a story under a load profile, yields call lines, problems and host facts. What
- * drivers share that play a schedule in several processes follows it.
+ * The interface of every driver: plays a story under a load profile, yields call lines, problems and host facts. Below
+ * it stands what the drivers share that play one schedule in several processes.
  */
 import type { ChildProcess } from "node:child_process";
 import type { CallLine, FoldLine } from "../history/line.ts";
@@ -86,10 +86,11 @@ export type Driver = (drive: Drive, beside?: () => Promise<void>) => Promise<Dri
 /** A part of a schedule that one process played. `hasFailed`: not all of it is known, so the stage cannot be judged. */
 type Part = { spent: Spent; stopped: Stopped | null; hasFailed: boolean };
 
-/** The abort reason when another process of the same schedule has failed. */
-const FAILED = "another process failed";
+/** The abort reason when another process, or what runs beside the load, has failed: the stage cannot be judged then. */
+const FAILED = "something else failed";
+/** How long calls in flight may take after that. */
 const FAILED_GRACE_MS = 5_000;
-/** How much longer than its calls a process may take for what it has to do. */
+/** How long after the time-out of its last call a process may take to end, before it is killed. */
 export const LATE_MS = 30_000;
 
 /**

@@ -28,6 +28,7 @@ const ownWayMissing = (fault: Fault, can: Disturbable): string | null => {
   return `${commands}: its ${fault.by === "store" ? "store is" : "processes are"} not ours`;
 };
 
+/** Names what the deployment lacks for the disturbance; empty if it can be carried out. */
 export const disturbanceMissing = (disturbance: Disturbance | undefined, can: Disturbable): string[] => {
   const { permits, faults = {}, control } = can.target;
   switch (disturbance?.kind) {
@@ -65,7 +66,7 @@ const ownInjector = async (fault: Fault, beside: DisturbanceContext): Promise<Fa
   return endsWithUs(operatorInjector(fault.fault, { target, own, beside }));
 };
 
-/** Registers a fault with the watchdog beside the proxy, if there is one, from before the injection until it is healed. */
+/** Has the watchdog beside the proxy, if there is one, hold the fault from before the injection until it is healed. */
 export const heldRemotely = <Injector extends Pick<FaultInjector, "inject" | "heal" | "undo">>(
   injector: Injector,
   watch: RemoteWatch | undefined,

@@ -14,6 +14,7 @@ import type { RecentCalls } from "./seen-by-callers.ts";
 /** Faults injected in this order once the deployment is steady, and healed in reverse. */
 export type Faults = {
   kind: "faults";
+  /** The name in reports, such as `limiter-refused`. */
   name: string;
   faults: readonly [Fault, ...Fault[]];
   /** How long the load runs undisturbed first, in milliseconds (default 0). */
@@ -128,6 +129,7 @@ export const watchBesideFault = (
       const window = phase === "healed" ? windows.findLast((one) => one.of === of) : undefined;
       if (window !== undefined) window.untilUs = atUs + recoveryMs * 1000;
     },
+    /** Fires when there were too many errors; `budget.stopped` is set then. */
     signal: tooMany.signal,
   };
 };

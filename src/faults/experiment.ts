@@ -30,9 +30,9 @@ import { type CallsSeen, ENOUGH_TO_SHOW, isBack, isSilent, isSteady, showsFault 
 /** A check that is polled until it is true or its time is over. A throw counts as false and leaves a note. */
 type Look = (signal: AbortSignal) => Promise<boolean>;
 
-type Say = (phase: FaultLine["phase"], effect?: { took_effect: boolean }) => void;
+type Say = ReturnType<typeof faultTeller>;
 
-/** `name`: of the fault, in the journal. */
+/** A fault to inject and heal. `name` stands in the journal. */
 type Breaking = Pick<FaultInjector, "inject" | "heal" | "undo" | "injectMs" | "healMs"> & { name: string };
 
 type Surroundings = {
@@ -42,7 +42,10 @@ type Surroundings = {
   say: Say;
 };
 
-/** Injects a fault, holds it, and heals it on every path. Rejects only if it cannot be journalled; nothing is broken then. */
+/**
+ * Injects a fault, holds it, and heals it on every path. Rejects only if the fault cannot be journalled; nothing is
+ * broken then.
+ */
 const breakAndHeal = async (fault: Breaking, { supervisor, signal, say }: Surroundings, hold: () => Promise<void>) => {
   const { name, inject, heal, undo, injectMs, healMs } = fault;
   const notes: string[] = [];
@@ -214,7 +217,10 @@ export const injectBesideLoad = async (broken: Faults, beside: DisturbanceContex
 const CALL_MS = 5_000;
 const HEAL_MS = 15_000;
 
-/** Returns what went wrong. No probe has to show the fault, because `put` reads back what it wrote. */
+/**
+ * Injects one fault of a schedule at its time and heals it after `forMs`. Returns what went wrong. No probe has to show
+ * the fault, because `put` reads back what it wrote.
+ */
 const breakOnce = async (event: FaultEvent, beside: DisturbanceContext, startMs: number): Promise<string[]> => {
   const { context, deployment, stage, signal, onLine } = beside;
   const { link, fault: name, atMs, forMs } = event;

@@ -82,9 +82,10 @@ export type FaultInjector = {
 /** Default deadlines: a command may wait for an orchestrator, a process for refunds, an effect for the first call. */
 export const TIMES = { injectMs: 30_000, effectMs: 10_000, healMs: 30_000 };
 
-/** Injects a fault that ends with this process or with the deployment that it started, by `endsWithUs`. */
+/** Injects a fault that ends with this process or with the deployment that it started, so it needs no undo. */
 export type OwnInjector = Pick<FaultInjector, "inject" | "shows" | "heal"> & Partial<FaultInjector>;
 
+/** Adds the fields that most injectors of our own parts share. */
 export const endsWithUs = (injector: OwnInjector): FaultInjector => ({
   ...{ ...TIMES, stream: "both", undo: { how: "nothing" }, notes: [] },
   ...injector,

@@ -18,6 +18,7 @@ type Row = {
   toxic?: (ms: number) => ToxicShape;
   /** The proxy is disabled and enabled in turn for the whole duration. */
   toggles?: true;
+  /** Reports whether what a client saw proves this fault. */
   shows: (seen: LinkSeen, ms: number, budgetMs: number) => boolean;
 };
 

@@ -3,7 +3,6 @@
  * into history lines and problems. k6 exits with code 0 even if iterations threw, were dropped or never ran, so each of
  * these is checked.
  */
-
 import { spawn } from "node:child_process";
 import { open, readFile } from "node:fs/promises";
 import type { Readable } from "node:stream";
@@ -13,10 +12,8 @@ import type { Received } from "../../client/send-request.ts";
 import { routeOf } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
 import { Histogram } from "../../history/statistics/histogram.ts";
-
 import { boundChild } from "../../supervision/child.ts";
 import { cutLines, readLines, unreadSentence } from "../../supervision/lines.ts";
-
 import { runMark } from "../../supervision/processes.ts";
 import { redact, redactor } from "../../supervision/redaction.ts";
 import type { Stopped } from "../../workload/budget.ts";

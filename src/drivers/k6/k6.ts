@@ -3,7 +3,6 @@
  * minted beforehand, certificates, a proxy and the schedule; secrets reach k6 in a private file that is removed once it
  * was read. Calls come back as lines of a file that the extension writes.
  */
-
 import { rmSync } from "node:fs";
 import { copyFile, mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
