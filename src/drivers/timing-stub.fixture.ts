@@ -7,6 +7,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import { wallUs } from "../client/clock.ts";
+import { blockThread } from "../supervision/waiting.ts";
 
 export type TimingOptions = {
   /** From a call to the head of its answer. */
@@ -32,7 +33,7 @@ const serve = ({ delayMs, eventMs, stallMs, stallAt, backlog }: TimingOptions): 
     const note: Noted = { id: `${req.headers["x-request-id"]}`, cameUs: wallUs(), headUs: 0, eventsUs: [], endedUs: 0 };
     noted.push(note);
     req.resume();
-    if (noted.length === stallAt) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, stallMs);
+    if (noted.length === stallAt) blockThread(stallMs);
     const event = (left: number): void => {
       note.eventsUs.push(wallUs());
       if (left > 0) {

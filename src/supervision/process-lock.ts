@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { isOwn } from "./private-file.ts";
 import { isAlive, type ProcessId, startTimeOf } from "./processes.ts";
 import { decoded } from "./redaction.ts";
+import { blockThread } from "./waiting.ts";
 
 /** How often, and at what interval, to wait for another new contender to give way. */
 const LOOKS = 200;
@@ -49,8 +50,6 @@ const livingClaims = (folder: string): Claim[] =>
 
 const isHeld = ({ path }: Claim): boolean => (ownFile(path)?.size ?? 0) > 0;
 
-const pause = (ms: number): void => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
-
 /** Takes the lock named `what`, which its file then says. Returns the rival in the way if it cannot be had now. */
 export const takeLock = (folder: string, what: string) => {
   const hash = createHash("sha256").update(what).digest("hex").slice(0, 16);
@@ -72,7 +71,7 @@ export const takeLock = (folder: string, what: string) => {
         release();
         return { rival, lock: null };
       }
-      pause(LOOK_MS);
+      blockThread(LOOK_MS);
     }
     writeFileSync(path, `${what}\n`);
   } catch (error) {

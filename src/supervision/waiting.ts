@@ -1,8 +1,8 @@
-/** Waits with a deadline, so that no fixed sleep is needed. */
+/** Waits with a deadline, so that no fixed sleep is needed; and a pause that blocks the thread. */
 
 /**
- * Resolves after `ms`, or as soon as the signal fires. By the global timer, which virtual time replaces
- * (`simulation/virtual-time.ts`); it cannot replace that of `node:timers/promises`.
+ * Resolves after `ms`, or as soon as the signal fires. Uses the global timer, because virtual time
+ * (`simulation/virtual-time.ts`) replaces it and cannot replace that of `node:timers/promises`.
  */
 export const pause = (ms: number, signal?: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
@@ -15,6 +15,11 @@ export const pause = (ms: number, signal?: AbortSignal): Promise<void> =>
     const timer = setTimeout(done, ms);
     signal?.addEventListener("abort", done);
   });
+
+const nobodyWakes = new Int32Array(new SharedArrayBuffer(4));
+
+/** Blocks the thread, its event loop included, for `ms`, which may be a fraction. */
+export const blockThread = (ms: number): void => void Atomics.wait(nobodyWakes, 0, 0, ms);
 
 /** The promise's value, or `late` if it takes longer than `ms`. */
 export const inTime = async <T>(promise: Promise<T>, ms: number): Promise<T | "late"> => {

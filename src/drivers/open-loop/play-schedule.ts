@@ -4,7 +4,7 @@ import type { CallContext } from "../../client/call-line.ts";
 import type { RunClock } from "../../client/clock.ts";
 import type { CallLine } from "../../history/line.ts";
 import { Histogram } from "../../history/statistics/histogram.ts";
-import { inTime, pause } from "../../supervision/waiting.ts";
+import { blockThread, inTime, pause } from "../../supervision/waiting.ts";
 import { scheduleOf } from "../../workload/arrivals.ts";
 import { callId } from "../../workload/request.ts";
 import { triesOf } from "../../workload/retry.ts";
@@ -25,9 +25,6 @@ const EMPTY_TURN_US = 15;
  * batches, because undici searches longer for a free connection the more calls are in flight.
  */
 const BATCH_MOST = 16;
-
-const nobodyWakes = new Int32Array(new SharedArrayBuffer(4));
-const nap = (): void => void Atomics.wait(nobodyWakes, 0, 0, NAP_MS);
 
 /**
  * Calls back at times known beforehand. Node's timers count whole milliseconds, so the last one is spent in naps, each
@@ -70,7 +67,7 @@ export const startPacer = (
       return;
     }
     // No nap after a batch, because its requests are written in the next turn.
-    if (!precise && restMs > 0 && batch === 0) nap();
+    if (!precise && restMs > 0 && batch === 0) blockThread(NAP_MS);
     setImmediate(turn);
   };
   // Deferred, because the first call may already need `stop`.

@@ -10,7 +10,7 @@ import { ROUTE_NAMES, type RouteName, routeOf, type Stream } from "../../contrac
 import { VOCABULARIES, writeEvent } from "../../contract/streams.ts";
 import { startBareServer, startNullServer } from "../../drivers/open-loop/bare-server.ts";
 import type { Stamp, StampKind } from "../../history/calibration-checks.ts";
-import { inTime } from "../../supervision/waiting.ts";
+import { blockThread, inTime } from "../../supervision/waiting.ts";
 
 /** Microseconds after the start of the schedule: the first call, the stall and its length, and the null phase. */
 type StubPhases = Record<"firstUs" | "stallFromUs" | "stallUs" | "nullFromUs", number>;
@@ -72,7 +72,7 @@ let playing = waitingFor(null);
 
 const standStill = (): void => {
   const fromUs = wallUs();
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, (playing.phases?.stallUs ?? 0) / 1000);
+  blockThread((playing.phases?.stallUs ?? 0) / 1000);
   playing.stoodStillUs += wallUs() - fromUs;
 };
 
