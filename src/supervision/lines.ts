@@ -7,7 +7,10 @@ const LINE_MAX_CHARS = 64 << 20;
 
 export type LineCutter = ReturnType<typeof cutLines>;
 
-/** A line of more than `maxChars` is shortened, so that its reader finds it unreadable, as soon as so much has come. */
+/**
+ * Passes on each line. One of more than `maxChars` is passed on shortened as soon as that many have come, so that its
+ * reader finds it unreadable.
+ */
 export const cutLines = (
   onLine: (line: string) => void,
   maxChars: number = LINE_MAX_CHARS,

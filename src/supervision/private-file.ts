@@ -10,7 +10,7 @@ import { dirname, join } from "node:path";
 import { parseHttpUrl } from "../contract/address.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
 
-/** Always true on a system without user ids. */
+/** Reports whether a file belongs to this user; always true on a system without user ids. */
 export const isOwn = ({ uid }: { uid: number }): boolean => process.getuid === undefined || uid === process.getuid();
 
 const isClosedToOthers = ({ mode }: Stats): boolean => process.platform === "win32" || (mode & 0o077) === 0;
@@ -81,6 +81,7 @@ export const tokenOfDoor = async (url: string): Promise<string | null> => {
 };
 
 const OTHERS_MAY_WRITE = 0o022;
+/** Far above any journal: one of a whole night has some thousand lines. */
 const BYTES_MOST = 64 * 1024 * 1024;
 
 /** Says why another user may have written a file, in words that follow its name; `null` if only this user may. */
@@ -89,6 +90,12 @@ export const whyNotOwn = ({ uid, mode }: Pick<Stats, "uid" | "mode">): string | 
   if (own === undefined) return null;
   if (uid !== own) return `belongs to the user with the number ${uid}, and this is ${own}`;
   return (mode & OTHERS_MAY_WRITE) === 0 ? null : "may be written by others; `chmod go-w` it if you know who wrote it";
+};
+
+const whyNotRead = (about: Stats): string | null => {
+  if (!about.isFile()) return "is no file";
+  if (about.nlink > 1) return "has a second name (a hard link)";
+  return about.size > BYTES_MOST ? `is larger than ${BYTES_MOST} bytes` : whyNotOwn(about);
 };
 
 /** Opens a file. File and folder must belong to this user, be writable by nobody else, and not be links. */
@@ -110,13 +117,8 @@ export const openOwnFile = (path: string, what: "read" | "append"): number => {
     if ((error as NodeJS.ErrnoException).code === "ELOOP") return refuse(`${path} is a link`);
     throw error;
   }
-  const about = fstatSync(descriptor);
-  const wrong =
-    (!about.isFile() && "is no file") ||
-    (about.nlink > 1 && "has a second name (a hard link)") ||
-    (about.size > BYTES_MOST && `is larger than ${BYTES_MOST} bytes`) ||
-    whyNotOwn(about);
-  if (!wrong) return descriptor;
+  const wrong = whyNotRead(fstatSync(descriptor));
+  if (wrong === null) return descriptor;
   closeSync(descriptor);
   return refuse(`${path} ${wrong}`);
 };

@@ -6,7 +6,7 @@ import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { pause, waitUntil } from "./waiting.ts";
 
-/** Unit of the kernel's CPU times, the same on every Linux that Node runs on. */
+/** The kernel counts CPU time in clock ticks: 100 a second on every Linux that Node runs on. */
 export const TICKS_PER_S = 100;
 
 export const readProc = (path: string): string | null => {
@@ -64,7 +64,7 @@ export const statsHere = (): Map<number, ProcessStat> => {
 
 export const cpuTimeMs = (pid: number): number | null => {
   const stat = statOf(pid);
-  return stat && stat.ticks * (1000 / TICKS_PER_S);
+  return stat === null ? null : stat.ticks * (1000 / TICKS_PER_S);
 };
 
 export type MachineTime = NonNullable<ReturnType<typeof machineTime>>;
@@ -125,7 +125,7 @@ export const birthOf = (pid: number): string => (isLinux ? statOf(pid)?.start : 
 
 export const isAlive = ({ pid, start }: ProcessId): boolean => startTimeOf(pid) === start;
 
-/** Returns false if the process, or the group (a negative number), no longer exists. */
+/** Returns false if the process, or the group (as a negative number), no longer exists. */
 const kill = (pid: number, signal: NodeJS.Signals | 0): boolean => {
   try {
     return process.kill(pid, signal);

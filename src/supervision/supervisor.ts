@@ -33,7 +33,10 @@ const tryUndo = async ({ name, undo, deadlineMs }: Undoing): Promise<string[]> =
   return troubles === "late" ? [`${name}: not done within ${deadlineMs} ms`] : troubles;
 };
 
-/** `watchdog`: the entry file of its process (`WATCHDOG_PROCESS` in faults/); null only in tests. */
+/**
+ * `watchdog`: the entry file of its process (`WATCHDOG_PROCESS` in faults/); null only in tests. `stopMs`: how long the
+ * body may take to end after a stop.
+ */
 type SupervisorOptions = { journal: Journal; watchdog: string | null; stopMs?: number };
 
 export type Supervisor = Awaited<ReturnType<typeof openSupervisor>>;

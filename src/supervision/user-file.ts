@@ -2,7 +2,10 @@
 import { closeSync, constants, fstatSync, mkdirSync, openSync, readSync, type Stats, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 
-/** The message is a clause that says what was found; `code` is the system's, `null` if no system call failed. */
+/**
+ * The message is a clause that says what was found in place of what was expected. `code`: the system's, such as ENOENT;
+ * `null` if no system call failed.
+ */
 export class UserFileError extends Error {
   override name = "UserFileError";
   readonly code: string | null;
@@ -72,7 +75,10 @@ export const WRITTEN_BOUNDS = { maxBytes: 16 << 20, maxDepth: 64, maxValues: 250
 type JsonBounds = typeof WRITTEN_BOUNDS;
 
 export const RECORDED_BOUNDS: JsonBounds = {
-  ...{ maxBytes: 256 << 20, maxDepth: 64, maxValues: 20_000_000, maxTextChars: 16 << 20 },
+  ...WRITTEN_BOUNDS,
+  maxBytes: 256 << 20,
+  maxValues: 20_000_000,
+  maxTextChars: 16 << 20,
 };
 
 /** Says which bound a JSON text exceeds; `null` if none. Needs no memory: counts only brackets, commas and quotes. */

@@ -50,7 +50,7 @@ const shown = (value: unknown): string => {
   return json.length > 60 ? `${json.slice(0, 57)}...` : json;
 };
 
-/** Every error: typebox stops at eight by default, and a mistake beyond them would pass as none. */
+/** Every error. By default typebox stops at eight, so that a later mistake would go unnoticed. */
 const allErrors = (value: unknown): ReturnType<typeof Errors> => {
   const { maxErrors } = Settings.Get();
   Settings.Set({ maxErrors: Number.POSITIVE_INFINITY });
@@ -61,7 +61,7 @@ const allErrors = (value: unknown): ReturnType<typeof Errors> => {
   }
 };
 
-/** What does not fit the schema. A field that it does not know, at any depth, is a warning. */
+/** What does not fit the schema: problems, and warnings for fields at any depth that the schema does not have. */
 const misfits = (value: unknown): Record<"problems" | "warnings", string[]> => {
   const problems = new Map<string, string>();
   const warnings: string[] = [];
