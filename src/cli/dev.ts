@@ -263,4 +263,7 @@ const pictureCommand = (): Command =>
 const COMMANDS = [toolsCommand, mutantsCommand, serveCommand, replayCommand, pictureCommand, exploreCommand];
 
 export const devCommand = (): Command =>
-  COMMANDS.reduce((dev, make) => dev.addCommand(make()), new Command("dev").description("for the work on Floodgate"));
+  COMMANDS.reduce(
+    (dev, make) => dev.addCommand(make()),
+    new Command("dev").description("for those who work on Floodgate"),
+  );

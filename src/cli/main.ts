@@ -30,16 +30,16 @@ const COMMANDS: Readonly<Record<string, Entry>> = {
   dev: [() => import("./dev.ts"), "dev tools", "dev mutants never-sheds"],
 };
 
-/** The command of this name, or all if there is none. */
-export const commandsFor = (name = ""): Promise<Command[]> => {
-  const entries = Object.entries(COMMANDS).filter(([known]) => known === name || !Object.hasOwn(COMMANDS, name));
-  const opened = entries.map(async ([known, [load, ...examples]]) => {
-    const command = (await load())[`${known}Command`] as Made;
-    const shown = examples.map((one) => `  npx floodgate ${one}`).join("\n");
-    return command(commandsFor).addHelpText("after", `\nExamples:\n${shown}`);
-  });
-  return Promise.all(opened);
+const opened = async (name: string): Promise<Command> => {
+  const [load, ...examples] = COMMANDS[name] as Entry;
+  const command = (await load())[`${name}Command`] as Made;
+  const shown = examples.map((one) => `  npx floodgate ${one}`).join("\n");
+  return command(commandsFor).addHelpText("after", `\nExamples:\n${shown}`);
 };
+
+/** The command of this name alone, because loading all takes long; all commands if none has this name. */
+export const commandsFor = (name = ""): Promise<Command[]> =>
+  Promise.all((Object.hasOwn(COMMANDS, name) ? [name] : Object.keys(COMMANDS)).map(opened));
 
 const EVERY_MS = 500;
 /** The number of ancestors searched for npm; npm, its shell and the launcher make three. */
@@ -61,6 +61,7 @@ const launchers = (withShell: boolean): ProcessId[] => {
     above.push({ pid, start: startTimeOf(pid) ?? "" });
   }
   if (withShell && endsWithShell(process.env)) return above;
+  // `readProc` reads bytes as latin1, so the path is written in the same way.
   const npm = Buffer.from(process.env.npm_execpath ?? "").toString("latin1");
   // npm replaces its command line with a title such as "npm start".
   const isNpm = ({ pid }: ProcessId): boolean => {

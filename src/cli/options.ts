@@ -36,7 +36,8 @@ export const upTo =
   (text: string): number => {
     const value = Number(text);
     if ((value > 0 || (mayBeZero && text === "0")) && value <= most) return value;
-    const expected = value > most ? `at most ${most}` : "a number above 0";
+    const isTooHigh = Number.isFinite(value) && value > most;
+    const expected = isTooHigh ? `at most ${most}` : "a number above 0";
     throw new InvalidArgumentError(`expected ${expected}, got "${text}".`);
   };
 
