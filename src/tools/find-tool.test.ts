@@ -98,6 +98,11 @@ describe("a binary that the environment names", () => {
 
   test.each([
     ["an old k6", 'echo "k6 v1.8.1 (go1.26.0, linux/amd64)"; echo "  m, k6/x/floodgate [js]"', "it is version 1.8.1"],
+    [
+      "a k6 with an extension whose name begins alike",
+      'echo "k6 v2.2.0 (go1.26.0, linux/amd64)"; echo "  m, k6/x/floodgates [js]"',
+      "it is version 2.2.0 and does not have k6/x/floodgate",
+    ],
     ["a stock k6", 'echo "k6 v2.2.0 (go1.26.0, linux/amd64)"', "it is version 2.2.0 and does not have k6/x/floodgate"],
     [
       "a k6 with the community's extension",

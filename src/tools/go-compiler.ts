@@ -42,8 +42,8 @@ const POLL_MS = 200;
 const REMINDER_MS = 30_000;
 
 /**
- * Does `work` while no other process does the same in this folder. `what`: its name, for a note every half minute while
- * it lasts or is waited for. `elapsed`: its time so far.
+ * Does `work` while nobody else, in this process or another, does the same in this folder. `what`: the name of the work,
+ * in the note that is printed every half minute while it is waited for or done. `elapsed`: how long it has been done.
  */
 export const oneAtATime = async <T>(
   folder: string,
@@ -121,14 +121,14 @@ export const installGo = async (root: string, options: ToolOptions, advice: stri
   return await oneAtATime(join(root, ".tools"), "installing Go", options, install);
 };
 
-/** Enough for the last errors behind a line for each module that is downloaded. */
+/** Go prints a line for each module that it downloads; so many lines hold the errors among them too. */
 const LINES_KEPT = 200;
 
 /** Builds a tool into the file `out`, by the compiler of `env`. Throws ToolMissing, or the signal's reason. */
 export const goBuild = async (name: ToolName, out: string, env: NodeJS.ProcessEnv, options: ToolOptions) => {
   const { root = REPOSITORY, signal, onSpawn } = options;
-  // A stopped go leaves compilers and a work folder behind, so it gets a group and a folder that can be removed whole.
   const { variable, expected, linkerFlags, package: built } = TOOL_RECIPES[name];
+  // A stopped go leaves compilers and a work folder behind, so it gets a group and a folder that can be removed whole.
   const work = `${out}.work`;
   await mkdir(work, { recursive: true });
   const flags = ["-buildvcs=false", "-trimpath", "-ldflags", linkerFlags];

@@ -31,7 +31,7 @@ type Known = {
   /** The major versions that will do. */
   least: number;
   most: number;
-  /** What the output of ours also names. */
+  /** A k6 extension that the output has to name as well. */
   extension?: string;
 };
 
@@ -78,7 +78,7 @@ export const askProgram = (path: string, args: readonly string[], how: ExecFileO
 
 /** The version that a program prints; or `because`: why it is another program or cannot be run. */
 export const askVersion = async (path: string, known: Known, env: NodeJS.ProcessEnv) => {
-  const { versionArguments, pattern, least, most, extension = "" } = known;
+  const { versionArguments, pattern, least, most, extension } = known;
   const bare: NodeJS.ProcessEnv = { PATH: env.PATH, HOME: env.HOME };
   const { error, stdout, stderr } = await askProgram(path, versionArguments, { env: bare, timeout: 20_000 });
   // A text code means that the program could not be started. A number is its exit status, and the output still counts.
@@ -90,9 +90,10 @@ export const askVersion = async (path: string, known: Known, env: NodeJS.Process
     const line = output.trim().split("\n")[0]?.trim().slice(0, 80);
     return { because: `asked for its version, it printed ${line ? `"${line}"` : "nothing"}` };
   }
-  const major = Number.parseInt(version, 10);
+  const major = Number(version.split(".")[0]);
   if (!(major >= least && major <= most)) return { because: `it is version ${version}` };
-  if (!output.includes(extension)) return { because: `it is version ${version} and does not have ${extension}` };
+  if (extension !== undefined && !new RegExp(`\\b${RegExp.escape(extension)}\\b`).test(output))
+    return { because: `it is version ${version} and does not have ${extension}` };
   return { version };
 };
 

@@ -14,9 +14,14 @@ import { differenceTo, type Toxic, type ToxicEcho, whatIsWrongWith } from "./tox
 export class ToxiproxyError extends Error {
   override name = "ToxiproxyError";
   /** The HTTP status of an answer other than 2xx. */
-  status: number | null = null;
+  readonly status: number | null;
   /** The transport's error code if no answer came, e.g. `ECONNREFUSED`. */
-  code: string | null = null;
+  readonly code: string | null;
+  constructor(message: string, { status, code }: { status?: number; code?: string | undefined } = {}) {
+    super(message);
+    this.status = status ?? null;
+    this.code = code ?? null;
+  }
 }
 
 /** Deadline of one call in milliseconds, and what ends it early. */
@@ -58,7 +63,7 @@ const openTransport = (apiUrl: string, defaults: CallOptions) => {
   return {
     /** Number of changes that were not answered in time; toxiproxy may still carry them out when its lock is free. */
     underWay: () => late,
-    /** Waits for such changes. One that toxiproxy answered with its own time-out never settles: the signal ends the wait. */
+    /** Waits for such changes until the signal. One that toxiproxy answered with its own time-out never settles. */
     settled: (signal: AbortSignal) =>
       waitUntil(async () => late === 0, { forMs: LATE_CHANGE_MS, pollMs: LATE_POLL_MS, signal }),
     /** The parsed answer (text if it is not JSON, `undefined` if it is empty). Throws `ToxiproxyError`. */
@@ -73,7 +78,7 @@ const openTransport = (apiUrl: string, defaults: CallOptions) => {
           ? `no answer within ${callMs} ms; toxiproxy may be wedged`
           : (code ?? message);
         const why = outer?.aborted === true ? "given up, because the run was asked to stop" : noAnswer;
-        throw Object.assign(new ToxiproxyError(`${what}: ${why}`), { code });
+        throw new ToxiproxyError(`${what}: ${why}`, { code });
       };
       if (signal.aborted) return failed(signal.reason);
       const call = { method, body, dispatcher: agent, withinMs: LATE_CHANGE_MS };
@@ -83,7 +88,7 @@ const openTransport = (apiUrl: string, defaults: CallOptions) => {
       const json = parseJson(text);
       if (status >= 200 && status < 300) return text === "" ? undefined : (json ?? text);
       const said = foreignSentence(String((json as { error?: unknown } | null | undefined)?.error ?? text.trim()));
-      throw Object.assign(new ToxiproxyError(`${what} answered ${status}: ${said}`), { status });
+      throw new ToxiproxyError(`${what} answered ${status}: ${said}`, { status });
     },
     close: () => agent.destroy(),
   };
