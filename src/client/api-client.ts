@@ -215,7 +215,8 @@ export const openApiClient = async (options: ApiClientOptions) => {
       const over = (answer: Received): void => {
         try {
           const line = lineOf(step, answer, due, clock.errorUs);
-          taken?.settle(clock.nowUs(), { ...answer, outcome: line.outcome, ending: line });
+          const { sent: wasSent, sentUs, doneUs } = answer;
+          taken?.settle(clock.nowUs(), { outcome: line.outcome, sent: wasSent, sentUs, doneUs, ending: line });
           // A valid credential that got 401 may have been replaced or have expired.
           if (line.outcome === "401" && step.facts.state === "valid") book.refused(step.credential);
           sent({ line, answer });

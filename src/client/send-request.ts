@@ -121,8 +121,8 @@ const isEventStream = (value: string | string[] | undefined): boolean =>
   typeof value === "string" && /^\s*text\/event-stream\s*(;|$)/i.test(value);
 
 /**
- * Sends a request. `settled` is called inside the transport: it must not throw or send. Optimized for high rates: one
- * object, its answer, and usually one timer for each call, and no promise.
+ * Sends a request. `settled` is called inside the transport: it must not throw or send. Optimized for high rates: a call
+ * has one handler, its answer and usually one timer, and no promise.
  */
 export const startRequest = (
   dispatcher: Dispatcher,
