@@ -13,7 +13,7 @@ export type Deployment = Awaited<ReturnType<typeof startDeployment>>;
 
 type DeploymentOptions = {
   /** Store of the limiter service, or `redis://…`. */
-  limiter?: string;
+  limiter?: string | undefined;
   api?: RoleOptions;
   nodeArguments?: readonly string[];
 };

@@ -29,19 +29,21 @@ const rssBytesOf = (pid: number): number =>
 
 /** Watches this process and its descendants by name. The returned function ends that; cores count only while k6 runs. */
 const watchProcesses = (): (() => Map<string, ProcessUse>) => {
-  const seen = new Map<number, number>();
+  const seen = new Map<number, { looks: number; ticks: number }>();
   const used = new Map<string, { ticks: number; rssBytes: number }>();
-  let [busyS, looksAtK6] = [0, 0];
+  let busyS = 0;
   const look = (): void => {
     const stats = statsHere();
     const now = [...treeOf(process.pid, stats)].map((pid) => {
       const ticks = stats.get(pid)?.ticks ?? 0;
-      const before = seen.get(pid) ?? ticks;
-      seen.set(pid, ticks);
+      const was = seen.get(pid) ?? { looks: 0, ticks };
+      seen.set(pid, { looks: was.looks + 1, ticks });
       // Read anew: a process that has just been forked has its parent's name.
-      return { name: nameOf(pid), ticks: ticks - before, rssBytes: rssBytesOf(pid) };
+      const name = nameOf(pid);
+      const isBusy = name === "k6" && was.looks >= BEGUN_LOOKS;
+      return { name, isBusy, ticks: ticks - was.ticks, rssBytes: rssBytesOf(pid) };
     });
-    const isBusy = now.some(({ name }) => name === "k6") && ++looksAtK6 > BEGUN_LOOKS;
+    const isBusy = now.some((one) => one.isBusy);
     if (isBusy) busyS += EVERY_MS / 1000;
     for (const [name, same] of Map.groupBy(now, (one) => one.name)) {
       const use = known(used, name, () => ({ ticks: 0, rssBytes: 0 }));

@@ -22,7 +22,7 @@ import {
   watchHost,
 } from "./comparison.ts";
 import { type Deployment, startDeployment } from "./deployment.ts";
-import { type Server, startServer } from "./server-process.ts";
+import { type Server, type ServerOptions, startServer } from "./server-process.ts";
 
 type RouteRow = {
   name: string;
@@ -63,16 +63,15 @@ const againstBare = async (
   { supervisor }: BenchRoom,
   limiter?: string,
 ): Promise<Row[]> => {
-  await using deployment = await startDeployment(supervisor, { ...(limiter && { limiter }) });
+  await using deployment = await startDeployment(supervisor, { limiter });
   await row.prepare?.(deployment);
   const { url, ...call }: LoadCall = deployment.calls[row.call];
   const answer = await request(url, call);
   const body = await answer.body.text();
   if (answer.statusCode !== expected) throw new Error(`expected ${expected}, got ${answer.statusCode}: ${body}`);
   const { pathname: path } = new URL(url);
-  await using bare = await startServer(supervisor, {
-    ...{ kind: "fastify", method: call.method, path, status: expected, body },
-  });
+  const options: ServerOptions = { kind: "fastify", method: call.method, path, status: expected, body };
+  await using bare = await startServer(supervisor, options);
   const calls = [url, bare.made.url + path].map((one) => ({ ...call, url: one }));
   const cpuUs = (): Promise<number[]> =>
     Promise.all([deployment.api, bare].map(async (server: Server<unknown>) => (await server.usage()).cpuUs));
@@ -130,7 +129,7 @@ export const soak: Bench = {
     const store = `sqlite:${join(folder, "limiter.db")}`;
     await using deployment = await startDeployment(supervisor, { limiter: store });
     const { api, keys, limiter } = deployment;
-    const processes = { api, keys, ...(limiter && { limiter }) };
+    const processes = { api, keys, ...(limiter === undefined ? {} : { limiter }) };
     const { read, mintTile, load, refused } = deployment.calls;
     const samples: Sample[] = [];
     let failed = 0;

@@ -184,7 +184,7 @@ const start = async (options: ServerOptions): Promise<Urls | { url: string }> =>
   if (options.kind === "role") {
     // The bare servers stay bare.
     const { startRole } = await import("../platform/start-role.ts");
-    return (await startRole(options.role, { logLevel: "error", stopDeadlineMs: 500, ...options.options })).urls;
+    return (await startRole(options.role, { logLevel: "error", ...options.options })).urls;
   }
   if (options.kind === "fastify") return bareFastify(options);
   if (options.kind === "streams") return bareStreams(options);
