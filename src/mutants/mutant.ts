@@ -48,9 +48,25 @@ export const members =
   <K extends keyof Parts>(part: K, spoil: (healthy: Parts[K]) => Partial<Parts[K]>): Spoil =>
   (healthy) => ({ [part]: { ...(healthy[part] as object), ...spoil(healthy[part]) } });
 
+type Written = [status: number, headers: string[], body: string];
+
+/** Hands each answer to `spoil`, with the healthy platform's `write`. */
+export const writing =
+  (spoil: (write: (...answer: Written) => void, ...answer: Written) => void): Spoil =>
+  ({ writeAnswer }) => ({
+    writeAnswer: (response, ...answer) => spoil((...other) => writeAnswer(response, ...other), ...answer),
+  });
+
+/** Delays every refusal because of overload. */
+export const sheddingAfter = (ms: number): Spoil =>
+  writing((write, status, headers, body) => {
+    if (body.includes("_overloaded")) setTimeout(write, ms, status, headers, body);
+    else write(status, headers, body);
+  });
+
 type Frames = ReturnType<Parts["voice"]["script"]>;
 
-/** Changes the frames of a stream, given how many streams there were with it. */
+/** Changes the frames of each stream. `n`: the number of the stream, counted from 1. */
 export const scripting = (spoil: (frames: Frames, n: number, kind: Stream) => Frames): Spoil =>
   members("voice", ({ script }) => {
     let streams = 0;

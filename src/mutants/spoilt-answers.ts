@@ -2,7 +2,7 @@
 import { type AnyRefusalName, refusalOf } from "../contract/refusals.ts";
 import type { Refuse } from "../core/call.ts";
 import { type Answer, jsonHeaders } from "../platform/api/answer.ts";
-import { renaming, type Spoil, spoilt } from "./mutant.ts";
+import { renaming, type Spoil, sheddingAfter, spoilt, writing } from "./mutant.ts";
 
 type Body = Record<string, unknown>;
 
@@ -26,15 +26,6 @@ const refusals =
       const answer = healthy.writeRefusal(refuse);
       return spoil(answer, refuse, JSON.parse(answer.body) as Body);
     },
-  });
-
-type Written = [status: number, headers: string[], body: string];
-
-/** `spoil` writes in place of the healthy platform, with its `write`. */
-const writing =
-  (spoil: (write: (...answer: Written) => void, ...answer: Written) => void): Spoil =>
-  ({ writeAnswer }) => ({
-    writeAnswer: (response, ...answer) => spoil((...other) => writeAnswer(response, ...other), ...answer),
   });
 
 const isFlat = ({ refuse }: { refuse: AnyRefusalName }): boolean => refusalOf(refuse).envelope === "flat";
@@ -100,15 +91,12 @@ export const SPOILT_ANSWERS = spoilt(
       quota === undefined ? answer : withBody(answer, { ...body, limit: 1_000 }),
     ),
     "swaps-the-two-overloads": renaming({ b2b_overloaded: "org_overloaded", org_overloaded: "b2b_overloaded" }),
-    "sheds-slowly": writing((write, status, headers, body) => {
-      if (body.includes("_overloaded")) setTimeout(write, SLOW_MS, status, headers, body);
-      else write(status, headers, body);
-    }),
+    "sheds-slowly": sheddingAfter(SLOW_MS),
     "sheds-with-a-503": renaming({ b2b_overloaded: "key_service_unavailable" }),
     "leaks-acao": () => ({ cors: (call) => call.caller.origin }),
     "sends-a-null-style": writing((write, status, headers, body) => {
-      const isStyled = !body.startsWith('{"session_token"') || body.includes("basemap_style_id");
-      if (isStyled) return write(status, headers, body);
+      const isUnstyledSession = body.startsWith('{"session_token"') && !body.includes("basemap_style_id");
+      if (!isUnstyledSession) return write(status, headers, body);
       const padded = `${body.slice(0, -1)},"basemap_style_id":null}`;
       const at = headers.indexOf("Content-Length");
       write(status, headers.with(at + 1, String(Buffer.byteLength(padded))), padded);

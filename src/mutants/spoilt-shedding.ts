@@ -1,6 +1,6 @@
 /** Mutants of shedding, of slots, and of the service time. Mutants that `curve/…` kills show only past the knee. */
 import type { Caps, Shedder } from "../core/shedding.ts";
-import { members, renaming, type Spoil, scripting, spoilt } from "./mutant.ts";
+import { members, renaming, type Spoil, scripting, sheddingAfter, spoilt } from "./mutant.ts";
 
 /** Multiplies the service time of call number `n` by `factor(n)`. */
 const slower =
@@ -156,12 +156,7 @@ export const SPOILT_SHEDDING = spoilt(
     // The body is read and the key looked up before the call is refused.
     "refuses-at-the-price-of-serving": dearRefusals(0.13),
     // The call waits for its turn before anybody looks whether there is room.
-    "refuses-later-than-it-serves": ({ writeAnswer }) => ({
-      writeAnswer: (response, status, headers, body) => {
-        if (!body.includes("_overloaded")) return writeAnswer(response, status, headers, body);
-        setTimeout(() => writeAnswer(response, status, headers, body), LONG_WAIT_MS);
-      },
-    }),
+    "refuses-later-than-it-serves": sheddingAfter(LONG_WAIT_MS),
     // A rush empties a cache that a busy machine cannot fill again.
     "stays-slow-after-a-rush": slowAfterRush(3, () => false),
     // The same cache is filled again as soon as there is time.
