@@ -61,7 +61,7 @@ const LIGHTEST_PER_S = 5;
 
 type Fails = (schedule: FaultSchedule) => Promise<boolean>;
 
-/** Each with one change. */
+/** Simpler schedules, each with one change. */
 const simpler = (schedule: FaultSchedule): FaultSchedule[] => {
   const { events, ratePerS } = schedule;
   const changed = events.flatMap((event, at) => {

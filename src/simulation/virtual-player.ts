@@ -43,7 +43,10 @@ const DRIVER = "virtual";
 const LEAD_US = 100_000;
 const DRAIN_MS = 20_000;
 const POLL_MS = 20;
-/** A schedule with its recovery and drain takes some thirty seconds of virtual time, and a fraction of a second of real time. */
+/**
+ * Bounds a trial, in virtual time and in real time. With recovery and drain a schedule takes some thirty seconds of virtual time,
+ * and a fraction of a second of real time.
+ */
 const TRIAL_MS = 600_000;
 
 /** Injects each fault at its moment, heals it after its time, and reports each step as a line. */
@@ -191,8 +194,7 @@ if (own !== undefined) {
     number += 1;
     // Modules that load in the background load during the first trial.
     time.waitsForReal = number === 1;
-    const trial = play(time, parts, schedule, number, load);
-    const said = await time.until(trial, TRIAL_MS).then(
+    const said = await time.until(play(time, parts, schedule, number, load), TRIAL_MS).then(
       (trial): Said => ({ trial }),
       (error: Error): Said => ({ trouble: error.message }),
     );

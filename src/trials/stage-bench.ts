@@ -115,7 +115,7 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
 
   const readObserved = async (): Promise<Pick<StageFacts, "drained" | "counts" | "gauges" | "ledger">> => {
     if (silent) return { drained: true };
-    // No caller is connected and nothing is unsettled: a slot still held is a leak.
+    // Once no caller is connected and nothing is unsettled, a slot that is still held is a leak.
     const isQuiet = async (): Promise<boolean> =>
       (await readGauges(controls)).every(({ sockets, unsettled = 0 }) => sockets === 0 && unsettled === 0);
     const { met: drained } = await waitUntil(isQuiet, { forMs: DRAIN_MS, pollMs: 20 });

@@ -40,7 +40,7 @@ const cellOf = (trials: readonly Trial[], must: boolean, healthy: boolean): Cell
   return { verdict, must, by: [...new Set([...meant, ...trials.flatMap(({ by }) => by)])] };
 };
 
-/** The healthy platform comes first. */
+/** The rows of the matrix, the healthy platform first. */
 export const matrixOf = (mutants: readonly Mutant[], all: readonly Trial[]): Row[] =>
   [nobody, ...mutants].map(({ name, stage, kills }) => {
     const healthy = name === nobody.name;
@@ -71,7 +71,7 @@ const LEGEND = [
   "must: who has to catch it, and where    did: who has (* was meant to)",
 ];
 
-/** Each column is as wide as its widest cell, and at least `least` characters. */
+/** Aligns rows of text into lines: each column is as wide as its widest cell, and at least `least` characters. */
 export const aligned = (rows: readonly (readonly string[])[], gap: string, least = 0): string[] => {
   const widths = rows[0]?.map((_, at) => Math.max(least, ...rows.map((row) => row[at]?.length ?? 0))) ?? [];
   const line = (row: readonly string[]): string => row.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join(gap);
@@ -98,7 +98,7 @@ const judges = ({ by, intended, own }: Trial): string => {
   return `: ${named.slice(0, NAMED).join(", ")}${more > 0 ? ` +${more}` : ""}`;
 };
 
-/** All laws are one place. */
+/** Merges the trials of all laws into one. */
 const places = (trials: readonly Trial[]): Trial[] => {
   const laws = trials.filter(({ column }) => column === "properties");
   const others = trials.filter(({ column }) => column !== "properties");

@@ -115,7 +115,7 @@ export type Trial = {
   /** Judges that failed it: ids of invariants, `verify/<rule>`, `gate/<measurement>`, names of laws. */
   by: string[];
   verdict: TrialVerdict;
-  /** Of the judges, one line each. */
+  /** The judges' reasons for the verdict, one line each. */
   reasons: string[];
   attempts: number;
   durationMs: number;
@@ -174,7 +174,7 @@ export const playMiniStage = async (name: MutantStage, stage: MiniStage, parts: 
   }
 };
 
-/** Tries up to `ATTEMPTS` times on the mutant's own stage, once on another. */
+/** Tries a mutant on a stage: up to `ATTEMPTS` times on its own stage, once on another. */
 export const tryOn = async (mutant: Mutant, stage: MutantStage): Promise<Trial> => {
   const beganMs = performance.now();
   const healthy = mutant.name === nobody.name;
@@ -185,7 +185,7 @@ export const tryOn = async (mutant: Mutant, stage: MutantStage): Promise<Trial> 
     const small = MINI_STAGES[stage];
     if ("inVirtualTime" in small) return small.inVirtualTime(healthy ? null : mutant.name);
     const parts = mutant.spoil(healthyParts());
-    // The gate measures longer until the claims that the mutant must be failed by are decided.
+    // The gate measures longer for the claims that have to fail the mutant.
     if ("compare" in small) return small.compare(healthyParts(), parts, intended);
     return (await playMiniStage(stage, small, parts)).claims;
   };
@@ -205,7 +205,7 @@ export const tryOn = async (mutant: Mutant, stage: MutantStage): Promise<Trial> 
 /** Only trials on a mutant's own stage, and those of the healthy platform, can be wrong. */
 export const isRight = ({ verdict, own }: Trial): boolean => !own || verdict === "killed" || verdict === "acquitted";
 
-/** A retry would not change it. */
+/** Whether the verdict is wrong; a retry would not change it. */
 export const isWrong = ({ verdict }: Trial): boolean =>
   verdict === "survived" || verdict === "wrong-judge" || verdict === "false-positive";
 

@@ -40,7 +40,7 @@ const STORM: Play = {
 /** Bursts of twice an organization's cap, and three quiet organizations that read. */
 const NOISE: VirtualLoad = { ...PLATFORM, org_in_flight: 8, profile: constant(80, 20) };
 
-/** `mutant`: `null` for the healthy platform. */
+/** Plays a story on a mutant, or on the healthy platform (`null`). */
 const playVirtually = async (
   story: string,
   load: VirtualLoad,
