@@ -43,7 +43,7 @@ type Use = ReturnType<typeof newUse>;
 
 /** A deployment's clock may be off by this much. */
 const CLOCK_DOUBT_US = 5_000_000;
-/** No run is longer. */
+/** How many ends of months are computed; no run is longer. */
 const MONTHS_AHEAD = 3;
 
 /** The ends of months (UTC, item 229) after the stage's start, each as a span that allows for the clock's error. */
@@ -57,8 +57,8 @@ const monthEdges = ({ started_at_ms: startedMs }: StageFacts): { fromUs: number;
 };
 
 /**
- * Bounds the use by organization and month. `tell` gets each quota refusal with the most that can have been charged by then;
- * `month` is null if it may be either of two.
+ * Bounds the use by organization and month: at least the admitted calls, at most also those of unknown outcome. `tell` gets
+ * each quota refusal with the most that can have been charged by then; `month` is null if it may be either of two.
  */
 const openAllowances = (
   facts: StageFacts,
@@ -111,8 +111,8 @@ const openAllowances = (
 };
 
 /**
- * Items 79, 204-206, 225, 227, 234; A8. Use before the stage that is unknown, or may be others' (who may be refunded), is taken
- * as 0, so that the bound is the whole cap.
+ * Items 79, 204-206, 225, 227, 234; A8. Calls of unknown outcome are not counted. If the earlier use is unknown, or the
+ * deployment is shared (others' loads may have been refunded), it is taken as 0, so that the bound is the whole cap.
  */
 export const admitsAtMostTheAllowance: Judge = (facts, settling) => {
   const evidence = new Evidence();
@@ -220,7 +220,8 @@ const legalFrom = (facts: StageFacts, refusal: CallLine, use: Use): number | nul
 
 /**
  * An allowance must not end early (items 204-206, 229; A8): a quota refusal is legal only if the possible charges reach the
- * cap. On a shared deployment only refusals that contradict themselves are judged.
+ * cap. On a shared deployment only refusals that contradict themselves are judged. Unknown earlier use is never assumed to be
+ * 0.
  */
 export const admitsWhatIsAllowed: Judge = (facts, settling) => {
   const evidence = new Evidence();

@@ -28,7 +28,10 @@ const whatCame = ({ outcome, error }: CallLine): string => {
   return error === undefined || !/^[\w-]{1,40}$/.test(error) ? came : `${came} (${error})`;
 };
 
-/** All other judges ignore calls that a gateway (`edge NNN`) or nobody answered, so a stage that ended there would pass them. */
+/**
+ * Judges the share of calls that a gateway (`edge NNN`) or nobody answered. All other judges ignore such calls, so a stage
+ * that ended at a gateway would pass them. Fails only if the exact interval of the share is above the limit.
+ */
 export const answered: Judge = (facts, settling) => {
   const limit = facts.limits.unanswered_share ?? UNANSWERED_SHARE;
   const faults = ownFaults(0, recoveryUs(facts));

@@ -16,7 +16,8 @@ const KEYED = new Set(["publishable", "server", "session"]);
 
 /**
  * Calls are refused while a dependency is broken, and not by a 401, on which a customer would replace a good key (items 153, 213,
- * 216; B4). Cached key records may serve for the revocation budget. A foreign fault may break only some replicas.
+ * 216; B4). Cached key records may serve for the revocation budget. A foreign fault may break only some replicas, so calls
+ * admitted beside refused ones are inconclusive there.
  */
 export const failsClosed: Judge = (facts, settling) => {
   if (!facts.faults) return skipped("a fault of the limiter or the key service in this stage");
@@ -112,8 +113,9 @@ const isThrough = (call: CallLine): boolean => isAdmitted(call) || LIMITER_ANSWE
 
 /**
  * Dead pooled connections, or a rush on the key service, turn a minute's fault into an outage (items 213, 216). Stray refusals
- * are forgiven; on a foreign deployment their share must be certainly above the usual. On a stalled machine a healthy limiter
- * answers too late, so refusals beside a run of admitted calls are inconclusive.
+ * are forgiven; on a foreign deployment their share must be certainly above the usual. A stampede of look-ups is judged only
+ * if nobody else calls. On a stalled machine a healthy limiter answers too late, so refusals beside a run of admitted calls
+ * are inconclusive.
  */
 export const recovers: Judge = (facts, settling) => {
   if (!facts.faults) return skipped("a fault that was healed in this stage");

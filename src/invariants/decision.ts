@@ -58,7 +58,10 @@ const recordChanges = ({ limits: { revocation_budget_ms: budgetMs } }: StageFact
   };
 };
 
-/** The order of checks is specified for the exchange alone. Answers due to overload and faults are judged by other invariants. */
+/**
+ * The order of checks is specified for the exchange; for other routes it is this project's choice. Answers due to overload
+ * and faults are judged by other invariants.
+ */
 export const firstFailingCheckDecides: Judge = (facts, settling) => {
   const ours = facts.reference === true;
   const changes = recordChanges(facts);
@@ -112,7 +115,10 @@ const isCapable = (call: CallLine, ours: boolean): boolean | null => {
   return lacks === undefined ? null : !lacks;
 };
 
-/** If stored capability or tier sufficed, a stale tier would keep granting features (specification 2.3; items 46, 74, 75, 156). */
+/**
+ * A call needs both the stored capability and the tier: if one sufficed, features would be given away, and a stale tier
+ * would keep granting them after a downgrade (specification 2.3; items 46, 74, 75, 156). Judges only calls whose facts decide.
+ */
 export const admissionIsStoredAndTier: Judge = (facts, settling) => {
   const ours = facts.reference === true;
   const changes = recordChanges(facts);

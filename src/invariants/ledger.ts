@@ -80,7 +80,10 @@ const entryFault = ({ charges, refunds }: Entry): string | null => {
   return null;
 };
 
-/** A limiter that is asked again after a lost reply may charge or refund twice (items 222, 234). Judges entries of our calls. */
+/**
+ * After a lost reply of the limiter the platform asks again and refunds by id; done wrongly, a load is charged or refunded
+ * twice (items 222, 234). On a shared deployment only our own calls' entries are judged.
+ */
 export const chargedOnce: Judge = (facts) => {
   const { ledger, exclusive, drained } = facts;
   if (ledger === undefined) return skipped("a ledger (control.limiter, or observers.ledger)");

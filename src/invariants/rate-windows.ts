@@ -78,7 +78,10 @@ const rateBound = (ratePerS: number, burst: number) => {
 
 const RATE_LIMITED = outcomeOf("rate_limited");
 
-/** A limit per clock second admits twice as much around its turn, a limit per replica that of all replicas (items 214, 230). */
+/**
+ * A limit per clock second admits twice as much around the turn of the second, a limit per replica multiplies it by the
+ * replicas (items 214, 230). Other callers only take from a key's rate.
+ */
 export const rateWithinAnyWindow: Judge = (facts) => {
   const { rate_per_s: rate, burst } = facts.limits;
   if (rate === undefined || burst === undefined) return skipped("limits.rate_per_s and limits.burst");

@@ -41,7 +41,7 @@ const formFault = (call: CallLine, ours: boolean): string | null => {
   return `${outcome} came in the envelope "${envelope}", not "${refusal.envelope}"`;
 };
 
-/** Clients find the subcode by the envelope (specification 7.1; item 188). */
+/** Clients find the subcode by the envelope, and must not decide by a bare status (specification 7.1; item 188). */
 export const envelopeFitsSubcode: Judge = (facts) => {
   const ours = isReference(facts);
   const evidence = new Evidence();
@@ -64,9 +64,8 @@ export const envelopeFitsSubcode: Judge = (facts) => {
 const RATE_LIMITED = outcomeOf("rate_limited");
 const TILE_RESTRICTED = outcomeOf("tile_access_restricted");
 const LIMITER_UNAVAILABLE = outcomeOf("limiter_unavailable");
-const OURS_AS_WELL = [
-  ...(["b2b_overloaded", "org_overloaded", "limiter_unavailable", "key_service_unavailable"] as const),
-].map(outcomeOf);
+const OVERLOADED = [outcomeOf("b2b_overloaded"), outcomeOf("org_overloaded")];
+const OURS_AS_WELL = [...OVERLOADED, LIMITER_UNAVAILABLE, outcomeOf("key_service_unavailable")];
 
 /** Whole seconds; `null` for a date or none. */
 const secondsOf = (header: string | undefined): number | null => {
@@ -94,8 +93,8 @@ const mayTakeToken = (call: CallLine): boolean =>
 
 /**
  * A missing or too short Retry-After causes a retry storm (specification 7.2; items 208, 214, 217, 218). It is too short if
- * a client alone on its key waited and was refused again. How a foreign deployment counts a rate is unknown (item 230), so
- * there no other call of ours may interfere. A should: few answers must have the header.
+ * a client alone on its key waited and was refused again, judged only if nobody else calls. How a foreign deployment counts a
+ * rate is unknown (item 230), so there no other call of ours may interfere. A should: few answers must have the header.
  */
 export const tellsWhenToRetry: Judge = (facts, settling) => {
   const strict = isReference(facts);

@@ -1,5 +1,4 @@
 /** Judges how long calls take while a dependency is broken: each call of a stage, and the p99 over a run's experiments. */
-
 import type { CallLine, Line } from "../history/line.ts";
 import { type Claim, claimOf } from "../history/run-document.ts";
 import { dependencyBudgetMs, type Limits, type StageHost } from "../history/stage-facts.ts";
@@ -111,6 +110,7 @@ const LINKS = ["limiter", "keys"] as const;
 
 const BESIDE_MS = 50;
 const SHARE = 0.99;
+/** The fewest calls for which the 99th percentile has an interval. */
 const ENOUGH_REFUSALS = callsForInterval(SHARE);
 /** The fewest experiments on a dependency for which a run states a figure. */
 const EXPERIMENTS = 5;
@@ -170,14 +170,17 @@ export const createPooledRefusals = () => {
           seen.length - calm.length,
           `of ${seen.length} experiments are left out, because the machine disturbed them`,
         );
-        const { reason, ...found } = judgedP99(
-          calm.flatMap(({ tookMs }) => tookMs),
-          allowedMs,
-        );
+        const refusalsMs = calm.flatMap(({ tookMs }) => tookMs);
+        const { reason, ...found } = judgedP99(refusalsMs, allowedMs);
         return claimOf({
-          ...{ id: `refusals-in-budget/${link}`, stage: "run", level: "should", spec: [153, 213, 216], replay },
-          ...{ ...found, reason: [reason, ...left].join("; ") },
+          id: `refusals-in-budget/${link}`,
+          stage: "run",
+          level: "should",
+          ...found,
+          reason: [reason, ...left].join("; "),
           expected: `99 of 100 refusals within ${allowedMs} ms while the ${link} is broken`,
+          spec: [153, 213, 216],
+          replay,
         });
       }),
   };

@@ -32,14 +32,14 @@ const shareWords = ({ share, low, high }: StrayShare): string =>
 
 const streamOf = ({ route }: CallLine): Stream | undefined => (route === "-" ? undefined : routeOf(route).stream);
 
-/** Of a foreign deployment. */
+/** The share of empty streams that a foreign deployment may have. */
 const EMPTY_SHARE = 0.01;
 
 const CUTS = ["truncated", "reset", "eof", "timeout"];
 
 /**
- * Section 6; items 168, 173. On a foreign deployment the share of empty streams is judged, and `streams-cut` judges cuts. Last
- * events other than `error` are known only if stated.
+ * Section 6; items 168, 173. On the reference platform each stream is judged, outside faults. On a foreign deployment the
+ * share of empty streams is judged, and `streams-cut` judges cuts. Last events other than `error` are known only if stated.
  */
 export const streamsEndOnce: Judge = (facts) => {
   const ours = isReference(facts);
@@ -92,7 +92,7 @@ export const streamsEndOnce: Judge = (facts) => {
 const MUST_SHARE = 0.01;
 const SHOULD_SHARE = 0.001;
 
-/** To report where they were cut. */
+/** The most cut streams that are kept, to report where they were cut. */
 const CUTS_KEPT = 1_000;
 
 const NOT_KNOWN =
@@ -132,7 +132,8 @@ const whereWords = (kinds: readonly Kind[]): string => {
 /**
  * Judges the share of cut streams, because balancers cut some. Cut: the message broke off, or ended without the stated last
  * event. Doubtful: it outlasted our timeout, or ended without the event that ends others of its kind. Skipped if no last
- * event is known (item 173).
+ * event is known (item 173). Leaves out streams that our faults overlap, that the reader left or read slowly, and those
+ * without an event (`streams-end-once`).
  */
 export const streamsCut: Judge = (facts, settling) => {
   const tolerated = facts.limits.streams_cut_share;

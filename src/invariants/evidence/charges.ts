@@ -8,7 +8,7 @@ import type { StageFacts } from "../../history/stage-facts.ts";
 import { add, known } from "../../history/statistics/counts.ts";
 import { isAdmitted, isDefinite, isReference } from "./moments.ts";
 
-/** `net`: charges less refunds. `owed`, `open`, `refused`: calls that must be charged, may be, must not be. */
+/** `net`: charges less refunds. `owed`, `open`, `refused`: calls with this id that must be charged, may be, must not be. */
 const nothingCharged = () => ({
   net: new Map<Meter, number>(),
   owed: new Map<Meter, number>(),

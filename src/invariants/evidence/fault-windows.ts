@@ -13,7 +13,9 @@ export const REFUSAL_OF: Readonly<Record<"limiter" | "keys", string>> = {
 
 /** Answers that need a working limiter, and so a working key service. */
 export const LIMITER_ANSWERS: ReadonlySet<string> = new Set([
-  ...["429 rate_limited", "429 map_load_quota_exceeded", "429 map_load_hard_stop"],
+  "429 rate_limited",
+  "429 map_load_quota_exceeded",
+  "429 map_load_hard_stop",
 ]);
 
 /** Faults under which no answer of the dependency arrives. Under the others some arrive, so a call may be admitted. */

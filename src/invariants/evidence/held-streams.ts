@@ -49,11 +49,11 @@ export const DIRECT_LINE: TimesAtServer = {
   heldUntilUs: ({ done_us, clock_error_us }) => done_us - clock_error_us,
 };
 
-/** Without the gap before the last event. Of a long stream only the first gaps are recorded. */
+/** Gaps between events, without the gap before the last one. Of a long stream only the first gaps are recorded. */
 const contentGaps = ({ gaps_us: gaps = [], events = 0 }: CallLine): readonly number[] =>
   gaps.length < events - 1 ? gaps : gaps.slice(0, -1);
 
-/** Behind a gateway that delays the last event, for example to moderate the text. */
+/** Times behind a gateway that delays the last event, for example to moderate the text. */
 export const BY_CONTENT: TimesAtServer = {
   admittedByUs: decidedByUs,
   heldUntilUs: (call) =>
@@ -101,7 +101,7 @@ export const heldStreams = (times: TimesAtServer) => {
 const ENOUGH_PLAIN = 20;
 const TRICKLE_QUANTILE = 0.75;
 const TRICKLE_TIMES = 2;
-/** The quantile is computed again when there are so many times the answers. */
+/** The quantile is computed again whenever the number of answers has grown by this factor. */
 const REFRESH = 1.1;
 
 /** Lower median; 0 if events usually come together. */

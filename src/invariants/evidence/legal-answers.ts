@@ -63,7 +63,10 @@ const runtimeLacks = (facts: CallFacts, scope: Scope | null, ours: boolean): Lac
   };
 };
 
-/** Specification 2.3, 4.1, 7.2; table B6. The call must have a valid credential of the right kind. */
+/**
+ * The capabilities that a call lacks by its caller's facts: they must be stored in the key and admitted by the tier
+ * (specification 2.3, 4.1, 7.2; table B6). The call must have a valid credential of the right kind.
+ */
 export const lacksOf = (call: CallLine, facts: CallFacts, ours: boolean): Lacks => {
   if (call.route === "-") return UNKNOWN;
   const route = routeOf(call.route);
@@ -234,8 +237,11 @@ const OF_MANAGEMENT = /^(400|401|403|404|405|409|410|422)\b/;
 export const isOthersRefusal = ({ route, outcome, facts }: CallLine): boolean =>
   BETWEEN.test(outcome) ||
   (route.startsWith("keys.") && OF_MANAGEMENT.test(outcome)) ||
-  // Item 164 covers keys only.
-  (facts?.credential === "session" && /^(expired|revoked)$/.test(facts.state ?? "") && /^401\b/.test(outcome));
+  (isOver(facts) && /^401\b/.test(outcome));
+
+/** Whether the call's session has ended; item 164 covers keys only. */
+const isOver = (facts: CallFacts | undefined): boolean =>
+  facts?.credential === "session" && (facts.state === "expired" || facts.state === "revoked");
 
 /** A11: any refusal may come under 200 on this route. */
 export const mayBeRefusalUnder200 = ({ route, outcome }: CallLine): boolean =>
@@ -243,11 +249,13 @@ export const mayBeRefusalUnder200 = ({ route, outcome }: CallLine): boolean =>
 
 /** B5. The facts do not say what the body asked for, so most answers are legal. */
 const management = (route: Route, facts: CallFacts, reading: Reading): ReadonlySet<string> => {
-  const unlessDeletion = (fails: boolean) => (fails && route.method !== "DELETE") || undefined;
+  const unlessDeletion = (fails: boolean): boolean | undefined =>
+    fails && route.method !== "DELETE" ? true : undefined;
   const walk = new Walk();
   if (!reading.ours) walk.may(O("b2b_overloaded"), MALFORMED); // A22, A2
   walk.may(O("key_service_unavailable"));
-  walk.check(facts.credential === "admin" ? facts.state && facts.state !== "valid" : true, UNAUTHENTICATED);
+  const isRefused = facts.state === undefined ? undefined : facts.state !== "valid";
+  walk.check(facts.credential === "admin" ? isRefused : true, UNAUTHENTICATED);
   walk.may(O("forbidden"), O("not_found"), O("plan_required"));
   walk.check(unlessDeletion(facts.tier === null), O("plan_required"));
   walk.may(MALFORMED, O("unknown_scope"), O("unknown_product"), O("publishable_live_requires_origins"));
@@ -257,7 +265,7 @@ const management = (route: Route, facts: CallFacts, reading: Reading): ReadonlyS
   return walk.answers("200", "201", "204");
 };
 
-/** `null`: unknown. */
+/** Every legal outcome; `null`: unknown. */
 export const legalAnswers = (call: CallLine, reading: Reading): ReadonlySet<string> | null => {
   const { facts, route: name } = call;
   if (facts === undefined || name === "-") return null;

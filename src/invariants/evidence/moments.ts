@@ -26,7 +26,7 @@ export const isShed = ({ outcome }: CallLine): boolean => SHED_OUTCOMES.has(outc
 /** The reference platform is held to this project's reading of each gap in the specification. */
 export const isReference = (facts: Pick<StageFacts, "reference">): boolean => facts.reference === true;
 
-/** No valid credential, or a role whose organization the target file does not name. */
+/** Whether the organization is unknown: no valid credential, or a role whose organization the target file does not name. */
 export const isUnnamed = (org: string): boolean => org === "-" || org.startsWith("role:");
 
 /** `service`: an operator's changes, such as the service time. */
