@@ -31,14 +31,21 @@ const newId = (profile: string, now: Date): string => {
 
 const statOf = (path: string) => fs.lstatSync(path, { throwIfNoEntry: false });
 
+/** Runs of one second with one profile share all but four hex digits of their names. */
+const NAMES_TRIED = 20;
+
 const makeUnder = (runs: string, profile: string, now: Date): { id: string; path: string } => {
   makeFolders(runs);
-  for (;;) {
+  for (let left = NAMES_TRIED; ; left -= 1) {
     const id = newId(profile, now);
     const path = join(runs, id);
-    if (statOf(path) !== undefined) continue;
-    fs.mkdirSync(path, { mode: 0o700 });
-    return { id, path };
+    try {
+      fs.mkdirSync(path, { mode: 0o700 });
+      return { id, path };
+    } catch (error) {
+      // Another run may make the same folder at this moment, so only `mkdir` itself tells whether a name is free.
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST" || left === 1) throw error;
+    }
   }
 };
 

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import {
   existsSync,
   mkdirSync,
@@ -12,9 +13,11 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { Redactor } from "../supervision/redaction.ts";
 import { makeRunFolder } from "./recorder.ts";
+
+vi.mock("node:crypto", { spy: true });
 
 const NOW = new Date("2026-11-21T08:38:07.123Z");
 const KEY = "svc_sk_live_abcdefghijklmnop";
@@ -37,6 +40,26 @@ describe("the run folder", () => {
     expect(next.id).not.toBe(folder.id);
     expect(readlinkSync(join(reports, "latest"))).toBe(join("runs", next.id));
     expect(readdirSync(reports).sort()).toEqual(["latest", "runs"]);
+  });
+
+  test("a taken name is tried again with other digits, a bounded number of times", () => {
+    const digits = vi.mocked(randomBytes);
+    const taken = Buffer.from("abcd", "hex");
+    digits.mockReturnValueOnce(taken as never);
+    expect(make().id).toMatch(/-abcd$/);
+    digits.mockReturnValueOnce(taken as never);
+    expect(make().id).not.toMatch(/-abcd$/);
+    let left = 1_000;
+    digits.mockImplementation(() => {
+      left -= 1;
+      if (left === 0) throw new Error("tried without an end");
+      return taken;
+    });
+    try {
+      expect(() => make()).toThrow(/no run folder can be made in .*EEXIST/);
+    } finally {
+      digits.mockReset();
+    }
   });
 
   test("a folder called latest is never replaced", () => {
