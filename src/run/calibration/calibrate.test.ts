@@ -51,6 +51,12 @@ describe("the calibration over real sockets", () => {
     expect(checks.filter(({ measured }) => !Number.isFinite(measured))).toEqual([]);
   });
 
+  test("a stub that has ended is named in the error", async () => {
+    const ended = await startCalibrationStub();
+    await ended.end();
+    await expect(ended.report()).rejects.toThrow(/^the stub of the calibration: it ended \(\d+\)$/);
+  });
+
   test.each(["a line each", "folded"] as const)("counts at a null server what a mode holds: %s", async (mode) => {
     const of = { name: "open-loop" as const, driver: driveOpenLoop, seed: 3, signal: never };
     const ceiling = { mode, perS: 200, forS: 1 };

@@ -33,12 +33,13 @@ export const startCalibrationStub = async () => {
   const thread = new Worker(new URL(import.meta.url), { workerData: MARK });
   const gone = Promise.withResolvers<never>();
   gone.promise.catch(() => undefined);
-  thread.on("error", gone.reject);
-  thread.on("exit", (code) => gone.reject(new Error(`it ended (${code})`)));
+  const failed = (why: string): Error => new Error(`the stub of the calibration: ${why}`);
+  thread.on("error", ({ message }) => gone.reject(failed(message)));
+  thread.on("exit", (code) => gone.reject(failed(`it ended (${code})`)));
   const answer = async <T>(question?: ToStub): Promise<T> => {
     if (question !== undefined) thread.postMessage(question);
     const came = await inTime(Promise.race([once(thread, "message") as Promise<[T]>, gone.promise]), ANSWER_MS);
-    if (came === "late") throw new Error(`the stub of the calibration: it said nothing for ${ANSWER_MS / 1000} s`);
+    if (came === "late") throw failed(`it said nothing for ${ANSWER_MS / 1000} s`);
     return came[0];
   };
   const end = async (): Promise<void> => void (await thread.terminate());
