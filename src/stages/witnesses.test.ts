@@ -35,6 +35,20 @@ const targetAt = (place: string): Target => ({
   },
 });
 
+test("a control plane that answers later than a shared deployment is waited for still shows that it is drained", async () => {
+  const slow = createServer((_, res) => {
+    timers.push(setTimeout(() => res.end(JSON.stringify({ in_flight: 0 })), 1_300));
+  });
+  await new Promise<void>((resolve) => slow.listen(0, "127.0.0.1", resolve));
+  const control = { api: [`http://127.0.0.1:${(slow.address() as AddressInfo).port}`] };
+  const target: Target = { schema: "floodgate/target@1", base_url: `${url}/v1`, control };
+  const { signal } = new AbortController();
+  const { own } = await readAllWitnesses({ target, folder: ".", exclusive: false }, "run", 0, signal);
+  slow.closeAllConnections();
+  slow.close();
+  expect(own.drained).toBe(true);
+});
+
 /** Above the sum of the deadlines, below one for each of the many that are asked; the runner's own bound on 8 s of load. */
 const BOUND_MS = 60_000;
 

@@ -122,7 +122,10 @@ export const readTenants = async (target: Target): Promise<Record<string, Tenant
 
 type Witnessed = Pick<Deployment, "target" | "folder" | "exclusive">;
 
-/** `idRun`: how the stage's ids begin, to the last dot. `others`: ledger entries since `sinceMs` that are not ours. */
+/**
+ * `idRun`: what the ids of the stage's calls begin with, up to the last dot; `sinceMs`: when the stage began, since
+ * 1970. Returns in `others` the number of ledger entries that are not ours; `null` if the ledger shows ours alone.
+ */
 export const readAllWitnesses = async (
   deployment: Witnessed,
   idRun: string,
@@ -136,7 +139,9 @@ export const readAllWitnesses = async (
       const held = await heldNow(deployment);
       return held !== null && isMet(held);
     };
-    return apis.length > 0 && (await waitUntil(look, { forMs, pollMs: 50 })).met;
+    if (apis.length === 0) return false;
+    // The first look may take longer than `forMs`, as long as its own deadline allows.
+    return (await look()) || (await waitUntil(look, { forMs, pollMs: 50 })).met;
   };
   const drained = await until((held) => held.every(isDrained), DRAIN_MS[deployment.exclusive ? "exclusive" : "shared"]);
   if (drained && heldBefore !== null && deployment.exclusive) {
