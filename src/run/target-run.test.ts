@@ -189,6 +189,8 @@ describe.concurrent("a run on a target file", () => {
   test("an objective of a name that nothing has is refused before anything is sent", () =>
     withRig(async ({ folder, stub, play }) => {
       await expect(play({ slo: { chatt: "p99<=1s" } })).rejects.toThrow(/slo\.chatt: expected the name of one of/);
+      const inherited = play({ slo: { constructor: "p99<=1s" } });
+      await expect(inherited).rejects.toThrow(/slo\.constructor: expected the name of one of/);
       expect(existsSync(join(folder, "run"))).toBe(false);
       expect(stub.asked).toEqual([]);
     }));

@@ -91,16 +91,18 @@ export const skippedStage = (
   lacking: readonly string[],
   replay: string,
 ): StageOutcome => {
-  const [lacks, verdict] = deployment.embedded
-    ? (["the embedded deployment", "inconclusive"] as const)
-    : (["the target file", "skipped"] as const);
-  const reason = `skipped: ${lacks} lacks ${lacking.join("; ")}`;
+  const { embedded } = deployment;
+  const reason = `skipped: ${embedded ? "the embedded deployment" : "the target file"} lacks ${lacking.join("; ")}`;
+  const verdict = embedded ? "inconclusive" : "skipped";
   return unplayedStage(plan, deployment, { verdict, reason, expected: "everything that the stage needs", replay });
 };
 
 const MB = 1_000_000;
 
-/** `size`: base units in a unit. `perHour`: permitted growth, far below a leak in one of 100 calls and above noise. */
+/**
+ * `size`: base units in one reported unit. `perHour`: permitted growth over all replicas, well below a leak in one of a
+ * hundred calls and well above the fluctuation of a busy quarter of an hour.
+ */
 // biome-ignore format: a row is a line
 export const WATCHED = [
   { name: "heap", unit: "MB", size: MB, perHour: 60, gauge: "heap_bytes" },
@@ -185,17 +187,22 @@ export const watchGrowth = (deployment: Pick<Deployment, "target">) => {
   };
 };
 
-/** The routes that a name of `slo` means. */
-const KINDS: Readonly<Record<string, RegExp>> = {
-  ...{ all: /^/, catalog: /^design\.(styles|samples|themes)$/, chat: /^chat\./, design: /^design\./ },
-  ...{ exchange: /^sdk\.sessions$/, maps: /^maps\./, poi: /^poi\./ },
-  ...Object.fromEntries(ROUTE_NAMES.map((name) => [name, new RegExp(`^${RegExp.escape(name)}$`)])),
-};
+/** The names that `slo` may have, and the routes that each means. */
+const KINDS: ReadonlyMap<string, RegExp> = new Map([
+  ["all", /^/],
+  ["catalog", /^design\.(styles|samples|themes)$/],
+  ["chat", /^chat\./],
+  ["design", /^design\./],
+  ["exchange", /^sdk\.sessions$/],
+  ["maps", /^maps\./],
+  ["poi", /^poi\./],
+  ...ROUTE_NAMES.map((name) => [name, new RegExp(`^${RegExp.escape(name)}$`)] as const),
+]);
 
 const isMeant = (name: string): ((route: string) => boolean) => {
-  const kind = KINDS[name];
+  const kind = KINDS.get(name);
   if (kind !== undefined) return (route) => kind.test(route);
-  const names = Object.keys(KINDS);
+  const names = [...KINDS.keys()];
   const meant = nearest(name, names);
   const others = meant === null ? "" : `; did you mean ${meant}?`;
   throw new ObjectiveError(`slo.${name}: expected the name of one of ${names.join(", ")}${others}`);
