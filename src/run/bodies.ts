@@ -8,7 +8,7 @@ import { type EmbeddedOptions, openDeployment } from "../deployments/embedded.ts
 import type { RunContext } from "../deployments/run-context.ts";
 import type { Problem } from "../drivers/driver.ts";
 import * as userScript from "../drivers/k6/user-script.ts";
-import { claimOf } from "../history/run-document.ts";
+import { claimOf, groupOf } from "../history/run-document.ts";
 import { bareFacts, countedSummary, stageOutcome } from "../history/stage-facts.ts";
 import { playRules, playStages } from "../stages/play-stages.ts";
 import {
@@ -91,7 +91,7 @@ export const verifyTarget = async (request: VerifyRun): Promise<RunResult> => {
     const idle = new Set(result?.idle);
     return requireAll ? (result?.claims ?? []).map(({ id }) => id).filter((id) => !idle.has(id)) : [];
   };
-  const about = { profile: "verify", stopMs: STOP_MS, canJudge: (name: string) => name.split("/")[0] === "verify" };
+  const about = { profile: "verify", stopMs: STOP_MS, canJudge: (name: string) => groupOf(name) === "verify" };
   return recordRun({ ...request, ...about, targets, required }, async (context) => {
     const played = await playRules(context, await openDeployment(context), request);
     result = played.result;

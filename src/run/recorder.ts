@@ -113,7 +113,8 @@ export const openRunFolder = (path: string, redactor: Redactor = ofThisProcess, 
     masked: <T>(value: T) => redactor.redactValue(value) as T,
     writeJson: (name, value) => writeText(name, `${JSON.stringify(redactor.redactValue(value), null, 2)}\n`),
     openLines: (name) => {
-      const stream = fs.createWriteStream(pathOf(name), { flags: "a", mode: 0o600 });
+      const file = pathOf(name);
+      const stream = fs.createWriteStream(file, { flags: "a", mode: 0o600 });
       // A failure is thrown by the next write, or when the file is closed.
       stream.on("error", () => undefined);
       return {
@@ -125,7 +126,7 @@ export const openRunFolder = (path: string, redactor: Redactor = ofThisProcess, 
           await new Promise<void>((resolve, reject) =>
             stream.write("", (error) => (error == null ? resolve() : reject(error))),
           );
-          return (await stat(pathOf(name))).size;
+          return (await stat(file)).size;
         },
         close: async () => {
           if (stream.errored !== null) throw stream.errored;

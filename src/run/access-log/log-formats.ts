@@ -90,7 +90,7 @@ const epoch =
   (name: string, unit: Unit) =>
   (line: LogLine): Moment | null => {
     const value = line.field(name);
-    return /^(?:number|string)$/.test(typeof value) ? epochMoment(Number(value), unit) : null;
+    return typeof value === "number" || typeof value === "string" ? epochMoment(Number(value), unit) : null;
   };
 
 /** Members that may hold the moment in logs of unknown programs, in the order of the search. */

@@ -73,6 +73,7 @@ const spreadOverSeconds = (atMs: number[]): void => {
   }
 };
 
+/** Finds the largest step back in time, in the order of the lines. */
 class ClockWatch {
   #fromMs = Number.POSITIVE_INFINITY;
   #toMs = Number.NEGATIVE_INFINITY;
@@ -267,9 +268,9 @@ const noText = (head: string): string | null => {
 const failed = (error: NodeJS.ErrnoException): UserFileError => {
   if (error instanceof UserFileError) return error;
   const { code = error.message } = error;
+  if (code === "Z_BUF_ERROR") return new UserFileError("it is cut short: its gzip data end before their end");
   const what = code.startsWith("Z_") ? "it has gzip data that are damaged" : "it cannot be read";
-  const isCut = code === "Z_BUF_ERROR";
-  return new UserFileError(isCut ? "it is cut short: its gzip data end before their end" : `${what} (${code})`);
+  return new UserFileError(`${what} (${code})`);
 };
 
 /** Reads a log, plain or compressed by gzip, and keeps only its moments. Throws `UserFileError`. */

@@ -1,6 +1,7 @@
 /**
- * Calibrates drivers against a stub in three phases, and compares lines and stamps (history/calibration-checks.ts).
- * Steady: known delays and events. Stalled: the stub stands still. Null: it answers at once, at three times the rate.
+ * Calibrates each driver before a run says anything about time with it: the driver plays one schedule against a stub, and
+ * its lines are compared with the stub's stamps (history/calibration-checks.ts). The schedule has three phases. Steady:
+ * known delays and events. Stalled: the stub stands still once. Null: it answers at once, at three times the run's rate.
  */
 import { wallUs } from "../../client/clock.ts";
 import type { Deployment } from "../../deployments/deployment.ts";
@@ -158,8 +159,11 @@ export const calibrateDriver = async (
     warmUs: WARM_UP_S * 1e6,
     steadyUs: STEADY_S * 1e6,
     stalledUs: (STEADY_S + STALLED_S) * 1e6,
-    stamps: stamps.map(({ received_us: received, answered_us: answered, last_us: last, ...stamp }) => ({
-      ...{ ...stamp, received_us: received - epochUs, answered_us: answered - epochUs, last_us: last - epochUs },
+    stamps: stamps.map((stamp) => ({
+      ...stamp,
+      received_us: stamp.received_us - epochUs,
+      answered_us: stamp.answered_us - epochUs,
+      last_us: stamp.last_us - epochUs,
     })),
   });
 };

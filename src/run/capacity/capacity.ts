@@ -25,7 +25,7 @@ import { hostDoubts } from "../../drivers/host-notes.ts";
 import type { CallLine } from "../../history/line.ts";
 import { type StageMeasure, stageMeasure } from "../../history/measure.ts";
 import { parseObjectives } from "../../history/objectives.ts";
-import type { Calibration, Claim } from "../../history/run-document.ts";
+import { type Calibration, type Claim, groupOf } from "../../history/run-document.ts";
 import { stageOutcome } from "../../history/stage-facts.ts";
 import { calibrationDoubts, inDoubt } from "../../history/time-doubts.ts";
 import { ofCutOffStage } from "../../invariants/invariant.ts";
@@ -231,7 +231,7 @@ export const findCapacity = async (request: CapacityRun): Promise<RunResult & { 
   const question = questionOf(request, prepared.target);
   const { story, objectives, demand, policy, lacks } = question;
   if (lacks.length > 0) throw new UsageError(`the target file lacks what ${story} needs: ${lacks.join("; ")}`);
-  const about = { profile: "capacity", canJudge: (name: string) => name.split("/")[0] === "capacity" };
+  const about = { profile: "capacity", canJudge: (name: string) => groupOf(name) === "capacity" };
   const { came: found, ...result } = await recordRun({ ...request, ...about, targets: [prepared] }, async (context) => {
     const deployment = await openDeployment(context);
     const peaks = new Map([["open-loop", Math.min(policy.maxPerS, RATE_CALIBRATED_PER_S)] as const]);

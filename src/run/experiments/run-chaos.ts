@@ -90,12 +90,14 @@ export const chaosStages = (wish: ChaosWish): StagesWish => ({
 });
 
 /** Says why no fault may be injected, beside the guard's reasons; applies on loopback too. */
-export const chaosRefusals = (target: Target): string[] => [
-  ...(target.permits?.chaos === true
-    ? []
-    : ["faults would be injected and permits.chaos is not true in the target file"]),
-  ...[remoteProxy(target) ?? []].flat(),
-];
+export const chaosRefusals = (target: Target): string[] => {
+  const remote = remoteProxy(target);
+  const isPermitted = target.permits?.chaos === true;
+  return [
+    ...(isPermitted ? [] : ["faults would be injected and permits.chaos is not true in the target file"]),
+    ...(remote === null ? [] : [remote]),
+  ];
+};
 
 type ChaosRun = Asked & DeploymentWish & EmbeddedOptions & ChaosWish;
 

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { noSuch } from "../../contract/nearest.ts";
 import * as blocks from "../../gate/block-plan.ts";
 import * as recorded from "../../gate/recorded-comparison.ts";
-import type { RunDocument } from "../../history/run-document.ts";
+import { groupOf, type RunDocument } from "../../history/run-document.ts";
 import { type StageOutcome, stageOutcome } from "../../history/stage-facts.ts";
 import { GuardError, readTarget } from "../../stages/prepare-target.ts";
 import { REPOSITORY } from "../../supervision/repository.ts";
@@ -91,7 +91,7 @@ export const gateTargets = async (request: Asked & GateWishes): Promise<RunResul
   if (plan.lacks.length > 0) throw new UsageError(`${request.scenario} cannot be played: ${plan.lacks.join("; ")}`);
   const { ratePerS, scenario } = request;
   const wish = { scenario, story, pairs: plan.pairs, ratePerS };
-  const about = { profile: "gate", canJudge: (name: string) => name.split("/")[0] === "gate" };
+  const about = { profile: "gate", canJudge: (name: string) => groupOf(name) === "gate" };
   const { came, ...run } = await recordRun(
     { ...request, ...about, targets: [targets.base, targets.head] },
     async (context) => {

@@ -125,10 +125,8 @@ const sloFrom = ({ lines, startUs }: PlayedBlock, load: blocks.BlockLoad): numbe
   const quantileIn = ({ fromUs, toUs }: typeof steady, p: number): number | null => {
     const part = lines.filter((line) => line.intended_us >= fromUs && line.intended_us < toUs && isWhole(line));
     const latenciesMs = part.map((line) => (line.done_us - line.intended_us) / 1000);
-    return quantile(
-      latenciesMs.toSorted((a, b) => a - b),
-      p,
-    );
+    const ascending = latenciesMs.sort((a, b) => a - b);
+    return quantile(ascending, p);
   };
   const low = quantileIn(steady, 0.5);
   return low === null ? null : Math.max(SLO_OF_LOW * low, SLO_OF_OVERLOAD * (quantileIn(past, 0.9) ?? 0));

@@ -7,7 +7,6 @@ import type { RouteName } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
 import { median, mostAtOnce, quantile } from "../../history/statistics/statistics.ts";
 import * as caps from "../../shedding/caps-found.ts";
-import { KEY_REFUSED, serviceTimeMs } from "../../shedding/caps-found.ts";
 import type { PreparedTarget } from "../../stages/prepare-target.ts";
 import { type Caller, callAs, sessionsOf } from "../../workload/callers/callers.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
@@ -104,7 +103,7 @@ export const lookAtCalm = async (sender: Sender, caller: Caller) => {
       sender.otherHeader();
       line = await sender.ask(caller, route);
     }
-    for (let again = 0; again < 5 && line?.outcome === KEY_REFUSED; again += 1) {
+    for (let again = 0; again < 5 && line?.outcome === caps.KEY_REFUSED; again += 1) {
       await sender.pause(1_000);
       line = await sender.ask(caller, route);
     }
@@ -122,7 +121,7 @@ export const lookAtCalm = async (sender: Sender, caller: Caller) => {
     streams.push(...lines.filter((line) => line !== null).filter(isAdmitted));
     const read = reads.length < CALM_LEAST ? await ask(READ) : null;
     if (read !== null && isAdmitted(read)) reads.push(read);
-    const service = streams.length < CALM_LEAST ? null : serviceTimeMs(streams, reads);
+    const service = streams.length < CALM_LEAST ? null : caps.serviceTimeMs(streams, reads);
     if (service !== null && service.high - service.low < 2 * CALM_SHARE * service.value) break;
   }
   if (streams.length === 0) return sender.ended() ?? "no stream alone was admitted";
