@@ -36,6 +36,7 @@ export type Deployment = {
   readonly target: Target;
   readonly secrets: Secrets;
   readonly file?: string;
+  /** The working directory for commands of the target file. */
   readonly folder: string;
   readonly embedded: boolean;
   /** Our reference platform, which must also keep our readings of what the specification leaves open. */

@@ -99,6 +99,7 @@ export const startInProcess = async (options: {
     /** The replicas; the first one also runs the services. */
     apis: apis as readonly Running[],
     targets: apis.map(targetOf),
+    /** `null` unless `breakable`. */
     links: links as Breakable | null,
     /** What judges know of the deployment beside what a stage observes. */
     facts: (): Omit<StageFacts, "stage" | "shedding" | "faults" | "drained"> => ({

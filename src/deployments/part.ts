@@ -72,6 +72,7 @@ export const openPart = async <At>(
       child.signal("SIGTERM");
       await gone();
     },
+    /** Sends SIGSTOP: the process keeps its connections and sends nothing more. */
     stop: (): void => child.signal("SIGSTOP"),
     /** Wakes the process or starts it again; resolves when it answers. */
     bringBack: async (signal: AbortSignal): Promise<void> => {
@@ -169,7 +170,7 @@ export const roleStarter = (options: {
 /** The platform as in the README's example of `serve`. */
 const SERVED = { tenants: 12, slots: 24, "service-ms": 200 };
 const SERVED_OPTIONS = Object.entries(SERVED).flatMap(([name, value]) => [`--${name}`, `${value}`]);
-/** The same in words. */
+/** The numbers of `SERVED` in words, for users. */
 export const SERVED_TEXT = `${SERVED.slots} slots of ${SERVED["service-ms"]} ms, ${SERVED.tenants} tenants`;
 /** The environment's secrets may belong to another deployment, so each platform makes its own. */
 const OWN_SECRETS = { FLOODGATE_SESSION_SECRET: "", FLOODGATE_ADMIN_SECRET: "" };

@@ -95,6 +95,7 @@ export const openRemoteWatch = (options: Lease & { holder: string }) => {
       schedule();
       await send("PUT", LEASE_MS).catch(() => undefined);
     },
+    /** Ends the lease; the watchdog heals what is left. */
     close: async (): Promise<void> => {
       clearTimeout(timer);
       holds.clear();

@@ -69,6 +69,7 @@ export type RunContext = {
   /** One for each target file, in order; the body adds the embedded deployment with `opened`. */
   readonly deployments: readonly Deployment[];
   opened(deployment: Deployment): void;
+  /** Finds or builds a tool, once; throws `ToolError`. */
   tool(name: ToolName): Promise<string>;
   /** Like `tool`, but `null` if it cannot be had; the report then says that `by` stands in for the tool. */
   toolOrStandIn(name: ToolName, by: string): Promise<string | null>;

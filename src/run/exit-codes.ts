@@ -1,4 +1,7 @@
-/** The exit codes of every command. No error leads to 1, a verdict: a broken claim, a regression, a surviving mutant. */
+/**
+ * The exit codes of every command, and which error or signal leads to which. No error leads to 1, because 1 is a verdict:
+ * a broken claim, a regression or a surviving mutant.
+ */
 import { fileProblem } from "../supervision/user-file.ts";
 
 export const EXIT = {

@@ -1,4 +1,7 @@
-/** Before a run sends anything: the commands of `fixtures`, then a look at the address, its protocol and certificate. */
+/**
+ * Prepares a deployment before a run sends anything: runs the commands of its `fixtures`, then looks once whether it
+ * accepts connections by the stated protocol and with a trusted certificate.
+ */
 import { dirname } from "node:path";
 import { toldOf } from "../client/network-errors.ts";
 import { certificateText, lookAtTcp, lookAtTls, placeOf, speaksTls } from "../client/tls-look.ts";

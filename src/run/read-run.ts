@@ -32,6 +32,7 @@ const made = (id: string): Pick<CallLine, "attempt" | "unscheduled"> => {
   return LATER_STEP.test(id) ? { attempt, unscheduled: "step" } : { attempt };
 };
 
+/** Gives a line of an older format the times and error names that current lines have. */
 export const withAllTimes = (line: Line): Line => {
   if (line.type !== "call") return line;
   const named: CallLine = line.error === undefined ? line : { ...line, error: transportCode(line.error) };
@@ -71,7 +72,10 @@ export const outcomesSeen = (lines: Iterable<Line>, counted: readonly Pick<Stage
 const BLOCK_BYTES = 1 << 20;
 const LINE_END = 10;
 
-/** Yields whole lines, many at a time, between two byte offsets of a file; at last the rest without a line end. */
+/**
+ * Yields whole lines, many at a time, between two byte offsets of a file; at last the rest without a line end. It reads
+ * in blocks, because a soak's history exceeds the longest string.
+ */
 export function* textBlocks(path: string, from = 0, to = Number.POSITIVE_INFINITY): Generator<string> {
   const file = openUserFile(path).descriptor;
   try {

@@ -98,7 +98,7 @@ export const makeRunFolder = ({ profile, now, reports, out, redactor }: Where): 
   return openRunFolder(path, redactor, id);
 };
 
-/** Files other than those of lines are written whole or not at all. */
+/** Every text is masked before it is written. Files other than those of lines are written whole or not at all. */
 export const openRunFolder = (path: string, redactor: Redactor = ofThisProcess, id = basename(path)): RunFolder => {
   const pathOf = (name: string): string => {
     if (isAbsolute(name) || normalize(name).startsWith(".."))
@@ -139,6 +139,7 @@ export const openRunFolder = (path: string, redactor: Redactor = ofThisProcess, 
 };
 
 const HISTORY = "history.ndjson";
+/** From this size of the history on, admitted calls are folded into seconds (history/call-fold.ts), as by `--fold`. */
 const FOLDS_FROM_BYTES = 500_000_000;
 
 export type Recorder = ReturnType<typeof createRecorder>;

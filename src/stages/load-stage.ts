@@ -52,7 +52,7 @@ const closedLoopFigures = (measurements: readonly Measurement[]): Measurement[] 
     return one.name.startsWith("latency_ms_") ? [{ ...one, name: `closed_loop_${one.name}` }] : [];
   });
 
-/** What judges of the curve or of a step need to know; `slo`: the target file's, those for streams of chat apply. */
+/** What judges of the curve or of a step need to know. Of the target file's `slo` only the objectives of chat apply. */
 const shapeFacts = ({ step: of, curve }: LoadStage, offered: Offered, view: TargetView, { slo = {} }: Target) => {
   const ofStreams = [slo.all, slo.chat, slo["chat.control"]].filter((text) => text !== undefined);
   const objectives = ofStreams.join(",") || undefined;

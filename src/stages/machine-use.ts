@@ -152,6 +152,7 @@ export const watchMachineUse = (baseUrl: string | null) => {
       ticksOf([...pids], after) - ticksOf([...then], before);
     const used = usedBy(ours, treeOf(process.pid, before)) + usedBy(foreign);
     const isCounted = (pid: number): boolean => ours.has(pid) || target.includes(pid);
+    // A process of the lowest priority takes no time from others, so it does not count.
     const givenWay = proc.givenWayTicks(proc.givingWay(before), proc.givingWay(after), (pid) => !isCounted(pid));
     return {
       target_cores: listener === null ? null : cores(usedBy(target)),

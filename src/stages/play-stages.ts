@@ -1,4 +1,7 @@
-/** Plays the stages of a suite on one deployment, the rules of verify/ among them, until they end or nothing may be sent. */
+/**
+ * Plays the stages of a suite on one deployment, one after the other, until they end or nothing more may be sent. The
+ * rules of verify/ are a stage too.
+ */
 
 import { createRunClock } from "../client/clock.ts";
 import { takeProtocols } from "../client/transport.ts";
@@ -175,7 +178,10 @@ export const playRules = async (
 /** The same number as in the rule `shedding-ends`; fewer shed calls may be due to others' traffic. */
 const ENOUGH_SHED = 12;
 
-/** Says that slots are lost: with fixed caps a single call is never shed. `null` if one got in or few were shed. */
+/**
+ * Says why a rule that needs an admitted call fails if every call is shed: with fixed caps a single call is always
+ * below the cap, so slots are lost. `null` if a call was admitted, or if too little was shed to tell.
+ */
 const nothingComesBack = (lines: Iterable<Line>, { target }: Deployment, longMs: number): string | null => {
   if (target.shedding !== "fixed" || target.limits?.global_in_flight === undefined) return null;
   const calls = [...lines].filter((line) => line.type === "call");

@@ -125,6 +125,7 @@ const warm = (readings: readonly Reading[]): readonly Reading[] => {
   return readings.filter(({ atMs }) => atMs >= fromMs);
 };
 
+/** Judges the slope of each watched gauge after the warm-up. */
 export const growthOf = (readings: ReadonlyMap<string, readonly Reading[]>, replay: string) => {
   const claims: Claim[] = [];
   const measurements: Measurement[] = [];
@@ -162,6 +163,10 @@ const looked = async (deployment: Pick<Deployment, "target">): Promise<Observed>
   );
 };
 
+/**
+ * Reads during a soak what may leak: gauges of the control plane, or the observers' queries with the same names. The
+ * readings begin with `look` and pause with `rest`.
+ */
 export const watchGrowth = (deployment: Pick<Deployment, "target">) => {
   const readings = new Map<string, Reading[]>();
   let timer: NodeJS.Timeout | undefined;

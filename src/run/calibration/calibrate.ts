@@ -247,7 +247,7 @@ const CEILINGS: readonly Ceiling[] = [
   { mode: "folded", perS: 14_000, forS: 3 },
 ];
 
-/** For `doctor --calibrate`, without a run; builds no tool. */
+/** Calibrates this machine without a run, for `doctor --calibrate`; builds no tool. */
 export const calibrateMachine = async ({ precise, ...how }: Pick<How, "seed" | "signal"> & { precise: boolean }) => {
   const { tool, problem } = await seeTool("k6", {});
   const drivers: DriverName[] = tool === null ? ["open-loop"] : ["open-loop", "k6"];

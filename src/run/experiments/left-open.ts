@@ -1,6 +1,7 @@
 /**
- * Finds what earlier runs left broken, by their journals and the names of toxics, and heals it (`chaos --heal`). A proxy
- * that answers overrules a journal. Healing takes commands and addresses from the target file that the user gives.
+ * Finds what earlier runs left broken, and heals it (`chaos --heal`). Journals of runs record what was left open; a
+ * proxy that answers overrules them, and the names of its toxics also show faults that no journal records. A fault by
+ * commands counts as left until it is healed. Commands and addresses come from the target file that the user gives.
  */
 import { existsSync, readdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -192,7 +193,10 @@ const healProxy = async (toxiproxy: Toxiproxy, name: string): Promise<Healed> =>
   }
 };
 
-/** `out`: one run folder, in place of all under `reports/runs` or, without `onlyOut`, beside them. */
+/**
+ * `out`: one run folder, in place of all under `reports/runs` or, without `onlyOut`, beside them. `given`: target files
+ * whose commands and proxies may be used.
+ */
 export const healLeftOpen = async (
   reports: string,
   { out, onlyOut = true, given = [] }: { out?: string; onlyOut?: boolean; given?: readonly GivenTarget[] } = {},

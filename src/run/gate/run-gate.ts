@@ -214,6 +214,7 @@ export const runGate = async (
   targets: Readonly<Record<blocks.Side, GateSide>>,
   room: GateRoom,
   events: Record<"step" | "progress" | "note", (text: string) => void>,
+  /** Replaced in tests, which play in virtual time. */
   playOn: typeof playBlock = playBlock,
 ): Promise<GateResult> => {
   const { base, head } = targets;

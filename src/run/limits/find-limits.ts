@@ -57,7 +57,10 @@ const PRESSERS_MOST = 32;
 const ADMITTED_THEN = 15;
 const PRESSES_MOST = 3;
 
-/** Reads by one key until it is refused, and `thenMs` more; three times as long until `ADMITTED_THEN` were admitted. */
+/**
+ * Sends reads by one key as fast as `pressers` callers and the permitted rate allow, until the key is refused and for
+ * `thenMs` after that; up to three times as long while fewer than `ADMITTED_THEN` reads have been admitted since.
+ */
 const press = async (
   sender: Sender,
   caller: Caller,
@@ -100,7 +103,10 @@ const perSecond = (lines: readonly CallLine[]): number => {
   return s > 0 ? lines.length / s : 0;
 };
 
-/** A first estimate: burst and refill per second; `null` if nothing was refused, or nothing admitted afterwards. */
+/**
+ * A first estimate: the burst is what was admitted before the first refusal, the rate what was admitted per second
+ * after it. `null` if nothing was refused, or nothing admitted afterwards.
+ */
 const roughly = (lines: readonly CallLine[]): { burst: number; perS: number } | null => {
   const calls = lines.toSorted((one, other) => one.sent_us - other.sent_us);
   const burst = calls.findIndex(({ outcome }) => outcome === KEY_REFUSED);
@@ -111,7 +117,10 @@ const roughly = (lines: readonly CallLine[]): { burst: number; perS: number } | 
   return { burst, perS: admitted / s };
 };
 
-/** Presses once to learn the rest that a key needs, then the rested key until the refill meanwhile exceeds its burst. */
+/**
+ * Presses the key once to learn how long it needs to rest, then presses the rested key by no more callers than
+ * necessary, until the rest was long enough: the burst is clearly smaller than what the rate refills meanwhile.
+ */
 const pressKey = async (sender: Sender, caller: Caller, { reads }: Calm) => {
   if (reads.length === 0) return null;
   let lines = await press(sender, caller, { pressers: 1, pauseMs: 4, thenMs: 1_500 });

@@ -1,4 +1,7 @@
-/** Writes the limits that have one possible value into a copy of the target file; comments unless it is `exclusive`. */
+/**
+ * Turns the limits found into sentences and into members of a copy of the target file. A limit is written if the calls
+ * leave only one number; it is written as a comment unless the file states `exclusive`.
+ */
 import { stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { isObject } from "../../contract/envelopes.ts";

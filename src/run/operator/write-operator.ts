@@ -1,6 +1,8 @@
 /**
- * `load --operator DIR`: writes what the k6-operator needs for several runners, and sends nothing. Secrets stay out: the
- * user makes a Secret. Manifests follow `k6.io/v1alpha1` TestRun (v1.6.0); scalars are JSON, which YAML reads as it is.
+ * `load --operator DIR`: writes what the k6-operator needs to run a scenario in several runners of a cluster, and sends
+ * nothing. No file holds a credential: the runners get them from a Secret that the user makes. The manifests follow the
+ * custom resource definition `k6.io/v1alpha1` TestRun (k6-operator v1.6.0, config/crd/bases/k6.io_testruns.yaml); scalars
+ * are written as JSON, which is valid YAML.
  */
 import { rmSync } from "node:fs";
 import { mkdtemp, readdir, readFile, writeFile } from "node:fs/promises";
