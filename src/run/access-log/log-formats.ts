@@ -79,11 +79,13 @@ const json = (named: Named, { at, of, took, beside = [] }: JsonRow, how: How = {
 
 const member =
   (...names: readonly string[]) =>
-  (line: LogLine): Moment | null =>
-    names
-      .values()
-      .map((name) => momentOf(line.field(name)))
-      .find((moment) => moment !== null) ?? null;
+  (line: LogLine): Moment | null => {
+    for (const name of names) {
+      const moment = momentOf(line.field(name));
+      if (moment !== null) return moment;
+    }
+    return null;
+  };
 
 /** Reads a member that holds a number of `unit`s since 1970, perhaps in quotes. */
 const epoch =
