@@ -139,13 +139,15 @@ const askAdmin: Check = (call) => ({ ask: "admin", token: call.caller.credential
 const adminIsKnown = refuseIf("unauthenticated", ({ admin }) => admin === null);
 const adminMayManage = refuseIf("forbidden", ({ admin }) => admin?.role !== "org_admin");
 
+/** The most faults that one refusal names. */
 const FAULTS_MAX = 8;
 
 const isOrigin = (text: string): boolean => normalizeOrigin(text) !== null;
 
 /** Finds what a schema cannot: origins and addresses that can never match (items 52, 55). */
 const listsCanMatch: Check = ({ body }) => {
-  const { allowed_origins = [], allowed_ips = [] } = (body?.ok === true && (body.value as KeyUpdate | null)) || {};
+  const change = body?.ok === true ? (body.value as KeyUpdate | null) : null;
+  const { allowed_origins = [], allowed_ips = [] } = change ?? {};
   const faults = (field: string, all: readonly string[], fits: (one: string) => boolean, msg: string): BodyError[] =>
     all.flatMap((one, i) => (fits(one) ? [] : [{ loc: ["body", field, i], msg, type: "value" }]));
   const errors = [

@@ -15,13 +15,12 @@ import { reasonOf } from "../reason-of.ts";
 import { cutConnection, EXPOSED, watchConnection } from "./answer.ts";
 import { addressOf, credentialOf, credentialsConflict, requestIdOf } from "./caller.ts";
 import { type ApiContext, countOutcome } from "./context.ts";
-import { nameOfId } from "./key-cache.ts";
 import { type Asked, readRequest } from "./request-body.ts";
 import type { StreamOutcome, StreamRun } from "./routes/stream-run.ts";
 
 export type Work = (call: IncomingCall) => void;
 
-/** Its key may be known, for example a revoked one, and the caller may still be anybody. */
+/** Counted for no organization: even where the key is known, for example a revoked one, the caller may be anybody. */
 const UNAUTHENTICATED = outcomeOf("unauthenticated");
 
 const CHANGES = { POST: "create", PATCH: "update", DELETE: "revoke", GET: undefined } as const;
@@ -41,7 +40,7 @@ export class IncomingCall implements Head {
   #isOver = false;
   #unwatch: (() => void) | null = null;
   #charge: Take | null = null;
-  /** Gives back the slot of the inference. */
+  /** Stops the work of the inference and gives back its slot. */
   #stopWork: (() => void) | null = null;
 
   constructor(context: ApiContext, name: RouteName, work: Work, asked: Asked, response: ServerResponse) {
@@ -96,18 +95,18 @@ export class IncomingCall implements Head {
       return true;
     }
     if (ask.ask === "key" || ask.ask === "key-by-id") {
-      const name = ask.ask === "key" ? ask.secret : nameOfId(ask.id);
-      call.lookup = context.keyCache.kept(name);
+      call.lookup = context.keyCache.kept(ask);
       if (call.lookup !== undefined) return true;
-      if (this.#isWaitedFor()) {
-        this.#hear("key service", context.keyCache.find(name), (answer) => {
-          call.lookup = answer;
-        });
-      }
-    } else if (!this.#isWaitedFor()) return false;
-    else if (ask.ask === "body") this.#readBody();
+    }
+    if (!this.#isWaitedFor()) return false;
+    if (ask.ask === "body") this.#readBody();
     else if (ask.ask === "take") this.#take(ask);
-    else this.#change();
+    else if (ask.ask === "change") this.#change();
+    else {
+      this.#hear("key service", context.keyCache.find(ask), (answer) => {
+        call.lookup = answer;
+      });
+    }
     return false;
   }
 

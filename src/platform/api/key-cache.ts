@@ -1,12 +1,15 @@
 /** Caches key records for the revocation budget, from the sending of the lookup on (item 142); no errors, no `null`. */
 import { hash } from "node:crypto";
+import type { Ask } from "../../core/call.ts";
 import type { KeySnapshot } from "../../core/records.ts";
 import type { KeyLookup } from "../keys.ts";
 
+export type KeyAsk = Extract<Ask, { ask: "key" | "key-by-id" }>;
+
 const KEPT_MAX = 20_000;
 
-/** An id as a name of the cache. A secret is its own name; it begins with `svc_`, so neither is taken for the other. */
-export const nameOfId = (id: string): string => `id:${id}`;
+/** A secret begins with `svc_`, so it is never taken for an id. */
+const nameOf = (ask: KeyAsk): string => (ask.ask === "key" ? ask.secret : `id:${ask.id}`);
 
 export const createKeyCache = (
   keys: KeyLookup,
@@ -31,18 +34,18 @@ export const createKeyCache = (
     }
   };
 
-  const ask = async (name: string, leftMs: number): Promise<KeySnapshot | null> => {
+  const lookUp = async (ask: KeyAsk, leftMs: number): Promise<KeySnapshot | null> => {
     const sentAtMs = steadyMs();
     const sentAfter = changes;
-    const isId = name.startsWith(nameOfId(""));
-    const lookup = isId ? { id: name.slice(nameOfId("").length) } : { hash: hash("sha256", name) };
+    const lookup = ask.ask === "key" ? { hash: hash("sha256", ask.secret) } : { id: ask.id };
     const snapshot = await keys.find(lookup, leftMs);
-    if (snapshot !== null && sentAfter === changes) keep(name, snapshot, sentAtMs);
+    if (snapshot !== null && sentAfter === changes) keep(nameOf(ask), snapshot, sentAtMs);
     return snapshot;
   };
 
-  const fly = (name: string, leftMs: number): Promise<KeySnapshot | null> => {
-    const flight = ask(name, leftMs).finally(() => {
+  const fly = (ask: KeyAsk, leftMs: number): Promise<KeySnapshot | null> => {
+    const name = nameOf(ask);
+    const flight = lookUp(ask, leftMs).finally(() => {
       if (flights.get(name) === flight) flights.delete(name);
     });
     flights.set(name, flight);
@@ -50,14 +53,14 @@ export const createKeyCache = (
   };
 
   return {
-    kept: (name: string): KeySnapshot | undefined => {
-      const entry = kept.get(name);
+    kept: (ask: KeyAsk): KeySnapshot | undefined => {
+      const entry = kept.get(nameOf(ask));
       return entry !== undefined && steadyMs() - entry.sentAtMs < policy.maxAgeMs ? entry.snapshot : undefined;
     },
-    find: async (name: string): Promise<KeySnapshot | null> => {
-      if (!policy.singleFlight) return ask(name, budgetMs);
-      const running = flights.get(name);
-      if (running === undefined) return fly(name, budgetMs);
+    find: async (ask: KeyAsk): Promise<KeySnapshot | null> => {
+      if (!policy.singleFlight) return lookUp(ask, budgetMs);
+      const running = flights.get(nameOf(ask));
+      if (running === undefined) return fly(ask, budgetMs);
       const joinedAtMs = steadyMs();
       try {
         return await running;
@@ -65,7 +68,7 @@ export const createKeyCache = (
         // The shared lookup failed, perhaps at the deadline of its first call. A call that joined later asks once.
         const leftMs = budgetMs - (steadyMs() - joinedAtMs);
         if (leftMs < 1) throw error;
-        return flights.get(name) ?? fly(name, leftMs);
+        return flights.get(nameOf(ask)) ?? fly(ask, leftMs);
       }
     },
     /** Forgets a key that was changed through this replica; answers to earlier lookups are not kept. */
