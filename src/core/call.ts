@@ -60,7 +60,7 @@ export type Caller = {
   readonly address: string;
 };
 
-/** Each is read once when a check first needs it, so that a shed call reads neither. */
+/** Caller and time, each read once when a check first needs it, so that a shed call reads neither. */
 export type Head = {
   readCaller(): Caller;
   /** Milliseconds since 1970, by the deployment's clock. */

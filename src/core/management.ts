@@ -76,6 +76,7 @@ const widensWithinTier: ManagementCheck = ({ org, before, after }) => {
   return fits ? null : "tier_capability_not_allowed";
 };
 
+/** Revoked and expired keys do not count (item 140). */
 const keyLimitHasRoom: ManagementCheck = ({ org, before, liveKeys }) =>
   before === null && liveKeys >= org.key_limit ? "key_limit_reached" : null;
 

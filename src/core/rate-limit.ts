@@ -1,6 +1,7 @@
 /** A key's rate by GCRA (ITU-T I.371, item 230): a window of w seconds admits at most burst + rate x w calls. */
 
 export type Rate = {
+  /** Calls a second in the long run. */
   perS: number;
   /** Calls that may come at once after a pause, at least 1. */
   burst: number;

@@ -18,10 +18,10 @@ export const ORGANIZATION = Type.Object({
   tier: Type.Union([Type.Enum(TIERS), Type.Null()]),
   /** Map loads a month (item 228). */
   map_load_allowance: Count,
-  /** Of live keys (item 140). */
+  /** Live keys that the plan allows (item 140). */
   key_limit: Count,
   basemap_style_id: Type.Union([Text, Type.Null()]),
-  /** `null`: the deployment's default. */
+  /** Cap on calls in flight; `null`: the deployment's default. */
   in_flight_cap: Type.Union([Count, Type.Null()]),
 });
 export type Organization = Static<typeof ORGANIZATION>;
@@ -31,11 +31,13 @@ export const KEY_RECORD = Type.Object({
   id: Id,
   org_id: Id,
   kind: Type.Enum(["publishable", "server"]),
+  /** Environment in the key's text (item 51). */
   env: Type.Enum(["live", "test"]),
   name: Text,
   scopes: Type.Array(Type.Enum([...SCOPES])),
   /** Empty: no key-level restriction except `viewer` (item 57). */
   products: Type.Array(Type.Enum([...PRODUCTS])),
+  /** Exact origins, scheme, host and port (item 52). */
   allowed_origins: Type.Array(Text),
   /** Addresses or CIDR blocks; empty: no restriction (item 55). */
   allowed_ips: Type.Array(Text),
@@ -43,7 +45,7 @@ export const KEY_RECORD = Type.Object({
   status: Type.Enum(["valid", "revoked", "expired"]),
   created_at: Type.Number(),
   expires_at: Type.Union([Type.Null(), Type.Number()]),
-  /** Of the secret, to recognise the key by. */
+  /** The last four characters of the secret, to recognise the key by. */
   last4: Text,
 });
 export type KeyRecord = Static<typeof KEY_RECORD>;

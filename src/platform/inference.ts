@@ -64,6 +64,7 @@ export const createInference = (
   const capacity = { slots: options.slots, serviceFactor: 1 };
   let calls = 0;
   const running = new Set<Job>();
+  /** Waiting jobs, the oldest first, with the time at which each was submitted. */
   const queue = new Map<Job, number>();
 
   const startWaiting = (): void => {

@@ -1,7 +1,4 @@
-/**
- * Credential, address and id of a request (items 19, 22, 56, 143-144), and its entry in the log. A repeated header is joined,
- * and so invalid.
- */
+/** Who sent a request, and the log. A repeated header is joined, and so invalid (items 19, 22, 56, 143-144). */
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { type DestinationStream, destination, type Logger, pino } from "pino";
 import { maskCredential } from "../../contract/credentials.ts";
@@ -46,6 +43,7 @@ export const addressOf = ({ headers, socket }: IncomingMessage, trustedProxies: 
   return socketAddress;
 };
 
+/** The log entry of a call. The credential is masked; of the client's texts, only the request id is logged. */
 export type CallEntry = {
   requestId: string;
   route: string;
