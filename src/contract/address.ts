@@ -107,6 +107,7 @@ export const canonicalHost = (text: string): string => {
   return host;
 };
 
+/** Parses an http(s) URL; throws `AddressError` for anything else. */
 export const parseHttpUrl = (text: string): HttpAddress => {
   if (!/^[\x21-\x5b\x5d-\x7e]+$/.test(text))
     throw wrong("a URL of visible ASCII characters, without blanks and backslashes");

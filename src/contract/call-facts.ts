@@ -8,9 +8,9 @@ export type CallFacts = {
   ip?: "allowed" | "foreign";
   tier?: "Free" | "Pro" | null;
   scopes?: readonly Scope[];
-  /** An empty list restricts nothing but `viewer` (item 57, A7). */
+  /** The product restrictions of the key; an empty list restricts nothing but `viewer` (item 57, A7). */
   products?: readonly Product[];
-  /** Asked for (exchange) or minted for (session token). */
+  /** The product asked for (exchange) or minted for (session token). */
   product?: Product;
   body: "ok" | "malformed" | "none";
 };

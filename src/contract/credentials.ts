@@ -33,6 +33,7 @@ export const maskCredential = (secret: string): string => {
   return `${prefix}...${secret.slice(-4)}`;
 };
 
+/** Replaces every credential in a text by its mask; a masked text stays as it is. */
 export const maskSecrets = (text: string): string => text.replace(SECRET, (found) => maskCredential(found));
 
 export const findSecrets = (text: string): string[] =>

@@ -2,7 +2,7 @@
 import { foreignName, REFUSAL_BODY_MOST } from "./foreign-text.ts";
 import { type AnyRefusalName, ERROR_IN_BODY, LEGACY_SUBCODES, REFUSAL_BY_OUTCOME, refusalOf } from "./refusals.ts";
 
-/** Of `map_load_quota_exceeded` (item 184). */
+/** What `map_load_quota_exceeded` adds to its flat body (item 184). */
 export type QuotaFields = { meter: string; limit: number; used: number };
 
 export type EnvelopeSeen = "detail" | "flat" | "none" | "both" | "other";
@@ -64,7 +64,10 @@ export const codingOf = (contentEncoding: string | undefined): string | null => 
   return null;
 };
 
-/** Matches a text that begins like JSON; a number or a word must be the whole text. The API answers nothing else. */
+/**
+ * Matches a text that begins like JSON; a number or a word must be the whole text. A body of another kind (a page, a
+ * sentence, binary data) is not the API's.
+ */
 const LIKE_JSON = /^\s*(?:$|[[{"]|(?:-?\d+(?:\.\d+)?|true|false|null)\s*$)/;
 
 const mayBeJson = (text: string): boolean => LIKE_JSON.test(text);
@@ -81,7 +84,8 @@ const isGateways = (status: number, said: string, hasDetail: boolean): boolean =
 
 /**
  * Names an answer's outcome, `edge NNN` outside the contract. In a wrong envelope the subcode is kept for judges. `coding`:
- * from `codingOf`; no driver decodes one. `anyBody`: of a success, which may be a tile or from a path outside the routes.
+ * the content coding from `codingOf`; no call asks for one, and no driver decodes one. `anyBody`: a success may have any
+ * body, as a tile has, or an answer from a path outside the routes.
  */
 export const readAnswer = (
   status: number,

@@ -19,6 +19,7 @@ const PRIVATE_NAME = /^[^.]+$|\.(?:localhost|local|internal|svc)$/;
 type Door = {
   /** The listener's address. On loopback only loopback names are accepted. */
   readonly bound: string;
+  /** Further accepted names beyond loopback. */
   readonly names: readonly string[];
 };
 

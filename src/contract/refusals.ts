@@ -26,7 +26,7 @@ const refusal = (
 const named = <Name extends string>(status: number, ...names: Name[]) =>
   Object.fromEntries(names.map((name) => [name, refusal(status, name)])) as Record<Name, Refusal>;
 
-/** Every refusal of the specification. */
+/** Every refusal of the specification by name, which is the subcode if there is one. */
 export const REFUSALS = {
   unauthenticated: refusal(401, null),
   ...named(401, "publishable_requires_session"),
@@ -59,6 +59,7 @@ export const GAP_REFUSALS = {
 export type GapRefusalName = keyof typeof GAP_REFUSALS;
 export type AnyRefusalName = RefusalName | GapRefusalName;
 
+/** The refusals of load shedding (section 7.2; item 220). */
 export const SHEDS: readonly RefusalName[] = ["b2b_overloaded", "org_overloaded"];
 
 /** Older subcodes that a deployment may still use (item 73): read, never written. */

@@ -52,7 +52,9 @@ export const endOfBody = (events: number, { isStated }: Pick<LastEvent, "isState
 /** Empty for calls that are no streams. */
 export type StreamEnding = {
   readonly ended?: StreamEnd;
+  /** Absent if events were not counted. */
   readonly events?: number;
+  /** The caller left the stream on purpose. */
   readonly aborted?: boolean;
 };
 

@@ -30,6 +30,7 @@ const CODES: readonly (readonly [code: string, said: RegExp])[] = [
 
 const WORDS = new Set(CODES.map(([code]) => code));
 
+/** Codes of a load generator that had no port, file or memory left for a connection. */
 export const CODES_OF_THE_GENERATOR: ReadonlySet<string> = new Set(["no_local_port", "too_many_files", "no_memory"]);
 
 /** The code of a transport's error. Codes stay as they are; unknown texts are bounded as foreign text. */

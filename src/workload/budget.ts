@@ -11,7 +11,7 @@ export type Budget = {
   /** Admitted calls that charge a map load. */
   readonly map_loads?: number;
   readonly analyses?: number;
-  /** Of all streams together. */
+  /** Seconds that streams may be open, added up over all of them. */
   readonly stream_seconds?: number;
   /** Calls per second; no second has more than 1.05 times as many. */
   readonly maxPerS?: number;
@@ -173,7 +173,7 @@ export const guardBudget = (budget: Budget, stated: Budget = budget) => {
         },
       };
     },
-    /** What another process spent of the same budget. */
+    /** Adds what another process spent of the same budget. */
     absorb: (more: Spent, why: Stopped | null): void => {
       Object.assign(spent, addSpent(spent, more));
       stopped ??= why;

@@ -26,6 +26,7 @@ export type HandOver = {
   credentials: Record<string, string>;
   /** Minted beforehand, by `credentialName`; absent when k6 runs alone. */
   sessions?: Record<string, HeldSession>;
+  /** Listed origins by caller. */
   origins: Record<string, string>;
   headers: Record<string, string>;
   timeouts: Timeouts;
@@ -90,7 +91,7 @@ export type PrintedPart = {
   view: TargetView;
   profile: Profile;
   arrivals: Arrivals;
-  /** As far as judges read the file, without its secrets. */
+  /** The target file as far as judges read it, without its secrets. */
   target: Record<string, unknown>;
   /** When the line was written, before the first call was due; microseconds since 1970. */
   atUs: number;
@@ -100,10 +101,11 @@ export type PrintedPart = {
 export type PrintedSpent = {
   type: "spent";
   spent: Spent;
-  /** Stopped by the budget. */
+  /** Calls that the budget stopped. */
   unsent: number;
   /** Calls cut off by the end of the test, which have no line. */
   cut: number;
+  /** The most concurrent calls. */
   most: number;
   http1: number;
   http2: number;

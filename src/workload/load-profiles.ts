@@ -1,5 +1,6 @@
 /** The rate over time: linear pieces, or the calls of a trace. arrivals.ts makes a schedule of either. */
 
+/** Rates in calls per second, lengths in seconds. */
 export type Piece = { readonly from: number; readonly to: number; readonly durationS: number };
 
 export type Profile = {
@@ -34,10 +35,11 @@ export const storm = (ratePerS: number, topPerS: number, durationS: number): Pro
   return profile("storm", ...parts.map((part, at) => level(rates[at] as number, (durationS * part) / 28)));
 };
 
+/** One level after the other, of equal length. Rates in calls per second. */
 export const steps = (levels: readonly number[], durationS: number, name = "steps"): Profile =>
   profile(name, ...levels.map((rate) => level(rate, durationS / levels.length)));
 
-/** Of the shedding curve, in multiples of the knee. */
+/** Levels of the shedding curve, in multiples of the knee. */
 export const CURVE_LEVELS = [0.5, 0.7, 0.9, 1, 1.5, 2, 3, 5, 10] as const;
 /** The level repeated at the end, which shows whether as much is carried as on the way up. */
 const AFTERWARDS = 2;
@@ -73,7 +75,7 @@ export const upAndDown = (
 const repeated = (name: string, times: number, period: Piece[]): Profile =>
   profile(name, ...new Array<Piece[]>(times).fill(period).flat());
 
-/** By the names of `--profile NAME`. */
+/** The profiles that `--profile NAME` knows. */
 export const PROFILES: Readonly<Record<string, (ratePerS: number, durationS: number) => Profile>> = {
   constant,
   ramp: (rate, s) => ramp(0, rate, s),

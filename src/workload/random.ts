@@ -36,10 +36,11 @@ export const uniform = (seed: number, i: number, salt: number): number => {
 export const whole = (seed: number, i: number, salt: number, below: number): number =>
   Math.floor(uniform(seed, i, salt) * below);
 
-/** With mean 1: the gap of a Poisson process of rate 1. */
+/** Exponential with mean 1: the gap of a Poisson process of rate 1. */
 export const exponential = (seed: number, i: number, salt: number): number => -Math.log(1 - uniform(seed, i, salt));
 
 export const pick = <T>(seed: number, i: number, salt: number, items: readonly T[]): T =>
   items[whole(seed, i, salt, items.length)] as T;
 
+/** Hashes a name to a salt. */
 export const saltOf = fnv1a;

@@ -16,6 +16,7 @@ export const retryAfterMs = (value: string | undefined, nowMs: number): number =
 export type Refused = {
   readonly outcome: string;
   readonly retryAfter: string | undefined;
+  /** The number of earlier attempts. */
   readonly attempt: number;
   readonly nowMs: number;
 };

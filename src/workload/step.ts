@@ -18,6 +18,7 @@ export type OriginRef = "listed" | "foreign" | "none" | "null";
 export type Step = {
   readonly route: RouteName | "-";
   readonly method: "GET" | "POST" | "PATCH" | "DELETE" | "PUT" | "HEAD" | "OPTIONS";
+  /** Below `{base_url}`, with its query. */
   readonly path: string;
   readonly body?: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -33,6 +34,7 @@ export type Step = {
   readonly meter?: "map_loads" | "design_analyses";
   /** Leave the stream after so many events, or milliseconds from the first byte. */
   readonly abort?: { readonly afterEvents: number } | { readonly afterMs: number };
+  /** Pause after each read of the answer. */
   readonly slowReadMs?: number;
   /** How the client reacts to "try again" (item 217). */
   readonly retry?: { readonly times: number; readonly honours: boolean };
@@ -44,6 +46,7 @@ export type StepWish = {
   route: RouteName;
   credential: CredentialRef;
   product?: Product;
+  /** Replaces the correct body. */
   body?: { text: string | undefined; is: "malformed" | "ok" };
 };
 

@@ -40,6 +40,7 @@ export type ProfileWish = { readonly ratePerS?: number; readonly durationS?: num
 /** The outcomes (as in `by_outcome`) that a stage of the story must see on this target, or it proves nothing. */
 export type Reach = {
   readonly all: readonly string[];
+  /** At least one of these; none needed if empty. */
   readonly oneOf: readonly string[];
   /** Outcomes that this target cannot show, why, and what to add. */
   readonly beyond: readonly { readonly outcome: string; readonly reason: string }[];
@@ -48,7 +49,7 @@ export type Reach = {
 export type Story = {
   readonly name: string;
   readonly purpose: string;
-  /** Roles, tenants or permits. */
+  /** The roles, tenants or permits that the story lacks here. */
   missing(view: TargetView): string[];
   /** The rate that it needs: of streams (found by `find-knee`), of reads (`find-read-knee`), or none. */
   readonly needsCapacity: "chat" | "reads" | null;
@@ -56,8 +57,9 @@ export type Story = {
   profile(view: TargetView, wish?: ProfileWish): Profile | null;
   reaches(view: TargetView, wish?: ProfileWish): Reach;
   costs(view: TargetView, calls: number): ReturnType<typeof costsOfPlan>;
-  /** In order; none: the arrival makes no call. */
+  /** The steps of call `i`, in order; none: the arrival makes no call. */
   plan(seed: number, i: number, view: TargetView): Step[];
+  /** Sessions of its steps, minted before the first call. */
   sessions(view: TargetView): SessionWanted[];
   /** Organizations that exceed their caps on purpose. */
   noisy(view: TargetView): string[];

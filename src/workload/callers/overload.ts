@@ -20,6 +20,7 @@ export const streamers = oncePerView((view: TargetView) => {
   return { callers, at: turnsOf(callers), shares: sharesOf(evenly(callers)) };
 });
 
+/** The streams per second of these callers that can be admitted. */
 export const streamsPerS = (view: TargetView): number | null => chatPerS(view, streamers(view).shares);
 
 /** How many organizations overload the deployment while each stays within half its cap and two thirds of its rate. */

@@ -16,6 +16,7 @@ export type TenantInView = AccountInView & {
   /** Whether there is a publishable key with an origin, and a server key. */
   readonly publishable: boolean;
   readonly server: boolean;
+  /** Its own in-flight cap, if it differs from the deployment's. */
   readonly inFlightCap?: number;
   /** How often it calls, relative to other tenants; 1 if only others state a weight. */
   readonly weight?: number;
@@ -50,7 +51,7 @@ export type TargetView = {
   readonly permits: { readonly writes: boolean; readonly quotaBurn: boolean };
 };
 
-/** By the key's role (`target/README.md`). Absent: unknown. */
+/** What a key may do, by its role (`target/README.md`). Absent: unknown. */
 type KeyPowers = {
   readonly kind: "publishable" | "server";
   readonly tier?: Tier;

@@ -3,7 +3,7 @@ import type { CredentialRef } from "../step.ts";
 import type { Story } from "../story.ts";
 import type { CallerName, LimitsInView, RoleInView, TargetView, TenantInView, Tier } from "./target-view.ts";
 
-/** Each key is a secret or a reference to one. */
+/** The part of a target file that a view is made of. Each key is a secret or a reference to one. */
 export type StatedTarget = {
   readonly tile_url?: string;
   readonly limits?: LimitsInView;

@@ -62,6 +62,7 @@ export const brokenEdge = storyOf({
 });
 
 const EVERY = 4;
+/** Mints of an organization in a row: the second finds nothing left. */
 const MINTS_EACH = 2;
 /** The first turn with a mint. No fault begins earlier, because faults wait until calls are steady. */
 const FIRST = 8;

@@ -14,6 +14,7 @@ const GROWTH = 1.5;
 const STEP_S = 2;
 /** The lowest rate at which a step of two seconds has enough calls to judge. */
 const FIRST_PER_S = 2;
+/** The highest rate if neither the user nor a permit states one. */
 const MAX_PER_S = 200;
 
 /** Steps up to `maxPerS` that begin between 2 and 3 calls/s; a single step if `maxPerS` is lower. */

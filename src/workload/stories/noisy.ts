@@ -20,6 +20,7 @@ const castOf = oncePerView((view: TargetView) => {
 
 export const orgsOf = (caller: Caller | null | undefined): string[] => (caller ? [caller.org] : []);
 
+/** Calls of a burst if no cap is stated. */
 const BURST = 64;
 
 const capOf = (view: TargetView): number | undefined => castOf(view).noisy?.inFlightCap ?? inFlightCaps(view).org;
@@ -38,7 +39,7 @@ export const burstOf = (view: TargetView, i: number): boolean => {
   return i % every < length;
 };
 
-/** A burst then arrives within two thirds of a stream's duration. */
+/** The rate at which a burst arrives within two thirds of a stream's duration. */
 const outrunsPerS = (view: TargetView): number | null => {
   const { service_ms: serviceMs } = view.limits;
   return serviceMs === undefined ? null : (1.5 * noisyCalls(view).length * 1000) / serviceMs;
@@ -98,7 +99,7 @@ export const noisyNeighbourAlone: Story = {
   plan: (seed, i, view) => (burstOf(view, i) ? [] : noisyNeighbour.plan(seed, i, view)),
 };
 
-/** Enough for the quiet ones to stay far from their own caps. */
+/** One noisy caller, and enough quiet ones that none of them comes near its own cap. */
 const CALLERS_WITH_NOISE = 4;
 
 /** The noisy caller; `null` if there are too few callers, so that all take turns. */
@@ -108,9 +109,11 @@ const noisyStreamer = oncePerView((view: TargetView): Caller | null => {
 });
 
 const QUIET_IN_BURST = 5;
+/** The assumed cap on calls in flight if none is stated. */
 const CAP = 32;
 const LOW = 0.7;
 
+/** Bursts long enough to fill the noisy organization's cap 2.5 times. */
 const burstsOf = oncePerView((view: TargetView) => {
   const cap = noisyStreamer(view)?.inFlightCap ?? inFlightCaps(view).org ?? CAP;
   return burst(Math.ceil((2.5 * cap * QUIET_IN_BURST) / (QUIET_IN_BURST - 1)));

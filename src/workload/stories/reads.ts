@@ -67,6 +67,7 @@ const reachOf = (view: TargetView, wish?: ProfileWish): Reach => {
   return beyond(`${perKey.toFixed(0)} calls do not use up the ${allowed.toFixed(0)} that burst and rate allow a key`);
 };
 
+/** Cheap calls of two keys at twice their rate: exactly burst plus rate may pass (items 214, 230). */
 export const rateLimitEdge = storyOf({
   name: "rate-limit-edge",
   purpose: "keys at twice their rate: no window admits more or less than the limit",

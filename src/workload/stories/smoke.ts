@@ -103,10 +103,11 @@ const plan = (seed: number, i: number, view: TargetView): Step[] => {
   return wish === undefined ? [] : [stepOf(view, i, wish)];
 };
 
+/** Refusals that the role `publishable` provokes by the origin it sends. */
 const BY_ORIGIN = ["403 origin_required", "403 session_origin_mismatch"] as const;
 const NO_PAGE = "neither the role `publishable` nor a tenant has a publishable key with its `origin`";
 
-/** What one whole round meets, however a deployment fills the gaps of the specification. */
+/** The outcomes that one whole round meets, however a deployment fills the gaps of the specification. */
 const reachOf = (view: TargetView, wish?: ProfileWish): Reach => {
   const { first, hasCorrect } = programOf(view);
   const calls = profileCalls(smoke.profile(view, wish) as Profile);
