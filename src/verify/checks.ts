@@ -156,8 +156,8 @@ export class Checks {
     return answer.transient;
   }
 
-  /** The answers that can be judged; the others count as unclear. */
-  clear(answers: readonly Answer[]): Answer[] {
+  /** Counts the answers that cannot be judged as unclear, and returns the others. */
+  setAsideUnclear(answers: readonly Answer[]): Answer[] {
     return answers.filter((answer) => !this.isUnclear(answer));
   }
 

@@ -50,7 +50,10 @@ const EXPECTED: Readonly<Record<KeyRole, readonly [means: string, ...accepts: st
   expired: ["a key that has expired", UNAUTHENTICATED],
 };
 
-type KeyTrial = Readonly<Record<"name" | "where" | "means", string>> & {
+type KeyTrial = {
+  readonly name: string;
+  readonly where: string;
+  readonly means: string;
   readonly origin?: string | undefined;
   readonly credential: { readonly as: "publishable" | "server"; readonly of: CallerName };
   readonly accepts: readonly string[];
@@ -113,9 +116,9 @@ const basemapMisfit = (target: Target, { answer }: Answered): Finding | null => 
 };
 
 /** The refusal of a `tile` exchange by roles with a used-up allowance, and how many times it is used up. */
-const USED_UP: Partial<Readonly<Record<KeyRole, readonly [refusal: RefusalName, times: number]>>> = {
-  publishable_exhausted: ["map_load_quota_exceeded", 1],
-  publishable_hard_stop: ["map_load_hard_stop", 5],
+const USED_UP: Partial<Readonly<Record<KeyRole, { refusal: RefusalName; times: number }>>> = {
+  publishable_exhausted: { refusal: "map_load_quota_exceeded", times: 1 },
+  publishable_hard_stop: { refusal: "map_load_hard_stop", times: 5 },
 };
 
 /** Whether the allowance is used up; `null` if no control plane tells it. */
@@ -134,11 +137,11 @@ const isUsedUp = async (role: KeyRole, times: number, { target, calls }: Parts):
 const ANOTHER_KEY = "use its allowance up, or name another organization's key";
 
 const tryQuota = async (trial: KeyTrial, role: KeyRole, parts: Parts): Promise<Finding[]> => {
-  const [refusal, times] = USED_UP[role] ?? [];
-  if (refusal === undefined || times === undefined) return [];
+  const quota = USED_UP[role];
+  if (quota === undefined) return [];
   const { target, calls, budget } = parts;
   const name = `${role}, quota`;
-  const known = await isUsedUp(role, times, parts);
+  const known = await isUsedUp(role, quota.times, parts);
   if (known === false) {
     const text = "expected a used-up allowance; its control plane says that loads are left";
     return [finding("wrong", name, text, ANOTHER_KEY)];
@@ -149,7 +152,7 @@ const tryQuota = async (trial: KeyTrial, role: KeyRole, parts: Parts): Promise<F
     return [finding("skipped", name, why, "permits.quota_burn of the target file would allow it")];
   }
   return tried(name, trial.where, async () => {
-    const expected = outcomeOf(refusal);
+    const expected = outcomeOf(quota.refusal);
     const sent = await calls.ask({ ...wishOf(trial, "authorization"), product: "tile" });
     const { outcome } = sent.line;
     if (outcome === expected) return [finding("ok", name, `${outcome}, as expected of this role`)];

@@ -75,8 +75,12 @@ export const headerOf = ({ answer }: Sent, name: string): string | undefined => 
 export const isAdmitted = (outcome: string): boolean => /^2\d\d$/.test(outcome);
 
 /** Refusals for overload, rate or outage are temporary and say nothing about a key. */
-export const isPassing = (outcome: string): boolean =>
-  /^(503|429 (b2b_overloaded|org_overloaded|limiter_unavailable|rate_limited))$/.test(outcome);
+const PASSING = new Set(
+  (["b2b_overloaded", "org_overloaded", "limiter_unavailable", "rate_limited", "key_service_unavailable"] as const).map(
+    outcomeOf,
+  ),
+);
+export const isPassing = (outcome: string): boolean => PASSING.has(outcome);
 
 /** The finding for an answer that shows nothing about its credential, else `null`. */
 export const showsNothing = (name: string, { line, answer }: Answered): Finding | null => {
@@ -116,6 +120,8 @@ export const refusalAdvice = (outcome: string, where: string, origin?: string): 
   if (/^5/.test(outcome)) return "the deployment failed: look into its logs";
   return `is the key at ${where} the one that this role means?`;
 };
+
+/** Names a role by its name and a tenant's key by its organization and kind. */
 export const titleOf = ({ of, kind }: StatedCredential): string =>
   of.slice(of.indexOf(":") + 1) + (of.startsWith("tenant:") ? `, ${kind}` : "");
 

@@ -105,12 +105,14 @@ export const findStreamEnds = async (target: Target, calls: SingleCalls, works: 
   const none = (...findings: Finding[]) => ({ findings, found: {} as StatedStreamEnds });
   const credential = callerOf(target, works);
   if (credential === null) return none();
-  try {
-    // The exchange that mints the session is a call of its own.
-    if (credential.as === "session") calls.take(1);
-    if (credential.as === "session") await calls.book.fetch(credential);
-  } catch (error) {
-    return none(finding("skipped", "streams", `not tried: ${(error as Error).message}`));
+  if (credential.as === "session") {
+    try {
+      // The exchange that mints the session is a call of its own.
+      calls.take(1);
+      await calls.book.fetch(credential);
+    } catch (error) {
+      return none(finding("skipped", "streams", `not tried: ${(error as Error).message}`));
+    }
   }
   const lookAt = async (kind: Stream): Promise<Described> => {
     const ended = await openStreams(kind, credential, calls);

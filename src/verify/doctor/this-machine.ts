@@ -10,6 +10,8 @@ import { askProgram, TOOL_RECIPES, type ToolName, type ToolOptions } from "../..
 import { type Finding, finding, okIf, type Section } from "./finding.ts";
 
 const VERSION_WAIT_MS = 10_000;
+
+/** The path of the first of these programs that the shell finds. */
 const onPath = async (names: readonly string[], { PATH }: NodeJS.ProcessEnv): Promise<string | null> => {
   const first = 'for name; do command -v "$name" && break; done';
   const { stdout } = await askProgram("/bin/sh", ["-c", first, "sh", ...names], { env: { PATH } });

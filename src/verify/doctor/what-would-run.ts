@@ -44,11 +44,8 @@ export const verifyFindings = (target: Target): Finding[] => {
     .map(([lacks, of]) => {
       const names = of.slice(0, SHOWN).map(({ id }) => id);
       const rest = of.length > SHOWN ? ` and ${of.length - SHOWN} more` : "";
-      return finding(
-        "skipped",
-        of.length === 1 ? "1 rule" : `${of.length} rules`,
-        `${lacks}: ${names.join(", ")}${rest}`,
-      );
+      const count = of.length === 1 ? "1 rule" : `${of.length} rules`;
+      return finding("skipped", count, `${lacks}: ${names.join(", ")}${rest}`);
     });
   return [
     finding("info", "verify", text),

@@ -63,7 +63,10 @@ const listsTold = (context: Context, member: ListMember): number => {
   return new Set(told.map(({ asked }) => asked.toSorted().join())).size;
 };
 
-/** Whether a refusal, a value or a key's rights show that `member` is read; without `writes`, by the answers so far. */
+/**
+ * Reports whether a refusal, a value or a key's rights show that the deployment reads `member`. Without the permit
+ * `writes` it looks only at the answers that came so far.
+ */
 const readsMember = async (context: Context, admin: AdminRole, member: ListMember): Promise<boolean> => {
   const { subcode, wrong, chat, editor } = LISTS[member];
   const isSeen = (): boolean =>

@@ -202,10 +202,14 @@ export const createKey = async (context: Context, admin: AdminRole, body: KeyBod
     const { credential, form, secret } = call;
     const by: More = { credential, form, secret, anyway: true, once: true };
     made.happened(`id ${/^[\w.:-]{1,64}$/.test(id) ? id : foreignName(id)}`, async () => {
-      const tried: Answer[] = [];
+      let gone = false;
       // Candidate ids that are not the key's are not found.
-      for (const one of ids) if (!tried.some(isAdmitted)) tried.push(await context.send(deleteCall(admin, one, by)));
-      return tried.some((deleted) => isAdmitted(deleted) || isGone(context, deleted));
+      for (const one of ids) {
+        const deleted = await context.send(deleteCall(admin, one, by));
+        if (isAdmitted(deleted)) return true;
+        gone ||= isGone(context, deleted);
+      }
+      return gone;
     });
   }
   const key: MadeKey | null = id === null || text === null ? null : { id, secret: text, admin, created: answer };

@@ -57,6 +57,7 @@ export const burn = async (context: Context, of: KeyRole, units: number | undefi
     ...{ of, admitted: [] as Answer[], stop: null as Answer | null },
     /** Mints that returned an earlier session again (A19): no new map load. */
     reused: 0,
+    /** Answers that neither admit nor stop. */
     other: [] as Answer[],
     /** Some mints of one wave were admitted and some refused: they raced for the last unit. */
     edgeMetAtOnce: false,

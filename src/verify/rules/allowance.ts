@@ -157,7 +157,8 @@ const loadedBefore = (context: Context, { of, admitted }: Burn): number => {
 /** Whether existing sessions have a soft band that counts (A8, the other reading); `true` if that cannot be seen. */
 const hasBandForSessions = async (context: Context, { of, admitted }: Burn, used: number): Promise<boolean> => {
   const loads = await loadUnder(context, of, tokenOf(admitted.at(-1)), PAST);
-  if (loads.some(isStop) || !loads.some(isAdmitted)) return !loads.some(isStop);
+  if (loads.some(isStop)) return false;
+  if (!loads.some(isAdmitted)) return true;
   return (usedIn(await mintTile(context, of)) ?? Number.POSITIVE_INFINITY) > used;
 };
 

@@ -101,12 +101,11 @@ const looksSwapped = (answers: readonly Answer[], { callers, above, cap, orgCap 
   return isBelow && blamed.size >= 2 && blamed.size * orgCap >= cap && looksLike(answers, cap, isOwn);
 };
 
+const looksDown = (answers: readonly Answer[], { cap }: Plan): boolean => looksLike(answers, cap, isDown);
+
 /** What a full deployment may be mistaken for. `inCalm`: said where waves below the cap show it as well. */
 const MISTAKEN = [
-  {
-    looks: (answers: readonly Answer[], { cap }: Plan): boolean => looksLike(answers, cap, isDown),
-    ...{ isSuch: isDown, inCalm: "the key service was down below the cap as well" },
-  },
+  { looks: looksDown, isSuch: isDown, inCalm: "the key service was down below the cap as well" },
   { looks: looksSwapped, isSuch: isOwn, inCalm: "organizations far below their caps were shed as well" },
 ];
 
@@ -304,10 +303,14 @@ export const SHEDDING_ENDS = rulesOf("every-answer").must("shedding-ends", [210,
       const shed = answers.filter((one) => Number.isFinite(lastUs) && one.received.sentUs > lastUs);
       // Only a call that spends nothing is repeated.
       const one = shed.findLast(({ testCall: { route, product } }) => route !== "design.analyze" && product !== "tile");
-      const isShort = one !== undefined && askedMs(one) <= WAIT_MAX_MS;
-      if (shed.length < SHED_SINCE_MIN || one === undefined) checks.fine();
-      else if (!isShort) checks.unclear(`Retry-After asked for more than ${WAIT_MAX_MS / 1000} s`);
-      if (shed.length < SHED_SINCE_MIN || !isShort) continue;
+      if (shed.length < SHED_SINCE_MIN || one === undefined) {
+        checks.fine();
+        continue;
+      }
+      if (askedMs(one) > WAIT_MAX_MS) {
+        checks.unclear(`Retry-After asked for more than ${WAIT_MAX_MS / 1000} s`);
+        continue;
+      }
       const forMs = Math.max(context.patienceMs, RETRY_AFTER_TIMES * askedMs(one));
       for (;;) {
         await wait(Math.max(LOOK_EVERY_MS, askedMs(one)), context.signal);

@@ -142,8 +142,8 @@ const nearMisses = async (context: Context): Promise<{ call: TestCall; isOpen: b
         : [miss(to, swapped.value, `the ${name} key with its letters in the other case`, !swapped.isEvident)]),
     ];
   });
-  const tokens = await Array.fromAsync((["admin_pro"] as const).filter(context.has), context.secretOf);
-  return [...ofKeys.flat(), ...tokens.map((token) => miss({}, token, "an administrator's token"))];
+  if (!context.has("admin_pro")) return ofKeys.flat();
+  return [...ofKeys.flat(), miss({}, await context.secretOf("admin_pro"), "an administrator's token")];
 };
 
 /** Calls with a revoked or expired key that would otherwise be right. The order of this check is not specified (A1). */

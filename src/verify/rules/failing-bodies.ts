@@ -79,7 +79,7 @@ export const MALFORMED_RULES: readonly Rule[] = [
   must("wrong-product-is-refused", [65, 88], {
     title: "the exchange mints nothing for a product that is missing or none of the four", expected: "a refusal", ...ofProducts,
     step: async (context, checks) => {
-      for (const answer of checks.clear(await wrongProducts(context)))
+      for (const answer of checks.setAsideUnclear(await wrongProducts(context)))
         checks.require(/^4\d\d$/.test(`${answer.status}`), answer, "a refusal: 4xx", inWords(answer));
     } }),
   // The words of the refusal are not specified.

@@ -138,7 +138,7 @@ const REFUSED: readonly Rule[] = [
   refused("keys-free-plan-publishable-only", [48, 129], {
     title: "a Free organization cannot create a server key: 403 free_plan_publishable_only",
     writes: true, cost: { calls: 2 }, admins: ["admin_free"], body: { kind: "server", env: "live", scopes: ["maps"] },
-    accepts: bodies.FREE_ONLY, 
+    accepts: bodies.FREE_ONLY,
     doubt: async (context, _answer, secret) => secret?.startsWith("svc_sk_") ? null : bodies.unread(context, "kind"),
     others: [{ what: "a server key of another environment", body: { kind: "server", env: "test", scopes: ["maps"] } }] }),
   refused("keys-plan-required", [130], {

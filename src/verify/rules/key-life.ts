@@ -24,8 +24,11 @@ import { keepsProducts } from "./key-creations.ts";
 const { must } = rulesOf("management", { needs: { permission: "writes", roles: ["admin_pro"] } });
 const ON_FREE = { permission: "writes", roles: ["admin_free"] } as const;
 
-/** A key with every right that mints a chat session; `null` if it mints none. Skips if it may be of an unread member. */
-const minting = async (context: Context, checks: Checks) => {
+/**
+ * Makes a key with every right and mints a chat session with it; `null` if that is refused. Skips the rule if an unread
+ * member may explain the refusal.
+ */
+const mintingKey = async (context: Context, checks: Checks) => {
   const key = await bodies.makeKey(context, keys.FULL_KEY);
   const used = await firstUse(context, keys.exchangeWith(key, "chat"));
   await bodies.mustHaveRead(context, used);
@@ -219,7 +222,7 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
     expected: "403 product_not_allowed while narrowed, a session before and after",
     cost: { calls: 8, keys: 1 },
     step: async (context, checks) => {
-      const made = await minting(context, checks);
+      const made = await mintingKey(context, checks);
       if (made === null) return;
       const { key, used: before } = made;
       const narrowed = await context.send(patch(key, { products: ["editor"] }));
@@ -244,7 +247,7 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
     title: "a deleted key mints no session any more: 401",
     cost: { calls: 10, keys: 1 },
     step: async (context, checks) => {
-      const made = await minting(context, checks);
+      const made = await mintingKey(context, checks);
       if (made === null) return;
       const { key, used } = made;
       const deleted = await context.send(keys.deleteCall("admin_pro", key.id));
@@ -288,7 +291,7 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
         // The owner's tier admits this change, so only ownership can refuse it.
         return [keys.updateCall(PRO, key.id, { products: ["tile"] }, by), keys.deleteCall(PRO, key.id, by)];
       });
-      for (const answer of checks.clear(await Array.fromAsync(calls, context.send)))
+      for (const answer of checks.setAsideUnclear(await Array.fromAsync(calls, context.send)))
         checks.require(DENIED.has(answer.status ?? 0), answer, "401, 403 or 404", inWords(answer));
       if (!checks.failed && isAdmitted(before))
         checks.admits(await afterArrival(context, keys.exchangeWith(key, "chat"), ["2xx"]), [key.created]);

@@ -5,7 +5,7 @@ import type { Target } from "../../target/target.ts";
 import { type Checks, skipped } from "../checks.ts";
 import { type Caller, type Context, callerOf } from "../context.ts";
 import { type Cost, rulesOf } from "../rule.ts";
-import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
+import { type Answer, inWords, isAdmitted, isTransient } from "../sending/answer.ts";
 import { inSession, type TestCall } from "../sending/test-call.ts";
 import { wait } from "../sending/throttle.ts";
 
@@ -35,9 +35,10 @@ export const saysAway = (answer: Answer): boolean => answer.subcode === "limiter
 /** Requires 2xx or a limit's subcode. Outages pass here; other rules judge whether one stands for a limit. */
 export const requireLimits = (checks: Checks, answers: readonly Answer[]): void => {
   for (const answer of answers) {
-    // A gateway's own limit is none of the API's.
-    const isLimit = answer.transient && answer.outcome !== "edge 429";
-    const fits = isLimit || /^2\d\d( error event)?$/.test(answer.outcome);
+    const { outcome } = answer;
+    // A gateway's own 429 is not a limit of the API.
+    const isLimit = isTransient(outcome) && outcome !== "edge 429";
+    const fits = isLimit || /^2\d\d( error event)?$/.test(outcome);
     checks.require(fits, answer, "2xx or a limit's own subcode", inWords(answer));
   }
 };
@@ -161,7 +162,10 @@ export const pressRate = async (context: Context, enough: number): Promise<Edge>
 export const rateEdge = (context: Context): Promise<Edge> =>
   context.once("rate edge", () => pressRate(context, ENOUGH));
 
-/** Opens streams, callers in turn, so that none meets its own cap first. `leaving`: half at the head, half at an event. */
+/**
+ * Opens streams at once. Callers take turns: if all calls of one left first, they could meet its own cap instead of the
+ * global one. `leaving`: clients leave early, half at the head, half at the first event.
+ */
 export const wave = async (context: Context, size: number, callers: readonly Caller[], leaving = false) => {
   const calls: Promise<Answer>[] = [];
   for (let i = 0; i < size; i++) {

@@ -15,7 +15,10 @@ const ask = (context: Context, route: Route, more: Partial<TestCall>): Promise<A
 
 const SPARE_ANALYSES = 5;
 const DATASET = {
-  columns: Object.entries({ city: "string", people: "number" }).map(([name, type]) => ({ name, type })),
+  columns: [
+    { name: "city", type: "string" },
+    { name: "people", type: "number" },
+  ],
   sample_rows: [{ city: "Bern", people: 137_000 }],
 };
 
@@ -159,7 +162,7 @@ const controlReason = ({ fields: { detail, error, errors } }: Answer, value: unk
 
 /** Counts what was served; notes a refusal for another reason than its body. */
 const lookAt = (checks: Checks, answers: readonly Answer[], isServed: (answer: Answer) => boolean): void => {
-  for (const answer of checks.clear(answers)) {
+  for (const answer of checks.setAsideUnclear(answers)) {
     if (isServed(answer)) checks.fine();
     else if (!isMalformed(answer)) checks.note(`${answer.testCall.what}: ${inWords(answer)}`);
   }
@@ -220,7 +223,7 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
       const others = await untilTaken(MAP_IDS.slice(1), (map_id) =>
         withMember(context, { map_id }, `a body with the map_id ${map_id}`),
       );
-      checks.clear(others);
+      checks.setAsideUnclear(others);
       if (!others.every(isMalformed)) return `not every text is taken as map_id: ${inWords(first)}`;
       const got = `${inWords(first)} for every text tried as map_id, and ${unknown.outcome} for a member that nobody knows`;
       checks.breach("map_id to be taken", got, [unknown, first], [ANY_SUCCESS]);
@@ -241,7 +244,7 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
         }
         return OF_THE_QUERY;
       }
-      checks.clear(tried.flatMap(({ answers }) => answers));
+      checks.setAsideUnclear(tried.flatMap(({ answers }) => answers));
       const notTaken = (name: string, { answers }: Tried, more: Answer[] = []): void => {
         const first = answers[0] as Answer;
         const got = `${bare.outcome} for the required parameters alone, and ${inWords(first)} with ${name}`;
@@ -254,8 +257,11 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
       }
       for (const other of never) {
         // Language codes are known; values of the others are not specified.
-        const unlisted = other.name === "lang" ? null : await saysUnknown(context, other);
-        if (other.name === "lang") notTaken(`lang as any of ${OPTIONAL.lang?.join(", ")}`, other);
+        if (other.name === "lang") {
+          notTaken(`lang as any of ${OPTIONAL.lang?.join(", ")}`, other);
+          continue;
+        }
+        const unlisted = await saysUnknown(context, other);
         if (unlisted !== null) notTaken(`${other.name}, as with a parameter that is not listed`, other, [unlisted]);
       }
       if (tried.length > 0) checks.note(`not every value of an optional parameter is taken: ${inWords(full)}`);
@@ -325,7 +331,7 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
     step: async (context, checks) => {
       const answers = await analyses(context);
       if (answers.length === 0) context.budget.require("analyses", 1);
-      for (const answer of checks.clear(answers)) {
+      for (const answer of checks.setAsideUnclear(answers)) {
         if (isAdmitted(answer)) checks.fine();
         else if (answers.some(isAdmitted) && isMalformed(answer))
           checks.require(false, answer, "2xx, as the same dataset gets otherwise", "it was refused");

@@ -142,8 +142,11 @@ export const SESSION_RULES: readonly Rule[] = [
       await wait(lifeS * 1000 + PAST_THE_END_MS, context.signal);
       const accepts = [outcomeOf("unauthenticated")];
       const beganMs = performance.now();
-      const [secret, facts] = [{ value, variable: "$ENDED_SESSION" }, { state: "expired" } as const];
-      const ended = inSession("chat", "poi.enrich", { secret, facts, what: "a session past its end" });
+      const ended = inSession("chat", "poi.enrich", {
+        secret: { value, variable: "$ENDED_SESSION" },
+        facts: { state: "expired" },
+        what: "a session past its end",
+      });
       // Item 29: clocks may differ.
       const after = await until(context, ended, accepts, beganMs + context.leewayMs);
       const lateS = Math.round((performance.now() - beganMs) / 1000) + PAST_THE_END_MS / 1000;

@@ -108,7 +108,10 @@ const FIELD = /^(event|data|id|retry)(?::[ ]?(.*))?$/;
 
 export type SseText = ReturnType<typeof readSseText>;
 
-/** Reads frames strictly (item 166), because a client's parser forgives errors. `strange`: lines that are no field, comment or empty line. */
+/**
+ * Reads frames strictly (item 166), because a client's parser forgives errors. `strange`: lines that are no field, comment
+ * or empty line.
+ */
 export const readSseText = (chunks: readonly Chunk[]) => {
   const frames: SseFrame[] = [];
   const strange: string[] = [];

@@ -101,8 +101,11 @@ export const createAttempts = (parts: AttemptParts) => {
   };
 
   const takeOfRun = async (call: TestCall): Promise<Taken | null> => {
-    if (call.anyway === true) runBudget?.absorb({ ...NOTHING_SPENT, requests: 1 }, null);
-    if (runBudget === undefined || call.anyway === true) return null;
+    if (runBudget === undefined) return null;
+    if (call.anyway === true) {
+      runBudget.absorb({ ...NOTHING_SPENT, requests: 1 }, null);
+      return null;
+    }
     // Charges are counted afterwards: most metered calls must be refused, and a budget of 0 would end the run at once.
     const taken = runBudget.take(clock.nowUs(), { stream: streamOf(call) !== undefined });
     const reason = runBudget.stopped?.reason ?? "nothing more may be sent";
