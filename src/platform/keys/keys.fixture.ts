@@ -6,9 +6,11 @@ import type { KeyCreation, KeyUpdate, ManagementRefusal } from "../../core/manag
 import type { KeyRecord, KeySnapshot, Organization } from "../../core/records.ts";
 import { type Clock, shiftableClock } from "../clock.ts";
 import type { Keys } from "../keys.ts";
-import { RequestError } from "../links/http-service.ts";
 import { hashSecret } from "./secret.ts";
 import type { KeyInput, KeyStore, OrganizationInput } from "./store.ts";
+
+/** The error for a record that cannot be stored. */
+const UNSTORABLE = { name: "RequestError", statusCode: 422 };
 
 /** The port, and what the service offers its operator on the control plane. */
 export type OperableKeys = Keys & {
@@ -197,8 +199,8 @@ export const keysCases = (name: string, open: () => Promise<OperableKeys>): void
       });
       expect(await keys.patchKey(key.id, { status: "valid" })).toMatchObject({ id: key.id, status: "valid" });
       expect((await keys.byId(key.id, BUDGET_MS))?.key.status).toBe("valid");
-      await expect(keys.putKey({ org_id: org.id, kind: "server", secret })).rejects.toThrow(RequestError);
-      await expect(keys.putKey({ org_id: "org_nobody", kind: "server" })).rejects.toThrow(RequestError);
+      await expect(keys.putKey({ org_id: org.id, kind: "server", secret })).rejects.toMatchObject(UNSTORABLE);
+      await expect(keys.putKey({ org_id: "org_nobody", kind: "server" })).rejects.toMatchObject(UNSTORABLE);
       expect(await keys.patchKey("key_nobody", { status: "valid" })).toBeNull();
     });
 
@@ -221,7 +223,7 @@ export const keysCases = (name: string, open: () => Promise<OperableKeys>): void
       });
       expect(await keys.organization(org.id)).toMatchObject({ tier: "Free" });
       expect(await keys.organization("org_nobody")).toBeNull();
-      await expect(keys.putOrganization({ id: `org_${randomUUID()}` })).rejects.toThrow(RequestError);
+      await expect(keys.putOrganization({ id: `org_${randomUUID()}` })).rejects.toMatchObject(UNSTORABLE);
     });
   });
 };
