@@ -209,7 +209,10 @@ const asStated = (curve: Curve): Curve => {
   return { ...curve, models: [], knee: { before: knee, after: knee, overall: knee } };
 };
 
-/** Fails only if the way up and the way down both show it: if capacity moved, the levels of one way are too high. */
+/**
+ * Fails only if the way up and the way down both show it: if capacity moved, the levels of one way are too high. One way has
+ * few calls in a short play, so its share alone has to exceed the bound; of both ways together the whole interval has to.
+ */
 const falseSheds = (seen: Curve, { limits, shedding }: StageFacts): Finding => {
   const curve = shedding === "fixed" ? asStated(seen) : seen;
   const half = levelsBelow(curve, 0.5);
