@@ -55,9 +55,9 @@ export const organizationShed = (api: ApiState, org: string): Reply | null => {
   if (others < (has("forgets-the-cap") ? 1_000 : cap / part)) return null;
   api.shedForEver = has("never-recovers");
   if (has("sheds-with-503")) return { status: 503, body: { detail: "overloaded" } };
-  const isFirstOfThree = api.ids++ % 3 === 0;
-  if (has("swaps-the-two-overloads") || (has("swaps-every-third-overload") && isFirstOfThree))
-    return flat("b2b_overloaded", {}, { "Retry-After": "1" });
+  api.sheds += 1;
+  const isSwapped = has("swaps-the-two-overloads") || (has("swaps-every-third-overload") && api.sheds % 3 === 0);
+  if (isSwapped) return flat("b2b_overloaded", {}, { "Retry-After": "1" });
   if (has("sheds-with-detail")) return detail(429, "org_overloaded");
   return flat("org_overloaded", {}, { "Retry-After": "1" });
 };
@@ -67,7 +67,8 @@ export const globalShed = (api: ApiState): Reply | null => {
   const { has, is, flat, total, lost } = api;
   if (total + lost < capsOf(api).all / (has("sheds-everybody-early") ? 4 : 1)) return null;
   const headers: Record<string, string> = is("asks-for-a-day") ? { "Retry-After": "86400" } : {};
-  const blames = has("blames-an-organization") || (has("blames-an-organization-mostly") && api.ids++ % 3 > 0);
+  api.sheds += 1;
+  const blames = has("blames-an-organization") || (has("blames-an-organization-mostly") && api.sheds % 3 > 0);
   return flat(blames ? "org_overloaded" : "b2b_overloaded", {}, headers);
 };
 

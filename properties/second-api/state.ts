@@ -34,6 +34,8 @@ const initialState = (streamMs: number) => ({
   admins: new Map<string, string>(),
   secret: randomBytes(16).toString("hex"),
   ids: 0,
+  /** Calls refused at a cap, each by the name of one of the two overloads. */
+  sheds: 0,
   /** When a new key begins to be accepted. */
   arrivesAtMs: new Map<Key, number>(),
   /** Organizations that have acknowledged the vendor scope. */
