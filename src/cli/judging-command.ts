@@ -50,8 +50,8 @@ const NOT_REPEATED: ReadonlySet<string> = new Set(["seed", "out", "json", "quiet
 
 const pathOf = (command: Command): string[] => (command.parent ? [...pathOf(command.parent), command.name()] : []);
 
-/** A command as it was typed, without the options named by `without`; `more` follows the options. */
-const lineOf = (command: Command, more: readonly string[], without: readonly string[] = []): string => {
+/** The words of a command as they were typed, without the options named by `without`; `forK6`: what follows `--`. */
+const typedWords = (command: Command, without: readonly string[] = []): { words: string[]; forK6: string[] } => {
   const options = command.options.flatMap((option) => {
     const name = option.attributeName();
     if (command.getOptionValueSource(name) !== "cli" || NOT_REPEATED.has(name) || without.includes(name)) return [];
@@ -60,10 +60,12 @@ const lineOf = (command: Command, more: readonly string[], without: readonly str
   });
   const operands: string[] = command.processedArgs.flat().filter((word) => word !== undefined);
   const names = operands.map(quoted);
-  // An operand with a dash was typed after `--`, for k6.
+  // An operand with a dash was typed after `--`.
   const isForK6 = operands.some((word) => word.startsWith("-"));
-  const words = isForK6 ? [...options, ...more, "--", ...names] : [...names, ...options, ...more];
-  return [...pathOf(command), ...words].join(" ");
+  return {
+    words: [...pathOf(command), ...(isForK6 ? [] : names), ...options],
+    forK6: isForK6 ? ["--", ...names] : [],
+  };
 };
 
 const placeOf = ({ target, iOwn = [] }: JudgingOptions): Place => ({ targetFile: target, owned: iOwn });
@@ -72,9 +74,10 @@ const placeOf = ({ target, iOwn = [] }: JudgingOptions): Place => ({ targetFile:
 export const recorded = async (command: Command, play: (common: Common) => Promise<RunResult>): Promise<void> => {
   const options = command.opts<JudgingOptions>();
   const { seed = Math.floor(Math.random() * 2 ** 31), out } = options;
-  const title = lineOf(command, [], ["target", "iOwn", "base", "head"]);
+  const title = typedWords(command, ["target", "iOwn", "base", "head"]).words.join(" ");
   const say = narrator({ quiet: options.quiet === true, title, seed });
-  const replay = `npx floodgate ${lineOf(command, ["--seed", `${seed}`])}`;
+  const { words, forK6 } = typedWords(command);
+  const replay = ["npx floodgate", ...words, "--seed", seed, ...forK6].join(" ");
   const how = { seed, reports: REPORTS, out, healFirst: options.heal === true, replay, events: say };
   const { document, folder } = await play({ ...how, ...placeOf(options) }).finally(say.end);
   printPainted(`${terminalText(document, { folder: folder.path, colour: isTerminal() })}\n`);
