@@ -96,7 +96,7 @@ export type StageFacts = {
   reference?: true;
   /** An older run whose driver left totals and no line for each call; judges that need each call are skipped. */
   totals_only?: true;
-  /** Calls were due when they were sent, so nothing that compares times is judged. */
+  /** A closed loop has no schedule: each call is due when it is sent, so what judges times is skipped. */
   closed_loop?: true;
   /** Nobody else calls the deployment meanwhile (target file), so what is seen in flight, or charged, is all there is. */
   exclusive: boolean;

@@ -53,9 +53,10 @@ const heldUntilUs = (call: CallLine, ours: boolean): number | null => {
  *     counted            |------------ ~ ~ ~      no answer: it may be in flight still
  *     judged               [======]               the most that overlap at any one moment in here
  *
- * The reference platform may notice late that a caller left; a call that it sheds holds nothing. A foreign one may release a
- * slot a moment after the last byte, notice a caller who left at any time, and count a call while it sheds it. The bound holds
- * only if nobody else calls. `tell` gets each watched call that ended before the caps changed, once its count is final.
+ * The reference platform notices within `LINGER_US` that a caller left, and a call that it sheds holds no slot. Another
+ * deployment may notice it at any time, count a call while it sheds it, and release a slot a moment after the last byte.
+ * The bound holds only if nobody else calls. `tell` gets each watched call that ended before the caps changed, once its
+ * count is final.
  */
 const mostInFlight = (tell: (call: CallLine, most: number, mostOfOrg: number) => void, ours: boolean) => {
   const events = new Heap<() => void>();

@@ -113,7 +113,7 @@ export const SESSION_RULES: readonly Rule[] = [
     expected: "200 or 201",
     cost: { map_loads: 1 },
     step: async (context, checks) => {
-      // Use before the run hardly explains that a second organization's allowance is spent as well.
+      // Two organizations that used up their allowances before the run are unlikely, so a second one is asked.
       const isSpentElsewhere = async (): Promise<boolean> =>
         context.has("publishable_other_org") && isSpent(await context.mint("publishable_other_org", "tile"));
       for (const answer of await mintedSpecimens(context)) {
