@@ -5,7 +5,7 @@ import { plannedEmbedded } from "../deployments/tenants.ts";
 import { closedLoopRefusal } from "../drivers/autocannon/autocannon.ts";
 import { clip, oneLine } from "../report/escape.ts";
 import { count, counted, duration, share } from "../report/figures.ts";
-import { replayedLogText } from "../report/replayed-log-text.ts";
+import { cutReplayText, replayedLogText } from "../report/replayed-log-text.ts";
 import { wrapped } from "../report/terminal.ts";
 import { LOG_FORMAT_NAMES, LOG_FORMATS } from "../run/access-log/log-formats.ts";
 import * as reading from "../run/access-log/read-log.ts";
@@ -13,7 +13,7 @@ import { runScript, runStages } from "../run/bodies.ts";
 import { UsageError } from "../run/exit-codes.ts";
 import { writeOperator } from "../run/operator/write-operator.ts";
 import { SCENARIOS, type ScenarioWish, SUITES, scenarioStage, withItsPair } from "../run/suites/suites.ts";
-import type { LoadStage } from "../stages/stage-plan.ts";
+import { callsOfCutLog, type LoadStage, shortened } from "../stages/stage-plan.ts";
 import { redact } from "../supervision/redaction.ts";
 import { openUserFile, UserFileError } from "../supervision/user-file.ts";
 import type { Target } from "../target/target.ts";
@@ -271,8 +271,12 @@ export const loadCommand = (): Command =>
       }
       const stage = await stageOf(scenario, options);
       // Printed before anything starts, so that a user can stop if the log was misread.
-      for (const line of stage.replayed === undefined ? [] : replayedLogText(stage.replayed)) {
-        printNote(`--profile ${options.profile}: ${line}`);
+      if (stage.replayed !== undefined) {
+        const cutTo = callsOfCutLog(options.short === true ? (shortened(stage) as LoadStage) : stage);
+        const cut = cutTo === null ? [] : [cutReplayText(cutTo, stage.replayed)];
+        for (const line of [...replayedLogText(stage.replayed), ...cut]) {
+          printNote(`--profile ${options.profile}: ${line}`);
+        }
       }
       if (options.operator !== undefined) {
         await writeForOperator(stage, options.operator, options);

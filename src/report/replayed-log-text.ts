@@ -41,6 +41,10 @@ export const replayedLogText = (log: ReplayedLog): string[] => {
   return said.filter((one) => one !== false);
 };
 
+/** Says that a replay has fewer calls than its log, because it is shorter. */
+export const cutReplayText = (played: number, { calls }: ReplayedLog): string =>
+  `of the log its first ${counted(played, "call")} of ${count(calls)} are replayed, because the length of the stage is set`;
+
 /** Says that a replay is slower than the log, whose busiest second has more calls than permitted. */
 export const slowedReplayText = (slowedTo: number): string =>
   `the log is replayed at ${figure(slowedTo)} of its speed, because its busiest second has more calls than permits.load_max_rps lets through`;

@@ -12,7 +12,7 @@ import type { Offered, StageFacts, StageOutcome } from "../history/stage-facts.t
 import { hostNotesOf } from "../history/time-doubts.ts";
 import { invariantsFor } from "../invariants/catalogue.ts";
 import { NO_SCHEDULE, ofCutOffStage, openJudges } from "../invariants/invariant.ts";
-import { replayedLogText, slowedReplayText } from "../report/replayed-log-text.ts";
+import { cutReplayText, replayedLogText, slowedReplayText } from "../report/replayed-log-text.ts";
 import { curveLines } from "../report/shown-curve.ts";
 import { openStageCurve } from "../shedding/stage-curve.ts";
 import type { Target } from "../target/target.ts";
@@ -23,7 +23,15 @@ import { CURVE_LEVELS, profileDurationS, profilePeakPerS } from "../workload/loa
 import { stageHost, watchMachineUse } from "./machine-use.ts";
 import { play } from "./play.ts";
 import { onThisMachine, openObjectives, reachedClaims, skippedStage } from "./stage-claims.ts";
-import { isIncidental, type LoadStage, plannedFor, stageMissing, storyOfPlan, viewWith } from "./stage-plan.ts";
+import {
+  callsOfCutLog,
+  isIncidental,
+  type LoadStage,
+  plannedFor,
+  stageMissing,
+  storyOfPlan,
+  viewWith,
+} from "./stage-plan.ts";
 import { openWitness, readTenants, statedFacts } from "./witnesses.ts";
 
 /** Ends the measurements. The offered rate counts the seed's arrivals, not their expected number. */
@@ -190,8 +198,10 @@ export const playLoadStage = async (
     ...(shedding?.claims ?? []),
     ...(objectives?.claims(replay, host, isClosedLoop ? NO_SCHEDULE : undefined) ?? []),
   ];
+  const cutTo = callsOfCutLog(plan);
   const notes = [
     ...(plan.replayed === undefined ? [] : replayedLogText(plan.replayed)),
+    ...(plan.replayed === undefined || cutTo === null ? [] : [cutReplayText(cutTo, plan.replayed)]),
     ...[...slowed, ...hostNotesOf(host), ...interference.notes, ...observed.troubles],
   ];
   return {

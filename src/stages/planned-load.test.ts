@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
-import { scenarioStage } from "../run/suites/suites.ts";
+import { plannedEmbedded } from "../deployments/tenants.ts";
+import { SCENARIOS, scenarioStage, withItsPair } from "../run/suites/suites.ts";
 import type { Target } from "../target/target.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
-import { plannedFor } from "./stage-plan.ts";
+import { callsOfCutLog, type LoadStage, plannedFor, shortened } from "./stage-plan.ts";
 
 const target: Target = {
   schema: "floodgate/target@1",
@@ -26,6 +27,37 @@ test("a replayed access log that is busier than is permitted is slowed down, and
   expect(of(10)?.slowedTo).toBeUndefined();
   expect(of(2)?.slowedTo).toBeCloseTo(0.45);
   expect(of(2)?.profile.momentsUs?.at(-1)).toBeCloseTo(4e6 / 0.45, 0);
+});
+
+test("a replayed access log needs no ramp where no rate is known", () => {
+  const { limits: _, ...unlimited } = target;
+  const plan = (wish: Parameters<typeof scenarioStage>[1]) =>
+    plannedFor(scenarioStage("chat-past-capacity", wish)!, { target: unlimited, embedded: false, found: {} });
+  expect(plan({})).toBeNull();
+  expect(plan({ replayOfMs: [0, 400, 1_200] })?.profile.momentsUs).toEqual([0, 400_000, 1_200_000]);
+});
+
+test("a replayed access log is played to its end in every scenario, unless a length is stated", () => {
+  const minuteMs = Array.from({ length: 61 }, (_, k) => 1000 * k);
+  const playedOf = (name: string, wish: object = {}) => {
+    const plan = scenarioStage(name, { replayOfMs: minuteMs, ...wish })!;
+    const deployment = { target: plannedEmbedded(), embedded: true, found: {} };
+    return { calls: plannedFor(plan, deployment)?.profile.momentsUs?.length, cutTo: callsOfCutLog(plan) };
+  };
+  // A stage with a fault ends when the deployment has recovered.
+  const endsByItself = ({ name }: { name: string }) => scenarioStage(name, {})?.disturbance === undefined;
+  for (const { name } of SCENARIOS.filter(endsByItself)) {
+    expect(playedOf(name), name).toEqual({ calls: 61, cutTo: null });
+  }
+  expect(playedOf("steady-mix", { durationS: 15 })).toEqual({ calls: 15, cutTo: 15 });
+  const short = shortened(scenarioStage("steady-mix", { replayOfMs: minuteMs })!) as LoadStage;
+  expect(callsOfCutLog(short)).toBe(13);
+});
+
+test("a replayed access log is replayed in both stages of a comparison", () => {
+  const wish = { replayOfMs: [0, 400, 1_200], ratePerS: 3 };
+  const [beside, alone] = withItsPair(scenarioStage("noisy-neighbour", wish)!);
+  expect(alone).toMatchObject({ isolation: "alone", ...wish, durationS: beside?.durationS });
 });
 
 test("a replayed access log owes no shed, and the report says which outcome was not to be expected", () => {

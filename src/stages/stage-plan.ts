@@ -110,12 +110,14 @@ const SHORTEST_S = 4;
 /** Shortens a stage to `SHORT_SHARE`, unless its length follows from what it has to reach. */
 export const shortened = (plan: StagePlan): StagePlan => {
   if (plan.kind === "verify") return plan;
-  const { disturbance, durationS, growth: _, ...rest } = plan;
+  const { disturbance, durationS: statedS, growth: _, ...rest } = plan;
   if (disturbance?.kind === "fault-schedule" && "drawn" in disturbance.events) {
     // `growth` is left out: a short stage cannot show whether anything grows.
     const forMs = disturbance.events.forMs * SHORT_SHARE;
     return { ...rest, disturbance: { ...disturbance, events: { ...disturbance.events, forMs } } };
   }
+  const { replayOfMs, ratePerS } = rest;
+  const durationS = statedS ?? (replayOfMs && profileDurationS(traceProfile(replayOfMs, { ratePerS })));
   if (disturbance !== undefined || durationS === undefined) return plan;
   const share = plan.curve === true ? SHORT_CURVE_SHARE : SHORT_SHARE;
   return { ...plan, durationS: Math.min(durationS, Math.max(SHORTEST_S, durationS * share)) };
@@ -135,6 +137,12 @@ const SHARE_FOR_POISSON = 0.6;
 /** `slowedTo`: the share of its speed at which a log is replayed, if its peak exceeds the permitted rate. */
 type PlannedLoad = { profile: Profile; arrivals: Arrivals; reach: Reach; slowedTo?: number };
 
+/** Returns how many calls of its log a stage replays, if its length cuts the log short; else `null`. */
+export const callsOfCutLog = ({ replayOfMs = [], ratePerS, durationS }: LoadStage): number | null => {
+  const calls = traceProfile(replayOfMs, { ratePerS, durationS }).momentsUs?.length ?? 0;
+  return calls < replayOfMs.length ? calls : null;
+};
+
 const capMissing = ({ pastTheCap, ratePerS = 0 }: LoadStage, { limits, permits }: Target): string[] => {
   if (pastTheCap !== true) return [];
   if (limits?.global_in_flight === undefined) return ["`limits.global_in_flight` (to load past it)"];
@@ -151,8 +159,12 @@ const reachOfReplay = ({ all, oneOf, beyond }: Reach): Reach => {
 };
 
 /** A log has its own rate and length unless the user states others. */
-const wantedProfile = ({ loadProfile, replayOfMs, ratePerS, durationS }: LoadStage, own: Profile): Profile => {
+const wantedProfile = (
+  { loadProfile, replayOfMs, ratePerS, durationS }: LoadStage,
+  own: Profile | null,
+): Profile | null => {
   if (replayOfMs !== undefined) return traceProfile(replayOfMs, { ratePerS, durationS });
+  if (own === null) return null;
   const shape = loadProfile === undefined ? undefined : PROFILES[loadProfile];
   return shape === undefined ? own : shape(ratePerS ?? profilePeakPerS(own), profileDurationS(own));
 };
@@ -187,9 +199,8 @@ export const plannedFor = (plan: LoadStage, deployment: Known, view = viewWith(d
     return { profile: constant(perS, durationS ?? CLOSED_LOOP_S), arrivals: "uniform", reach: reach() };
   }
   if (given !== undefined) return { profile: given, arrivals: plan.arrivals ?? "uniform", reach: reach() };
-  const own = story.profile(view, wish);
-  if (own === null) return null;
-  const wanted = wantedProfile(plan, own);
+  const wanted = wantedProfile(plan, story.profile(view, wish));
+  if (wanted === null) return null;
   const share = (mostPerS ?? Number.POSITIVE_INFINITY) / profilePeakPerS(wanted);
   const profile = share < 1 ? scaleProfile(wanted, share) : wanted;
   const isNear = maxPerS !== undefined && profilePeakPerS(profile) > SHARE_FOR_POISSON * maxPerS;

@@ -129,14 +129,19 @@ export const scenarioStage = (name: string, wish: ScenarioWish): LoadStage | nul
   const isShaped = wish.loadProfile !== undefined || wish.replayOfMs !== undefined;
   const unjudged = isShaped ? { curve: undefined, step: undefined } : {};
   const durationS = isAlone || name === OWN_LENGTH ? undefined : DEFAULT_S;
-  return { durationS, ...stage, ...unjudged, ...wish, driverNamed: wish.driver === undefined ? undefined : true };
+  // A log is replayed to its end, except beside a fault, where the stage ends when the deployment has recovered.
+  const isWholeLog = wish.replayOfMs !== undefined && stage.disturbance === undefined;
+  const length = isWholeLog ? { durationS: undefined } : {};
+  const driverNamed = wish.driver === undefined ? undefined : true;
+  return { durationS, ...stage, ...length, ...unjudged, ...wish, driverNamed };
 };
 
 /** The stage and, if it has one, the stage to compare it to: the same calls without the noisy ones. */
 export const withItsPair = (stage: LoadStage): LoadStage[] => {
   if (stage.isolation !== "beside" || stage.loadProfile !== undefined) return [stage];
-  const { driver, driverNamed, ratePerS, durationS, arrivals, segments } = stage;
-  return [stage, stageOf("noisy-neighbour-alone", { driver, driverNamed, ratePerS, durationS, arrivals, segments })];
+  const { driver, driverNamed, ratePerS, durationS, arrivals, segments, replayOfMs, replayed } = stage;
+  const same = { driver, driverNamed, ratePerS, durationS, arrivals, segments, replayOfMs, replayed };
+  return [stage, stageOf("noisy-neighbour-alone", same)];
 };
 
 /** Calls per second, below cap / budget: while a dependency is silent each call holds its slot for the budget. */
