@@ -50,7 +50,7 @@ export const openStageCurve = (facts: StageFacts): StageCurve | null => {
     end: (replay) => {
       const curve = fold.end(offered.start_us);
       if (typeof curve !== "string") return { curve, ...judgeCurve(curve, facts, replay) };
-      const lacking = `there is no curve: ${curve}`;
+      const lacking = `the curve needs ${curve}`;
       const claim = doubt("curve/goodput_retention", lacking, "levels that can be compared", replay);
       return { curve: null, claims: [{ ...claim, stage }], measurements: [] };
     },

@@ -78,3 +78,8 @@ test("a level of the curve ends when its calls are enough, and never before call
   expect(lengths(1_000, 300, 1e6, 1.5)[8]).toBeCloseTo(10.5);
   expect(lengths(80, 60, 1e6, 0.3)).toEqual(lengths(80, 60));
 });
+
+test("the curve has its lowest level even where the permitted rate is below it", () => {
+  expect(upAndDown(45, 240, 21.7).pieces.map(({ from }) => from)).toEqual([21.7]);
+  expect(upAndDown(45, 240, 22.5).pieces.map(({ from }) => from)).toEqual([22.5]);
+});

@@ -54,14 +54,16 @@ const LEVEL_MIN_S = 8;
 
 /**
  * The levels up to `maxPerS`, rising and falling, then twice the knee once more. Each gets its share of the time, or
- * less if that gives enough calls. `stayS`: how long a call takes; if unknown, no level is shortened.
+ * less if that gives enough calls. `stayS`: how long a call takes; if unknown, no level is shortened. If not even the
+ * lowest level is permitted, it is played at `maxPerS`.
  */
 export const upAndDown = (
-  kneePerS: number,
+  ratePerS: number,
   durationS: number,
   maxPerS = Number.POSITIVE_INFINITY,
   stayS = Number.POSITIVE_INFINITY,
 ): Profile => {
+  const kneePerS = Math.min(ratePerS, maxPerS / CURVE_LEVELS[0]);
   const up = CURVE_LEVELS.filter((level) => level * kneePerS <= maxPerS);
   const levels = [...up, ...up.slice(0, -1).reverse(), ...up.filter((level) => level === AFTERWARDS)];
   const unitS = durationS / levels.reduce((sum, level) => sum + weightOf(level), 0);
