@@ -305,7 +305,7 @@ const suitesFor = ({ target, embedded, limiter = "sqlite" }: SuiteFor) => {
 type Name = keyof ReturnType<typeof suitesFor>;
 
 const PURPOSES: Readonly<Record<Name, string>> = {
-  smoke: "every rule and refusal once, both overloads, each link broken in two ways: three minutes",
+  smoke: "every rule and refusal once, both overloads, each link broken in two ways: two minutes",
   nightly: "all rules, an ordinary day, every overload, the shedding curve, everything broken once: about half an hour",
   soak: "half an hour of mixed load and random faults: does anything grow?",
 };
