@@ -127,24 +127,17 @@ export const planStages = async ({ targetFile, owned, limiter = "sqlite", stages
   const embedded = targetFile === undefined;
   const read = embedded ? null : await readTarget(targetFile, owned, intentOf(wish));
   const target = read?.target ?? plannedEmbedded();
-  const missing = embedded ? null : proxiesMissing(target);
-  const links = embedded ? { limiter: "", keys: "", edge: "" } : (target.toxiproxy?.proxies ?? {});
-  const [faults, faultsMissing] = missing === null ? [{ links }, ""] : [null, missing];
-  const own = embedded ? { store: { kind: limiter } } : undefined;
-  const given: SuiteFor = { target, embedded, limiter };
-  const stages = stagesFor(given, wish).map((plan) => {
-    if (plan.kind === "verify") return planOfStage(plan, given);
-    const can = { target: embedded ? plannedTenants(plan.tenants, target) : target, faults, faultsMissing, own };
-    return planOfStage(plan, given, stageMissing(plan, can));
-  });
+  const stages = plansFor({ target, embedded, limiter }, wish);
   const sum = (field: "seconds" | "calls"): number => stages.reduce((all, stage) => all + stage[field], 0);
+  const [most, sent] = [target.budget?.requests ?? Number.POSITIVE_INFINITY, sum("calls")];
+  const ends = `budget.requests (${most}) may end the run before its last stage, since up to ${sent} calls are planned: raise it, or choose a shorter run`;
   return {
     schema: "floodgate/plan@1",
     target: plannedTarget(target),
     stages,
-    total: { seconds: sum("seconds"), calls: sum("calls") },
+    total: { seconds: sum("seconds"), calls: sent },
     refused_by_guard: read === null ? [] : [...read.refusals, ...(refusals?.(read.target) ?? [])],
-    warnings: read?.warnings ?? [],
+    warnings: [...(read?.warnings ?? []), ...(sent > most && read?.refusals.length === 0 ? [ends] : [])],
   };
 };
 
@@ -193,21 +186,32 @@ const planOfStage = (plan: StagePlan, given: SuiteFor, lacks: readonly string[] 
   return { name: plan.name, driver: driverOf(plan), ...planned, lacks };
 };
 
+/** Each stage as far as it is known beforehand, with what the deployment lacks for it. */
+const plansFor = (given: SuiteFor, wish: StagesWish) => {
+  const { target, embedded, limiter } = given;
+  const missing = embedded ? null : proxiesMissing(target);
+  const links = embedded ? { limiter: "", keys: "", edge: "" } : (target.toxiproxy?.proxies ?? {});
+  const [faults, faultsMissing] = missing === null ? [{ links }, ""] : [null, missing];
+  const own = embedded ? { store: { kind: limiter ?? "sqlite" } } : undefined;
+  return stagesFor(given, wish).map((plan) => {
+    if (plan.kind === "verify") return planOfStage(plan, given);
+    const can = { target: embedded ? plannedTenants(plan.tenants, target) : target, faults, faultsMissing, own };
+    return planOfStage(plan, given, stageMissing(plan, can));
+  });
+};
+
 /** The intent that the safety guard judges; only stages that could be played count. */
 export const intentOf =
   (wish: StagesWish) =>
   (target: Target): Intent => {
     const given = { target, embedded: false };
-    const plans = stagesFor(given, wish);
-    const loads = plans.filter((plan) => plan.kind === "load");
-    const lacks = (plan: StagePlan) =>
-      plan.kind === "load" ? (STORIES.get(plan.story)?.missing(viewOf(target)) ?? []) : [];
+    const loads = stagesFor(given, wish).filter((plan) => plan.kind === "load");
     return {
       load: loads.length > 0,
       // An operator's changes are no faults.
       faults:
         target.permits?.chaos === true &&
         loads.some(({ disturbance: { kind } = {} }) => kind !== undefined && kind !== "operator-changes"),
-      requests: plans.reduce((sum, plan) => sum + planOfStage(plan, given, lacks(plan)).calls, 0),
+      requests: plansFor(given, wish).reduce((sum, { calls }) => sum + calls, 0),
     };
   };

@@ -3,7 +3,11 @@ import { OUTCOMES } from "../../contract/refusals.ts";
 import { plannedEmbedded } from "../../deployments/tenants.ts";
 import { LINK_FAULTS } from "../../faults/link-faults.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
+import { intentOf } from "../../stages/prepare-target.ts";
 import { isIncidental, shortened } from "../../stages/stage-plan.ts";
+import type { Target } from "../../target/target.ts";
+import { guardTarget } from "../../target/target-guard.ts";
+import { proposeTarget } from "../../verify/doctor/target-proposal.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { SUITES } from "./suites.ts";
 
@@ -22,6 +26,13 @@ test.each(plans)("%s: stage $name names only what there is", (_suite, plan) => {
   const { disturbance } = plan;
   const faults = disturbance?.kind === "faults" ? disturbance.faults : [];
   for (const { by, fault } of faults) if (by === "link") expect(LINK_FAULTS).toContain(fault);
+});
+
+test.each(["smoke", "nightly"])("the target file that init writes allows %s on a host of the user's", async (name) => {
+  const [baseUrl, has] = ["https://192.0.2.1/v1", { publishable: true, server: true }];
+  const target = proposeTarget({ baseUrl, has, seen: true, keyManagement: true }) as unknown as Target;
+  const stages = SUITES.get(name)?.stages ?? (() => []);
+  expect(await guardTarget(target, ["192.0.2.1"], intentOf({ stages, short: false })(target))).toEqual([]);
 });
 
 test("names of stages are unique: claims and files are called by them", () => {

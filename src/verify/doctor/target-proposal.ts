@@ -61,7 +61,7 @@ export const proposeTarget = (parts: ProposalParts): Record<string, unknown> => 
       "What a run may do: make and remove keys, use up allowances, inject faults, calls per second at the most. To find or pass a cap, load_max_rps has to fill it: calls in flight are calls per second times their length in seconds.",
     permits: { writes: false, quota_burn: false, chaos: false, load_max_rps: 50 },
     "// budget":
-      "How much one run may use up. verify makes up to 1200 calls, run nightly at 50 calls per second about 42000; --dry-run says it.",
-    budget: { requests: 50_000, map_loads: 50, analyses: 10, stream_seconds: 20_000 },
+      "How much one run may use up. verify makes up to 1200 calls, run nightly at 50 calls per second about 58000; --dry-run says it.",
+    budget: { requests: 60_000, map_loads: 50, analyses: 10, stream_seconds: 20_000 },
   };
 };
