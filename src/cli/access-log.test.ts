@@ -48,6 +48,8 @@ describe("a log file is read", () => {
       "with bytes that are no UTF-8",
       Buffer.concat([Buffer.from(LINES), Buffer.from([0xff, 0xfe, 0x0a])]).subarray(0, -3),
     ],
+    ["with zero bytes where it was truncated while it was written", `${"\0".repeat(10_000)}${LINES}`],
+    ["with a few bytes that a client sent", LINES.replace("GET", "\u0016\u0003\u0001\0")],
     ["with a line of ten million characters", line(0) + line(1, "x".repeat(10_000_000)) + line(2)],
   ])("%s", async (_, content) => {
     const { replayOfMs, replayed } = await profileOf({ profile: write(content) });
@@ -89,6 +91,12 @@ describe("a log file is refused in a sentence", () => {
       /looks like one JSON document.*jq -c/,
     ],
     [
+      "one JSON document in a line",
+      '{"records":[{"time":"2026-10-10T20:55:36Z"},{"time":"2026-10-10T20:55:37Z"}]}\n',
+      /looks like one JSON document.*records/,
+    ],
+    ["zero bytes alone", "\0".repeat(10_000), /there is no line in it/],
+    [
       "a line of 1970",
       `${LINES}203.0.113.9 - - [01/Jan/1970:00:00:00 +0000] "GET / HTTP/1.1" 200 1\n`,
       /line 4 is of 1970-01-01T00:00:00/,
@@ -122,12 +130,12 @@ describe("a log file is refused in a sentence", () => {
 
   test("and the line that is shown has no secret, no address and no control character", async () => {
     const profile = write(
-      `203.0.113.9 2001:db8::1:2 alice@example.com GET /a?token=tell-nobody Bearer abc.def svc_sk_live_abcdefgh12345678 6f9619ff-8b86-d011-b42d-00cf4fc964ff \u001b[31m ${"long ".repeat(200)}\n`,
+      `203.0.113.9 2001:db8::1:2 alice@example.com GET /a?token=tell-nobody Bearer abc.def password=hunter2 "api_key":"s3cret" session: deadbeef svc_sk_live_abcdefgh12345678 6f9619ff-8b86-d011-b42d-00cf4fc964ff \u001b[31m ${"long ".repeat(200)}\n`,
     );
     const message = await refusal({ profile });
     const [first] = message.split("\n") as [string];
     expect(first).toContain("GET /a?[query]");
-    expect(first).not.toMatch(/203|2001|alice|nobody|abc\.def|abcdefgh|6f9619ff/);
+    expect(first).not.toMatch(/203|2001|alice|nobody|abc\.def|hunter2|s3cret|deadbeef|abcdefgh|6f9619ff/);
     expect(first).not.toContain("\u001b");
     expect(first.length).toBeLessThan(500);
   });

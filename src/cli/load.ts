@@ -70,6 +70,10 @@ const shown = (line: string): string => {
     .replace(/(?:\b[0-9a-f]{1,4}:){4,7}[0-9a-f]{1,4}\b|[0-9a-f:]*::[0-9a-f:]+/gi, "[address]")
     .replace(/[\w.+-]+@[\w-]+\.[\w.-]+/g, "[address]")
     .replace(/\?[^\s"'?]+/g, "?[query]")
+    .replace(
+      /([\w-]*(?:pass|secret|token|key|session|cookie|auth)[\w-]*["']?\s*[=:]\s*["']?)(?!\[)[^\s"',;&]+/gi,
+      "$1[masked]",
+    )
     .replace(/\b(?:Bearer|Basic)\s+[^\s"',]+/gi, "[masked]")
     .replace(/[\w+=~%-]{20,}/g, (token) => (/\d/.test(token) ? "[masked]" : token));
   return clip(oneLine(text), SHOWN_CHARS);
@@ -85,11 +89,11 @@ const moment = (ms: number): string => new Date(ms).toISOString();
 const unknownText = (line: number, text: string, lines: number, { timeField, format }: reading.LogOptions): string => {
   const asked = format === undefined ? "its format is not known" : `no line can be read as ${format}`;
   const what = timeField === undefined ? asked : `no line has a moment in the field ${oneLine(timeField)}`;
-  const isDocument = /^\[\s*(?:\{.*)?$/.test(text) || text === "{";
+  const isDocument = /^\[\s*(?:\{.*)?$/.test(text) || text === "{" || (lines === 1 && text.startsWith("{"));
   const aboutOf = (called: string): string | undefined => LOG_FORMATS.find(({ name }) => name === called)?.of;
   const formats = LOG_FORMAT_NAMES.map((name) => `  ${name.padEnd(15)}${aboutOf(name)}`);
   const help = isDocument
-    ? "Expected a line for each call; this looks like one JSON document. Turn it into lines, such as by: jq -c '.[]'"
+    ? "Expected a line for each call; this looks like one JSON document. Turn it into lines, such as by: jq -c '.[]' or jq -c '.records[]'"
     : `Looked for, one of them in at least half of the lines:\n${formats.join("\n")}\n${OVERRIDE}.`;
   return `${what}, among the first ${counted(lines, "line")}; line ${line} is: ${shown(text)}\n${help}`;
 };
@@ -182,7 +186,7 @@ const OPTIONS: readonly checks.OptionRow[] = [
   ["--rate <n>", "calls per second, in place of the scenario's own; autocannon's highest", checks.positive],
   ["--duration <length>", "such as 15s or 2m", checks.seconds],
   ["--arrivals <kind>", "how calls are spaced", ["uniform", "poisson"]],
-  ["--profile <name>", `how the rate runs over time: ${PROFILE_NAMES}; or an access log to be replayed`],
+  ["--profile <name>", `how the rate runs over time: ${PROFILE_NAMES}; or an access log to be replayed`, checks.once],
   ["--log-format <name>", "of the access log; found out where it is not given", LOG_FORMAT_NAMES],
   ["--time-field <name>", "which field of the access log holds the start of a call: a member of JSON, a key, or the number of a column"],
   ["--skip-unreadable", "leave out lines of the access log that cannot be read, be they more than 1 %"],

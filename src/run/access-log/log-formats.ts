@@ -68,13 +68,16 @@ type JsonRow = {
   at(line: LogLine): Moment | null;
   of: MomentOf;
   took?: readonly [member: string, unit: Unit];
+  /** Reports whether the duration can be of that unit; default: always. */
+  isTook?(value: unknown): boolean;
   beside?: readonly string[];
 };
 
-const json = (named: Named, { at, of, took, beside = [] }: JsonRow, how: How = {}): LogFormat =>
+const json = (named: Named, { at, of, took, isTook = () => true, beside = [] }: JsonRow, how: How = {}): LogFormat =>
   row(named, how, (line) => {
     if (line.fields === null || beside.some((member) => line.field(member) === undefined)) return null;
-    return timed(at(line), of, took && tookMs(line.field(took[0]), took[1]));
+    const value = took && line.field(took[0]);
+    return timed(at(line), of, took && isTook(value) ? tookMs(value, took[1]) : undefined);
   });
 
 const member =
@@ -99,10 +102,11 @@ const epoch =
 const GENERAL_MEMBERS = ["@timestamp", "timestamp", "time", "ts", "datetime", "date", "asctime"];
 const nginxMoment = member("msec", "time_iso8601", "time_local", ...GENERAL_MEMBERS, "created_at", "time_msec");
 
+/** nginx writes `$request_time` with three decimals; other programs mean milliseconds by a member of that name. */
+const REQUEST_TIME = /"request_time"\s*:\s*"?\d+\.\d{3}(?!\d)/;
 const isNginx = (line: LogLine): boolean =>
-  ["msec", "time_iso8601", "time_local", "request_time", "body_bytes_sent"].some(
-    (name) => line.field(name) !== undefined,
-  );
+  ["msec", "time_iso8601", "time_local", "body_bytes_sent"].some((name) => line.field(name) !== undefined) ||
+  REQUEST_TIME.test(line.text);
 
 const CLF_ALONE = new RegExp(String.raw`^\[?${CLF}\]?$`);
 
@@ -112,6 +116,11 @@ const clfInAnyMember = ({ fields }: LogLine): Moment | null => {
 };
 
 const QUOTED = `"[^"]*"`;
+/**
+ * What precedes the date: no quotes, or a few quoted fields such as forwarded addresses, in which no date is looked
+ * for. Bounded, so that matching is linear.
+ */
+const BEFORE_DATE = `[^"{]*(?:${QUOTED}[^"{]*){0,4}?`;
 /** The durations of request, processing and response at AWS load balancers, in seconds; -1 for none. */
 const THREE_TIMES = String.raw`(-?[\d.]+) (-?[\d.]+) (-?[\d.]+)`;
 const ALB_HEAD = new RegExp(
@@ -159,7 +168,7 @@ const azureTime = (line: LogLine): LineTime | null => {
 
 const NGINX_TIMED = new RegExp(
   // `$request_time` follows the user agent, in seconds with three decimals; a name or a request length may precede it.
-  String.raw`^[^"{]*\[(?<at>${CLF})\] ${QUOTED} \d{3} \d+ ${QUOTED} ${QUOTED}(?: ${QUOTED})? (?:\d+ )?"?(?:(?:rt|request_time|req_time|reqtime|duration)[=:])?"?(?<took>\d+\.\d{3})(?:[" ]|$)`,
+  String.raw`^${BEFORE_DATE}\[(?<at>${CLF})\] ${QUOTED} \d{3} \d+ ${QUOTED} ${QUOTED}(?: ${QUOTED})? (?:\d+ )?"?(?:(?:rt|request_time|req_time|reqtime|duration)[=:])?"?(?<took>\d+\.\d{3})(?:[" ]|$)`,
 );
 
 // biome-ignore format: a row for each format
@@ -179,7 +188,7 @@ export const LOG_FORMATS: readonly LogFormat[] = [
   text(["envoy", "START_TIME", 'Envoy, Istio: [2016-04-15T20:17:00.310Z] "GET /…'], "start",
     new RegExp(String.raw`^\[(?<at>\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z)\] "(?:[^"]*" \d+ \S+ (?:\S+ \S+ ${QUOTED} )?\d+ \d+ (?<took>\d+) )?`), "ms"),
   text(["traefik", "StartUTC", "Traefik: common, at its end router, server and a duration such as 2ms"], "start",
-    new RegExp(String.raw`^[^"{]*\[(?<at>${CLF})\] ".* (?<took>\d+)ms$`), "ms"),
+    new RegExp(String.raw`^${BEFORE_DATE}\[(?<at>${CLF})\] ".* (?<took>\d+)ms$`), "ms"),
   text(["heroku", "time", "Heroku router: time heroku[router]: at=info … connect=1ms service=18ms"], "end",
     new RegExp(String.raw`^(?:(?:\d+ )?<\d{1,3}>1 )?(?<at>${ISO}) (?:heroku\[router\]:|\S+ heroku router - ) ?at=.*?(?: service=(?<took>\d+ms)|$)`), "ms",
     { isNoCall: (line) => /^\S+ (?:app|heroku)\[(?!router\])[^\]]*\]: /.test(line.text) }),
@@ -187,13 +196,13 @@ export const LOG_FORMATS: readonly LogFormat[] = [
     /^(?<at>\d{10}\.\d{3}) +(?<took>\d+) \S+ [A-Z_]+\/\d{3} /, "ms"),
   text(["nginx-timed", "time_local", "nginx combined and $request_time behind it; ingress-nginx"], "end", NGINX_TIMED),
   text(["common", "[date] (Apache writes the start, nginx the end)", 'Apache or nginx, common and combined: [10/Oct/2000:13:55:36 -0700] "GET /…'], "logged",
-    new RegExp(String.raw`^[^"{]*\[(?<at>${CLF})\]`)),
+    new RegExp(String.raw`^${BEFORE_DATE}\[(?<at>${CLF})\]`)),
   json(["api-gateway", "requestTimeEpoch", "AWS API Gateway, JSON: requestTimeEpoch or requestTime"],
     { at: (line) => epoch("requestTimeEpoch", "ms")(line) ?? member("requestTime")(line), of: "start" }),
   json(["kong", "started_at", "Kong, JSON: started_at"], { at: epoch("started_at", "ms"), of: "start", took: ["latencies.request", "ms"] }),
   json(["traefik-json", "StartUTC", "Traefik, JSON: StartUTC or StartLocal"], { at: member("StartUTC", "StartLocal"), of: "start" }),
   json(["caddy", "ts", "Caddy, JSON: ts, request"],
-    { at: member("ts"), of: "end", took: ["duration", "s"], beside: ["request.method"] },
+    { at: member("ts"), of: "end", took: ["duration", "s"], isTook: (took) => !Number.isInteger(took), beside: ["request.method"] },
     { isNoCall: (line) => line.field("ts") !== undefined && line.field("level") !== undefined && line.field("request") === undefined }),
   json(["gcp", "timestamp", "Google Cloud load balancer, JSON: timestamp, httpRequest"],
     { at: member("timestamp"), of: "start", took: ["httpRequest.latency", "s"], beside: ["httpRequest.requestMethod"] }),
@@ -219,17 +228,24 @@ export const LOG_FORMATS: readonly LogFormat[] = [
 
 export const LOG_FORMAT_NAMES: readonly string[] = [...new Set(LOG_FORMATS.map(({ name }) => name))];
 
-/** A format for a field that the user names: a JSON member, a W3C column, a key of `key=value`, or a column's number. */
+/**
+ * A format for a field that the user names: a JSON member, a W3C column, a key of `key=value` or `key:value`, or the
+ * number of a column, between blanks or else between commas, semicolons, bars or tabs.
+ */
 export const namedField = (field: string): LogFormat => {
-  const before = /^\d{1,3}$/.test(field)
-    ? new RegExp(String.raw`^\s*(?:\S+\s+){${Math.max(0, Number(field) - 1)}}`)
-    : new RegExp(String.raw`(?:^|[\s,;])${RegExp.escape(field)}=["[]?`);
-  const rest = (line: string): string => {
-    const found = before.exec(line);
-    return found === null ? "" : line.slice(found.index + found[0].length);
-  };
+  const before = Math.max(0, Number(field) - 1);
+  const starts = /^\d{1,3}$/.test(field)
+    ? [String.raw`^\s*(?:\S+\s+){${before}}`, String.raw`^\s*(?:[^,;|\t]*[,;|\t]\s*){${before}}`]
+    : [String.raw`(?:^|[\s,;])${RegExp.escape(field)}[=:]`];
+  const patterns = starts.map((start) => new RegExp(start));
   return row(["named-field", field, `lines with the field ${field}`], {}, (line) => {
     const value = line.column(field) ?? line.field(field);
-    return timed(value !== undefined ? momentOf(value) : momentAtStart(rest(line.text)), "logged");
+    if (value !== undefined) return timed(momentOf(value), "logged");
+    for (const pattern of patterns) {
+      const found = pattern.exec(line.text);
+      const moment = found && momentAtStart(line.text.slice(found.index + found[0].length));
+      if (moment !== null) return timed(moment, "logged");
+    }
+    return null;
   });
 };

@@ -32,9 +32,13 @@ export const directed = (known: Directives | null, line: string): Directives | n
 /** nginx values that are not JSON: nothing, a dash, or one number per upstream. Bounded, so that matching is linear. */
 const NO_NUMBER = /:\s{0,4}(?:-|[\d.]{0,24})(?:\s{0,4}[,:]\s{0,4}(?:-|[\d.]{1,24})){0,32}\s{0,4}(?=[,}])/g;
 
+/** Zeros in front of a number, which JSON forbids: HAProxy writes milliseconds with three digits. */
+const LEADING_ZEROS = /(?<=":\s{0,4})0{1,8}(?=\d{1,9}\s{0,4}[,}])/g;
+
 /** Makes JSON of a line that nginx wrote without `escape=json`, which may hold `\x22` and the values above. */
 const repaired = (text: string): string =>
   text
+    .replace(LEADING_ZEROS, "")
     .replace(/\\x([0-9A-Fa-f]{2})/g, "\\u00$1")
     .replace(NO_NUMBER, (value) => (/^:\s*[\d.]+\s*$/.test(value) ? value : ":null"));
 
@@ -99,9 +103,12 @@ export type Moment = { readonly ms: number; readonly zoned: boolean };
 /** Patterns of dates: HAProxy's, the Common Log Format's, ISO 8601 and RFC 3339. */
 export const CLF_WITHOUT_ZONE = String.raw`\d{2}\/[A-Za-z]{3}\/\d{4}:\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?`;
 export const CLF = String.raw`${CLF_WITHOUT_ZONE} [+-]\d{4}`;
-export const ISO = String.raw`\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?(?:Z|[+-]\d{2}:?\d{2})?`;
+const ISO_ZONE = String.raw`Z| ?[+-]\d{2}:?\d{2}|[+-]\d{2}| (?:UTC|GMT)`;
+export const ISO = String.raw`\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?(?:${ISO_ZONE})?`;
 
-const ISO_PARTS = /^(\d{4})-(\d\d)-(\d\d)[T \t](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?$/;
+const ISO_PARTS = new RegExp(
+  String.raw`^(\d{4})-(\d\d)-(\d\d)[T \t](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(${ISO_ZONE})?$`,
+);
 const CLF_PARTS = /^(\d\d)\/([A-Za-z]{3})\/(\d{4}):(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?: ([+-]\d{4}))?$/;
 const MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
@@ -117,7 +124,7 @@ export const dateMoment = (text: string): Moment | null => {
   const date = new Date(dayMs);
   if (date.getUTCMonth() !== at || date.getUTCDate() !== Number(day)) return null;
   if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 60) return null;
-  const [, sign, hours = 0, minutes = 0] = /^([+-])(\d\d):?(\d\d)$/.exec(zone ?? "") ?? [];
+  const [, sign, hours = 0, minutes = 0] = /^ ?([+-])(\d\d):?(\d\d)?$/.exec(zone ?? "") ?? [];
   const east = (sign === "-" ? -1 : 1) * (Number(hours) * 60 + Number(minutes));
   const s = (Number(hour) * 60 + Number(minute) - east) * 60 + Number(second);
   return { ms: dayMs + s * 1000 + Number(`0.${fraction}`) * 1000, zoned: zone !== undefined };

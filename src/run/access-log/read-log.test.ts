@@ -55,6 +55,9 @@ const SAMPLES: readonly (readonly [format: string, startsAt: string, line: strin
   ["common", "2026-10-10T20:55:36.5Z", '2026-10-10T20:55:39.669794202Z stdout F 203.0.113.9 - - [10/Oct/2026:20:55:36 +0000] "GET / HTTP/1.1" 200 12 "-" "-"'],
   ["common", "2026-10-10T20:55:36.5Z", String.raw`{"log":"203.0.113.9 - - [10/Oct/2026:20:55:36 +0000] \"GET / HTTP/1.1\" 200 12\n","stream":"stdout","time":"2026-10-10T20:55:39.1Z"}`],
   ["common", "2026-10-10T20:55:36.5Z", 'web-1  | 203.0.113.9 - - [10/Oct/2026:20:55:36 +0000] "GET / HTTP/1.1" 200 12'],
+  ["common", "2026-10-10T20:55:36.5Z", '"203.0.113.9, 10.0.0.1" - - [10/Oct/2026:20:55:36 +0000] "GET / HTTP/1.1" 200 12'],
+  ["common", "2026-10-10T20:55:36.5Z", '"[01/Jan/2000:00:00:00 +0000]" - - [10/Oct/2026:20:55:36 +0000] "GET / HTTP/1.1" 200 "[01/Jan/2001:00:00:00 +0000]"'],
+  ["nginx-timed", "2026-10-10T20:55:36.377Z", '"203.0.113.9, 10.0.0.1" - - [10/Oct/2026:20:55:36 +0000] "GET / HTTP/1.1" 200 12 "-" "curl/8" 0.123'],
   ["api-gateway", "2026-10-10T20:55:36.250Z", `{"requestId":"c6af9ac6","ip":"203.0.113.9","requestTimeEpoch":${UTC_0 + 250},"requestTime":"10/Oct/2026:20:55:36 +0000","status":"200"}`],
   ["api-gateway", "2026-10-10T20:55:36.250Z", `{"requestId":"c6af9ac6","requestTimeEpoch":"${UTC_0 + 250}","status":"200"}`],
   ["api-gateway", "2026-10-10T20:55:36.5Z", '{ "requestId":"c6af9ac6", "requestTime":"10/Oct/2026:20:55:36 +0000", "status":"200" }'],
@@ -78,8 +81,16 @@ const SAMPLES: readonly (readonly [format: string, startsAt: string, line: strin
   ["json", "2026-10-10T20:55:36.250Z", `{"level":30,"time":${UTC_0 + 250},"pid":1,"hostname":"h","msg":"GET /"}`],
   ["json", "2026-10-10T20:55:36.250Z", '{"name":"app","level":30,"time":"2026-10-10T20:55:36.250Z","v":0}'],
   ["json", "2026-10-10T20:55:36.250Z", '{"@timestamp":"2026-10-10T20:55:36.250Z","@version":"1","message":"GET /"}'],
+  // Milliseconds and nanoseconds are whole numbers, which seconds are not.
+  ["caddy", "2021-05-12T17:38:12.250Z", '{"level":"info","ts":1620841092250,"request":{"method":"GET"},"duration":1500,"status":200}'],
+  ["json", "2026-10-10T20:55:36.250Z", '{"timestamp":"2026-10-10T20:55:36.250Z","request_time":120,"path":"/"}'],
+  ["json", "2026-10-10T20:55:36.005Z", '{"time":"10/Oct/2026:20:55:36.005","ms":005,"status":200}'],
   ["json", "2026-10-10T20:55:36.5Z", '{"when":"10/Oct/2026:20:55:36 +0000","path":"/"}'],
   ["iso", "2026-10-10T20:55:36.250Z", "2026-10-10T22:55:36.25+0200 INFO GET /v1/design/styles 200"],
+  ["iso", "2026-10-10T20:55:36.250Z", "[2026-10-10 22:55:36.250000 +0200] 203.0.113.9 GET"],
+  ["iso", "2026-10-10T20:55:36.250Z", "2026-10-10 15:55:36.250-05 GET"],
+  ["iso", "2026-10-10T20:55:36.250Z", "2026-10-10 20:55:36.250 UTC GET"],
+  ["iso", "2026-10-10T20:55:36.250Z", "2026-10-10T20:55:36.250Z -1200 GET"],
   ["iso", "2026-10-10T20:55:36.250Z", "[2026-10-10 20:55:36,250] INFO GET /v1/design/styles"],
 ];
 
@@ -124,6 +135,12 @@ describe("an access log", () => {
     expect(facts).toMatchObject({ format: "iis", calls: 3, span_s: 0.667, moment: "end" });
   });
 
+  test("of lines with thousands of dates and quotes takes no longer than its length asks for", () => {
+    const hostile = '[10/Oct/2026:20:55:36 +0000] "'.repeat(20_000);
+    expect(readWell([hostile, hostile]).facts).toMatchObject({ format: "common", calls: 2 });
+    expect(read([`{"a":${"0".repeat(500_000)}`])).toMatchObject({ code: "format-unknown" });
+  });
+
   test("of nginx without escape=json is read whole", () => {
     const lines = Array.from({ length: 10 }, (_, k) =>
       k < 8
@@ -158,6 +175,9 @@ describe("an access log", () => {
     ["a member's path", "request.at", '{"request":{"at":"2026-10-10T20:55:36.250Z"}}'],
     ["a column", "3", '10.0.0.1 GET "2026-10-10T20:55:36.250Z" 200'],
     ["a column of two words", "2", "10.0.0.1 [10/Oct/2026:20:55:36.250 +0000] x"],
+    ["a column between bars", "2", "10.0.0.1|10/Oct/2026:20:55:36.250 +0000|GET / HTTP/1.1|200"],
+    ["a column between commas", "3", '"a, b",2026-10-10T20:55:36.250Z,200'],
+    ["a key of LTSV", "time", "host:10.0.0.1\ttime:10/Oct/2026:20:55:36.250 +0000\treq:GET / HTTP/1.1"],
     ["a key", "t", 'level=info rt=1 t="2026-10-10T20:55:36.250Z" path=/'],
   ])("is read by a field that is named: %s", (_, timeField, line) => {
     const { atMs, facts } = readWell([line, line], { timeField });
@@ -227,6 +247,22 @@ describe("the times of a log", () => {
     expect(timed.atMs.map((ms) => ms - UTC_0)).toEqual([25, 275, 525, 775, 1400]);
     expect(timed.facts).toMatchObject({ format: "nginx-timed", moment: "end minus duration" });
     expect(readWell([36, 37].map((second) => `${common(second)} 0.000`)).facts.moment).toBe("end minus duration");
+  });
+
+  test("of whole seconds are spread although a few lines have a fraction, whose calls keep their moments", () => {
+    const times = [...Array.from({ length: 40 }, (_, k) => 36 + Math.floor(k / 10)), 40.25];
+    const lines = times.map((s) => `2026-10-10T20:55:${s}Z GET /`);
+    const offsets = readWell(lines).atMs.map((ms) => ms - UTC_0);
+    expect(offsets.slice(0, 3)).toEqual([50, 150, 250]);
+    expect(offsets.at(-1)).toBe(4250);
+    const byMs = [0, 1, 2, 3].map((ms) => UTC_0 + ms);
+    expect(readWell(byMs.map((ms) => iso(ms))).atMs).toEqual(byMs);
+  });
+
+  test("that state their zone behind a blank do not jump at the end of summer time", () => {
+    const lines = ["02:59:58 +0200", "02:59:59 +0200", "02:00:00 +0100", "02:00:01 +0100"];
+    const { facts } = readWell(lines.map((time) => `2026-10-25 ${time} GET /`));
+    expect(facts).toMatchObject({ zone: "stated", span_s: 3 });
   });
 
   test("may be out of order by what a call takes, without a word", () => {

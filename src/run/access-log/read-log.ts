@@ -62,13 +62,15 @@ const candidatesOf = ({ format, timeField }: LogOptions): Candidate[] => {
   );
 };
 
+const isWholeSecond = (ms: number): boolean => ms % 1000 === 0;
+
 /** Spreads the calls of each whole second evenly over it, or they would all come at once. Equal values are adjacent. */
 const spreadOverSeconds = (atMs: number[]): void => {
   for (let from = 0; from < atMs.length; ) {
     let to = from + 1;
     while (to < atMs.length && atMs[to] === atMs[from]) to += 1;
     const second = atMs[from] as number;
-    for (let k = from; k < to; k++) atMs[k] = second + ((k - from + 0.5) * 1000) / (to - from);
+    for (let k = from; k < to && isWholeSecond(second); k++) atMs[k] = second + ((k - from + 0.5) * 1000) / (to - from);
     from = to;
   }
 };
@@ -117,7 +119,7 @@ export class LogReader {
   readonly #atMs: number[] = [];
   /** Each call's duration if its line holds end and duration, else 0; `null` if no line holds both. */
   #tookMs: number[] | null = null;
-  #isWhole = true;
+  #wholeSeconds = 0;
   #isZoned = true;
   readonly #of = { start: 0, end: 0, logged: 0 };
   #unreadable = 0;
@@ -134,7 +136,8 @@ export class LogReader {
 
   see(text: string): void {
     this.#number += 1;
-    const trimmed = text.trim();
+    // Zero bytes precede a line if the log was truncated while it was written (logrotate's copytruncate), or lost power.
+    const trimmed = text.replace(/^\0+/, "").trim();
     if (trimmed.startsWith("#")) this.#directives = directed(this.#directives, trimmed);
     if (trimmed === "" || trimmed.startsWith("#")) return;
     const line = new LogLine(trimmed, this.#directives);
@@ -190,7 +193,8 @@ export class LogReader {
   #starts(): number[] {
     const [atMs, took] = [this.#atMs, this.#tookMs];
     if (took === null) atMs.sort((a, b) => a - b);
-    if (this.#isWhole) spreadOverSeconds(atMs);
+    // Of moments in milliseconds one in a thousand is whole by chance; a few odd lines may stand in any log.
+    if (2 * this.#wholeSeconds > atMs.length) spreadOverSeconds(atMs);
     return took === null ? atMs : atMs.map((ms, k) => ms - (took[k] as number)).sort((a, b) => a - b);
   }
 
@@ -240,7 +244,7 @@ export class LogReader {
     this.#atMs.push(at.ms);
     this.#tookMs?.push(of === "end" ? tookMs : 0);
     this.#of[of] += 1;
-    this.#isWhole &&= at.ms % 1000 === 0;
+    if (isWholeSecond(at.ms)) this.#wholeSeconds += 1;
     this.#isZoned &&= at.zoned;
     if (at.ms < this.#earliest.atMs) this.#earliest = { atMs: at.ms, line: number };
     if (at.ms > this.#latest.atMs) this.#latest = { atMs: at.ms, line: number };
@@ -255,6 +259,11 @@ const LINE_MAX_CHARS = 1024 * 1024;
 const HEAD_BYTES = 4096;
 const PACKED = { "\x28\xb5\x2f\xfd": "zstd", BZh: "bzip2", "\xfd7zXZ": "xz", "PK\x03\x04": "zip" };
 
+/** Control characters that no line of a log needs: not tab, LF, CR, ESC. A server may log a few that a client sent. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is counted
+const CONTROLS = /[\0-\x08\x0e-\x1a\x1c-\x1f]/g;
+const CONTROLS_SHARE_MAX = 0.05;
+
 /** Says why the beginning of a file is not text; `null` if it is. */
 const noText = (head: string): string | null => {
   if (head.startsWith("\xff\xfe") || head.startsWith("\xfe\xff")) {
@@ -262,7 +271,9 @@ const noText = (head: string): string | null => {
   }
   const packed = Object.entries(PACKED).find(([magic]) => head.startsWith(magic));
   if (packed !== undefined) return `is compressed by ${packed[1]}; expected text or gzip. Unpack it first`;
-  return head.includes("\0") ? "is no text: there is a zero byte near its beginning" : null;
+  const text = head.replace(/^\0+/, "");
+  const controls = text.match(CONTROLS)?.length ?? 0;
+  return controls > CONTROLS_SHARE_MAX * text.length ? "is no text: its beginning is full of control characters" : null;
 };
 
 const failed = (error: NodeJS.ErrnoException): UserFileError => {
