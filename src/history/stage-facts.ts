@@ -144,6 +144,8 @@ export type StageOutcome = {
   notes: string[];
   /** A fault may still be in effect, so no further fault is injected. */
   isLeftBroken?: boolean;
+  /** Why no further stage can be played: the deployment refuses every key that load would be made with. */
+  keysRefused?: string;
   /** The deployment had not recovered by the deadline after a fault. */
   didNotRecover?: boolean;
 };
@@ -154,7 +156,7 @@ export const stageOutcome = (parts: Pick<StageOutcome, "summary" | "facts"> & Pa
 });
 
 /** What a run keeps of a stage in memory; the facts are on disk. */
-export type RecordedStage = Omit<StageOutcome, "facts" | "isLeftBroken" | "didNotRecover">;
+export type RecordedStage = Omit<StageOutcome, "facts" | "isLeftBroken" | "keysRefused" | "didNotRecover">;
 
 /** Makes the summary of a stage whose calls are known by their outcomes alone. */
 export const countedSummary = (

@@ -21,8 +21,11 @@ import { hostNotesOf } from "../history/time-doubts.ts";
 import { createPooledRefusals } from "../invariants/refusal-times.ts";
 import { createIsolation } from "../shedding/isolation.ts";
 import { kneeOfRamp, rateFoundOf } from "../shedding/knee-of-ramp.ts";
+import type { KeyRole } from "../target/target.ts";
 import { PATIENCE_MS, runVerify, VERIFY_COMMAND, type VerifyOptions, type VerifyResult } from "../verify/run-verify.ts";
 import type { Answer } from "../verify/sending/answer.ts";
+import { runtimeCallers } from "../workload/callers/callers.ts";
+import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { RAMPS } from "../workload/story.ts";
 import { playLoadStage } from "./load-stage.ts";
@@ -192,16 +195,23 @@ const nothingComesBack = (lines: Iterable<Line>, { target }: Deployment, longMs:
   return `no call was admitted for ${Math.round(lastedUs / 1e6)} s, ${shed.length} were shed`;
 };
 
+/** Says why no load can be made: verify has found that the deployment refuses the key of every caller; else nothing. */
+const keysRefused = ({ target }: Deployment, { refused }: VerifyResult): string | undefined => {
+  const names = runtimeCallers(viewOf(target)).map(({ name }) => name.replace(/^role:/, ""));
+  const isEach = names.length > 0 && names.every((name) => refused.has(name as KeyRole));
+  return isEach ? `the deployment answers 401 to every key that load is made with (${names.join(", ")})` : undefined;
+};
+
 const playVerifyStage = async (context: RunContext, deployment: Deployment, plan: VerifyStage) => {
   const { kind: _, name, patienceMs = PATIENCE_MS, ...wish } = plan;
   const recording = name === "verify" ? null : await context.record(name);
-  const { outcome } = await playRules(context, deployment, {
+  const { outcome, result } = await playRules(context, deployment, {
     ...{ ...wish, stage: name, patienceMs },
     onProgress: (progress) => {
       if (progress.at === "rule") context.events.progress(`${name}: rule ${progress.number} of ${progress.of}`);
     },
   });
-  if (recording === null) return outcome;
+  if (recording === null) return { ...outcome, keysRefused: keysRefused(deployment, result) };
   // The replay is the whole run, since the rule alone would find a fresh deployment.
   const lost = nothingComesBack(await recording.lines(), deployment, patienceMs);
   const claims = outcome.claims.map((claim) => {
@@ -247,12 +257,11 @@ export const playStages = async (
     await context.addStage(outcome);
     return outcome;
   };
-  /** Skips the remaining stages: a deployment that could not be healed is neither broken further nor judged. */
-  const leaveAlone = async (brokenIn: string, left: readonly StagePlan[]): Promise<void> => {
+  /** Leaves out the remaining stages, because a deployment in such a state is neither broken further nor judged. */
+  const leaveOut = async (said: string, reason: string, expected: string, left: readonly StagePlan[]) => {
     const names = left.map(({ name }) => name).join(", ");
-    events.result(`  ${brokenIn} could not be healed: ${names === "" ? "no stage was left" : `not played: ${names}`}`);
-    const reason = `not played: what was done to the deployment in ${brokenIn} could not be healed, and nothing more is broken`;
-    const why = { verdict: "inconclusive", reason, expected: "a deployment that is whole", replay } as const;
+    events.result(`  ${said}: ${names === "" ? "no stage was left" : `not played: ${names}`}`);
+    const why = { verdict: "inconclusive", reason: `not played: ${reason}`, expected, replay } as const;
     for (const plan of left) await context.addStage(unplayedStage(plan, deployment, why));
   };
   /** Plays all stages. Returns whether they can be judged together, because play did not end early. */
@@ -260,8 +269,14 @@ export const playStages = async (
     for (const [at, plan] of plans.entries()) {
       if (isOver()) return false;
       const outcome = await playOne(plan, `stage ${at + 1} of ${plans.length}`);
-      if (outcome.isLeftBroken) {
-        await leaveAlone(plan.name, plans.slice(at + 1));
+      const { keysRefused: unusable, isLeftBroken } = outcome;
+      if (isLeftBroken === true || unusable !== undefined) {
+        const broken = `what was done to the deployment in ${plan.name} could not be healed, and nothing more is broken`;
+        const [said, expected] =
+          unusable === undefined
+            ? [`${plan.name} could not be healed`, "a deployment that is whole"]
+            : [unusable, "a key that the deployment takes"];
+        await leaveOut(said, unusable ?? broken, expected, plans.slice(at + 1));
         return true;
       }
       const again = isOver() || toPlayAgain.length === PLAYED_AGAIN_MAX ? null : stageAgain(plan, outcome);

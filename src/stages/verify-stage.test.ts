@@ -72,3 +72,26 @@ test("the command that tries a rule again names the target file and the hosts of
   expect(verifyCommandOf(`npx floodgate run smoke --short ${owned} --seed 7`)).toBe(`npx floodgate verify ${owned}`);
   expect(verifyCommandOf("npx floodgate run smoke --seed 7")).toBe("npx floodgate verify");
 });
+
+test("no load is played with a key that the deployment refuses, and each stage says so", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "floodgate-refused-"));
+  const api = await startSecondApi();
+  try {
+    const target = { ...api.target, credentials: { server: { key: "svc_sk_live_nobodyknows" } } };
+    const { claims, stages, exit_code } = await playQuietly({
+      ...{ profile: "smoke", folder, target, replay: "npx floodgate run smoke" },
+      stages: (given) => (SUITES.get("smoke")?.stages(given) ?? []).slice(0, 3),
+    });
+    expect(exit_code).toBe(1);
+    const failed = claims.filter(({ verdict }) => verdict === "fail").map(({ id }) => id);
+    expect(failed).toEqual(["verify/runtime-admits"]);
+    expect(stages.map(({ calls }) => calls.sent > 0)).toEqual([true, false, false]);
+    expect(claims.find(({ id }) => id === "reached/smoke")).toMatchObject({
+      verdict: "inconclusive",
+      reason: expect.stringMatching(/^not played: the deployment answers 401 to every key .*\(server\)$/),
+    });
+  } finally {
+    await api.close();
+    await rm(folder, { recursive: true, force: true, maxRetries: 3 });
+  }
+});

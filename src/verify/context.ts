@@ -173,6 +173,8 @@ export const createContext = (parts: ContextParts) => {
     ...{ target, budget, denied, effects, signal, seed, leewayMs, patienceMs, wallMs },
     ...{ has, keyRole, secretOf, send, exchangeForms, once },
     answers: sender.answers,
+    /** Roles whose keys the deployment takes nowhere. */
+    refused: new Set<KeyRole>(),
     /** The exchange's answer for a role and product, cached for the session's life. */
     mint: sessions.minted,
     permits: (what: Permission): boolean => !denied.has(what),

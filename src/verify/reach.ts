@@ -2,9 +2,10 @@
 import { foreignError } from "../contract/foreign-text.ts";
 import { outcomeOf } from "../contract/refusals.ts";
 import type { KeyRole } from "../target/target.ts";
+import type { Failure, Open } from "./checks.ts";
 import type { Context } from "./context.ts";
 import { type Answer, inWords } from "./sending/answer.ts";
-import { asNobody, mint, role } from "./sending/test-call.ts";
+import { asNobody, asServer, FORMS, mint, role } from "./sending/test-call.ts";
 import { wait } from "./sending/throttle.ts";
 
 export class TargetUnreachableError extends Error {
@@ -76,4 +77,36 @@ export const hintOf = ({ outcome, status }: Answer, of: KeyRole, context: Contex
   if (origin === undefined)
     return `the role ${of} has no origin in the target file: which one is in its key's allowlist?`;
   return `is ${origin}, the origin of the role ${of} in the target file, in its key's allowlist?`;
+};
+
+/** The rule that judges whether the deployment takes the key of a role. */
+export const RULE_OF_KEY = { server: "runtime-admits", publishable: "exchange-mints" } as const;
+
+export type MainRole = keyof typeof RULE_OF_KEY;
+
+const keyedBy = ({ testCall: { credential } }: Answer): MainRole | null =>
+  (["server", "publishable"] as const).find((as) => credential.as === as && credential.of === role(as)) ?? null;
+
+/** Reports whether the deployment answers 401 to the key of a role in each header; calls it once or twice a run. */
+const isRefused = (as: MainRole, context: Context): Promise<boolean> =>
+  context.once(`refuses ${as}`, async () => {
+    for (const form of FORMS) {
+      const call = as === "server" ? asServer("design.styles", { form }) : mint(as, "chat", { form });
+      const answer = await context.send(call).catch(() => null);
+      if (answer?.status !== 401) return false;
+    }
+    context.refused.add(as);
+    return true;
+  });
+
+/**
+ * Says why a rule cannot be judged if the call that shows its breach was answered 401 because of a key that the
+ * deployment takes nowhere. One rule of each role fails then, and not every rule that uses its key. Else `null`.
+ */
+export const openByKey = async (id: string, { steps }: Failure, context: Context): Promise<Open | null> => {
+  const last = steps.at(-1);
+  const as = last?.status === 401 ? keyedBy(last) : null;
+  if (as === null || id === RULE_OF_KEY[as] || !(await isRefused(as, context))) return null;
+  const reason = `the deployment refuses the key of the role ${as} in every call (401): see verify/${RULE_OF_KEY[as]}`;
+  return { verdict: "inconclusive", reason };
 };

@@ -338,6 +338,23 @@ describe("a target file that is wrong", () => {
     );
   });
 
+  test.each([
+    ["server", "svc_sk_live_nobodyknows", "runtime-admits"],
+    ["publishable", "svc_pk_live_nobodyknows", "exchange-mints"],
+  ] as const)(
+    "fails one rule where the deployment knows no key of the role %s, not each that uses it",
+    async (name, key, rule) => {
+      const unknown = withRoles((roles) => ({ [name]: { ...roles[name], key } }));
+      const { claims, refused } = await verify(unknown);
+      const failed = claims.filter(({ level, verdict }) => level === "must" && verdict === "fail");
+      expect(failed.map(({ id }) => id)).toEqual([`verify/${rule}`]);
+      const open = claims.filter(({ reason }) => reason.includes(`refuses the key of the role ${name}`));
+      expect(open.length).toBeGreaterThan(3);
+      expect(new Set(open.map(({ verdict }) => verdict))).toEqual(new Set(["inconclusive"]));
+      expect([...refused]).toEqual([name]);
+    },
+  );
+
   test("is asked about where the exchange refuses the key or its origin", async () => {
     const unknown = withRoles(({ publishable }) => ({
       publishable: { ...publishable, key: "svc_pk_live_nobodyknows" },

@@ -11,7 +11,7 @@ import { CannotJudge, type Open, type Verdict } from "./checks.ts";
 import { type Context, type ContextParts, callersOf, createContext, createEffects } from "./context.ts";
 import { type Crash, crashOf } from "./crash.ts";
 import { type Asked, createBudget, deniedBy, lackOf, OPTION_OF, type Spending } from "./planning/needs.ts";
-import { reach } from "./reach.ts";
+import { openByKey, reach } from "./reach.ts";
 import type { Rule } from "./rule.ts";
 import { createThrottle, lookEverySecond, RATE_PER_S, wait } from "./sending/throttle.ts";
 
@@ -28,7 +28,9 @@ const openOf = (error: unknown, context: Context): Open => {
 
 const tryRule = async (rule: Rule, context: Context): Promise<Verdict> => {
   const lack = lackOf(rule, context) ?? (isStopped(context) ? STOPPED : null);
-  const found = lack ?? (await rule.run(context).catch((error: unknown) => openOf(error, context)));
+  const tried = lack ?? (await rule.run(context).catch((error: unknown) => openOf(error, context)));
+  const failure = "failure" in tried ? tried.failure : undefined;
+  const found = (failure && (await openByKey(rule.id, failure, context))) ?? tried;
   if ("got" in found) return found;
   const reason = found.verdict === "skipped" ? `skipped: ${found.reason}` : found.reason;
   return { ...found, reason, expected: rule.title, got: "not judged", evidence: [] };
@@ -117,7 +119,8 @@ const leftOpen = async (judged: readonly Judged[], context: Context): Promise<Ju
   const open = judged.filter(
     ({ rule, claim, spent }) => claim.verdict === "inconclusive" && rule.phase !== "quota-burn" && spent === undefined,
   );
-  const isWorthIt = open.length > 0 && open.length <= OPEN_MAX && context.budget.shortage("requests", 1) === null;
+  const isFew = open.length > 0 && open.length <= OPEN_MAX && context.refused.size === 0;
+  const isWorthIt = isFew && context.budget.shortage("requests", 1) === null;
   if (!isWorthIt || !(await isServedSoon(context))) return [];
   context.forget();
   return open;
@@ -191,7 +194,7 @@ export const runVerify = async (options: VerifyOptions) => {
     ),
     /** Ids of claims about what did not happen and no call can cause; `--require-all` leaves them out. */
     idle: judged.filter(({ idle }) => idle).map(({ claim }) => claim.id),
-    ...{ leftOver, spent: budget.spent, stopped: isStopped(context) },
+    ...{ leftOver, spent: budget.spent, stopped: isStopped(context), refused: context.refused },
   };
 };
 
