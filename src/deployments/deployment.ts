@@ -1,4 +1,5 @@
 /** What a run knows of a deployment: how to reach it, and its processes and stores if the run started them. */
+import type { RampStep } from "../history/stage-facts.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import type { Toxiproxy } from "../tools/toxiproxy.ts";
@@ -43,8 +44,8 @@ export type Deployment = {
   readonly reference: boolean;
   readonly exclusive: boolean;
   readonly budget: BudgetGuard;
-  /** Rates that ramps of this run found, where the target file states none. */
-  readonly found: { chat?: RateFound; reads?: RateFound };
+  /** Rates that ramps of this run found, where the target file states none, and what the ramp of streams carried. */
+  readonly found: { chat?: RateFound; reads?: RateFound; ramp?: RampStep[] };
   /** `null` if no faults can be injected; `faultsMissing` says why. */
   readonly faults: FaultProxies | null;
   readonly faultsMissing: string;

@@ -5,6 +5,7 @@
 import type { StatedStreamEnds } from "../contract/streams.ts";
 import { classOf, type LedgerLine } from "./line.ts";
 import type { Calibration, Claim, FaultRecord, Measurement, StageSummary } from "./run-document.ts";
+import type { Interval } from "./statistics/statistics.ts";
 
 type Caps = "replicas" | "slots" | "service_ms" | "global_in_flight" | "org_in_flight" | "rate_per_s" | "burst";
 type Budgets = "limiter_budget_ms" | "key_service_budget_ms" | "revocation_budget_ms";
@@ -33,7 +34,17 @@ export type Offered = {
   pieces: readonly { readonly from: number; readonly to: number; readonly durationS: number }[];
 };
 
+/** One step of a ramp that the deployment carried. */
+export type RampStep = {
+  rate_per_s: number;
+  offered: number;
+  /** The median time of its admitted calls, in milliseconds, with its 95 % interval. */
+  stay_ms: Interval & { value: number };
+};
+
 type CurveFacts = {
+  /** The steps of the ramp before the curve, up to the first that was not carried: how the deployment was before any overload. */
+  ramp?: RampStep[];
   /** Levels that were wanted and are beyond what is permitted, as multiples of the knee. */
   not_played: number[];
   /** Calls that one replica serves at once for these callers; absent where caps are not stated. */

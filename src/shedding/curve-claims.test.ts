@@ -1,11 +1,13 @@
 import { describe, expect, test } from "vitest";
 import type { Claim } from "../history/run-document.ts";
 import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
-import { upAndDown } from "../workload/load-profiles.ts";
+import { profileDurationS, upAndDown } from "../workload/load-profiles.ts";
 import { uniform } from "../workload/random.ts";
+import { kneeRamp } from "../workload/stories/find-knee.ts";
 import { type Curve, type Estimate, levelsOf, type PlannedLevel } from "./curve.ts";
 import { judgeCurve } from "./curve-claims.ts";
 import { openCurve } from "./curve-fold.ts";
+import { carriedSteps, kneeOfRamp } from "./knee-of-ramp.ts";
 import { levelsBelow } from "./measures.ts";
 import {
   FAULTY,
@@ -38,6 +40,21 @@ const curveOf = (
   const curve = fold.end(START_US);
   if (typeof curve === "string") throw new Error(curve);
   return curve;
+};
+
+/** The claims of a curve around the knee that a ramp found just before, on the same server. */
+const claimsAfterRamp = (server: Server, seed: number, lastsS: number): Claim[] => {
+  const ramp = kneeRamp(6 * KNEE_PER_S);
+  const lines = playRamp(server, ramp, seed);
+  const knee = kneeOfRamp(lines, ramp);
+  if (!knee.found) throw new Error(knee.reason);
+  const profile = upAndDown(knee.capacityPerS, lastsS);
+  const startUs = START_US + (profileDurationS(ramp) + 5) * 1e6;
+  const fold = openCurve({ stage: STAGE, planned: levelsOf(profile) });
+  for (const line of playRamp(server, profile, seed, { stage: STAGE, startUs })) fold.see(line);
+  const curve = fold.end(startUs);
+  if (typeof curve === "string") throw new Error(curve);
+  return claimsOf(curve, { curve: { not_played: [], ramp: carriedSteps(lines, ramp) } });
 };
 
 const claimsOf = (curve: Curve, facts: Partial<StageFacts> = {}): Claim[] =>
@@ -106,6 +123,36 @@ describe("a server that does nothing wrong is accused of nothing", () => {
       verdict: "inconclusive",
       reason: expect.stringContaining("calls left late"),
     });
+  });
+});
+
+describe("a ramp before the curve is the first overload", () => {
+  test.each(Object.keys(HONEST))("%s, accused of nothing", (name) => {
+    const make = HONEST[name] as (seed: number, lastsS: number) => Server;
+    for (const seed of [4, 5]) expect(failedOf(claimsAfterRamp(make(seed, SHORT_S), seed, SHORT_S))).toEqual([]);
+  });
+
+  const SHAPE = { slots: 16, inFlight: 16, serviceMs: 200 };
+  const spoilt = (habits: (refused: () => number) => Parameters<typeof queueing>[1]) => (): Server => {
+    let refused = 0;
+    return queueing(SHAPE, {
+      refused: () => {
+        refused += 1;
+      },
+      ...habits(() => refused),
+    });
+  };
+
+  test.each([
+    ["slower from then on", spoilt((refused) => ({ slower: () => (refused() > 200 ? 3 : 1) }))],
+    [
+      "three quarters of the slots gone from then on",
+      spoilt((refused) => ({ limit: () => (refused() > 100 ? 4 : 16) })),
+    ],
+    ["slots that leak until most are gone", spoilt((refused) => ({ limit: () => 16 - Math.min(12, refused() / 300) }))],
+    ["slots that leak until none is left", spoilt((refused) => ({ limit: () => 16 - refused() / 1_000 }))],
+  ])("%s: the state before it has not come back", (_name, make) => {
+    expect(failedOf(claimsAfterRamp(make(), 1, LONG_S)).join()).toContain("curve/metastability");
   });
 });
 

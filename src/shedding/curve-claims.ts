@@ -4,7 +4,7 @@
  * capacity that moved, a key's rate below the deployment's capacity, a late generator.
  */
 import { type Claim, claimOf, type Level, type Measurement } from "../history/run-document.ts";
-import type { Gauges, StageFacts } from "../history/stage-facts.ts";
+import type { Gauges, RampStep, StageFacts } from "../history/stage-facts.ts";
 import { sumOf } from "../history/statistics/statistics.ts";
 import type { Curve, CurveLevel, Estimate, Pass } from "./curve.ts";
 import { type Finding, found, machineDoubts, skipped } from "./finding.ts";
@@ -124,6 +124,8 @@ const SLOWER = 1.5;
 const SLOWER_MS = 50;
 /** Goodput at a calm level counts as lost if it falls by more than this share of the offered calls. */
 const LOST = 0.05;
+/** At a level that is not calm, goodput counts as lost if more than this share of it is: a limit that adapts takes less. */
+const HALVED = 0.5;
 /** Capacity counts as lost if the knee is lower by this share after the overload; less is noise. */
 const CAPACITY_LOST = 0.1;
 
@@ -140,6 +142,12 @@ const lostAt = ([up, down]: [CurveLevel, CurveLevel]): { by: number; half: numbe
   return { by: goodOf(up) - goodOf(down), half: Math.hypot(...halves), got };
 };
 
+/** Compares two medians; the error of their ratio is taken towards a smaller ratio. */
+const isSlowerThan = (is: Estimate, was: Estimate): boolean => {
+  const error = Math.hypot((was.high - was.value) / was.value, (is.value - is.low) / is.value);
+  return is.value * (1 - error) > SLOWER * was.value + SLOWER_MS;
+};
+
 /**
  * Says by how much calls became slower, if the medians differ by more than the machine explains and than their intervals
  * allow; else `null`, as where there are too few calls for an interval.
@@ -148,9 +156,7 @@ const slowerAt = ([up, down]: [CurveLevel, CurveLevel]): string | null => {
   const [was, is] = [up.stayMs.p50, down.stayMs.p50];
   const [early, late] = [up.stayMedianMs, down.stayMedianMs];
   if (was === null || is === null || early === null || late === null) return null;
-  // The relative error of `is / was`, towards a smaller ratio.
-  const error = Math.hypot((early.high - was) / was, (is - late.low) / is);
-  if (is * (1 - error) <= SLOWER * was + SLOWER_MS) return null;
+  if (!isSlowerThan({ value: is, ...late }, { value: was, ...early })) return null;
   return `calls take ${is.toFixed(0)} ms (median) at ${rate(down.ratePerS)} after the overload, ${was.toFixed(0)} ms before it`;
 };
 
@@ -160,30 +166,78 @@ const slowerAt = ([up, down]: [CurveLevel, CurveLevel]): string | null => {
  */
 const GOOD_BESIDE_OTHERS = 0.5;
 
+/** Describes by how much the knee is lower after the overload, if it certainly is; else `null`. */
+const lowerKnee = ({ knee: { before, after } }: Curve): string | null =>
+  before === null || after === null || after.high >= (1 - CAPACITY_LOST) * before.low
+    ? null
+    : `the knee is ${rate(after.value)} after the overload, ${rate(before.value)} before it`;
+
 /** Describes lost capacity, if both the knees and the goodput at one rate past them show it; else `null`. */
 const lostCapacity = (curve: Curve): string | null => {
-  const { before, after } = curve.knee;
   const again = wayOf(curve, "after")[0];
   const first = wayOf(curve, "up").find(({ ratePerS }) => ratePerS === again?.ratePerS);
   const isLess = again !== undefined && first !== undefined && again.goodputPerS.high < first.goodputPerS.low;
-  if (!isLess || before === null || after === null || after.high >= (1 - CAPACITY_LOST) * before.low) return null;
-  return `the knee is ${rate(after.value)} after the overload, ${rate(before.value)} before it`;
+  return isLess ? lowerKnee(curve) : null;
+};
+
+/** Steps of a ramp with fewer calls may be carried by chance, or by places that were empty before. */
+const RAMP_CALLS = 30;
+/**
+ * Capacity counts as lost since the ramp if the knee is below this share of the rate that the ramp carried. A limit that
+ * adapts and starts too high, or a queue that was empty, lets a step of two seconds carry up to a half more.
+ */
+const LEFT_SINCE_RAMP = 0.6;
+
+/** The mean of estimates of one figure, each weighted by the inverse of its squared error. */
+const pooled = (all: readonly Estimate[]): Estimate => {
+  const weights = all.map(({ low, high }) => 4 / Math.max(high - low, 1e-9) ** 2);
+  const value = sumOf(all.map((one, at) => one.value * (weights[at] as number))) / sumOf(weights);
+  const half = 1 / Math.sqrt(sumOf(weights));
+  return { value, low: value - half, high: value + half };
+};
+
+/**
+ * Describes what a deployment lost for good in the ramp before the curve, which was its first overload; else `null`. Calls
+ * count as slower only if they are at the lowest level, both times, beside steps that the ramp carried at that rate and
+ * above.
+ */
+const lostSinceRamp = ({ levels, knee: { overall } }: Curve, ramp: readonly RampStep[]): string | null => {
+  const lowestPerS = Math.min(...levels.map(({ ratePerS }) => ratePerS));
+  const lowest = levels.filter(({ ratePerS }) => ratePerS === lowestPerS);
+  const steps = ramp.filter(({ offered }) => offered >= RAMP_CALLS);
+  const above = steps.filter(({ rate_per_s: perS }) => perS >= lowestPerS);
+  const was = pooled(above.map((step) => step.stay_ms));
+  const isSlower = ({ stayMs: { p50 }, stayMedianMs }: CurveLevel): boolean =>
+    p50 !== null && stayMedianMs !== null && isSlowerThan({ value: p50, ...stayMedianMs }, was);
+  if (above.length > 0 && lowest.every(isSlower)) {
+    const ms = lowest[0]?.stayMs.p50 ?? 0;
+    return `calls take ${ms.toFixed(0)} ms (median) at ${rate(lowestPerS)}, and took ${was.value.toFixed(0)} ms at higher rates in the ramp before the curve`;
+  }
+  const carriedPerS = steps.at(-1)?.rate_per_s ?? 0;
+  if (overall === null || overall.high >= LEFT_SINCE_RAMP * carriedPerS) return null;
+  return `the knee is ${rate(overall.value)}, and the ramp before the curve carried ${rate(carriedPerS)}`;
 };
 
 /**
  * A loss counts only if every calm level shows it. Lost goodput counts only if, besides, no level up to the knee was served
  * better on the way down: a limiter that probes its round trip disturbs a few levels, a bad state all of them.
  */
-const cameBack = (curve: Curve, { exclusive }: StageFacts): Finding => {
+const cameBack = (curve: Curve, { exclusive, curve: about }: StageFacts): Finding => {
   const kneePerS = curve.knee.overall?.value ?? 0;
+  const sinceRamp = exclusive ? lostSinceRamp(curve, about?.ramp ?? []) : null;
+  if (sinceRamp !== null)
+    return found("fail", `the state before the first overload has not come back: ${sinceRamp}`, sinceRamp);
   const less = lostCapacity(curve);
   const [lowest] = upAndDownPairs(curve);
   const pairs = upAndDownPairs(curve).filter(([up]) => up.ratePerS <= CALM * kneePerS);
   if (pairs.length === 0) {
     // A deployment that the ramp before the curve has slowed has its knee below every level.
-    const isLost = lowest !== undefined && lostAt(lowest).by - lostAt(lowest).half > LOST;
-    return exclusive && less !== null && isLost
-      ? found("fail", `capacity has not come back: ${less}`, less)
+    const { by, half, got } = lowest === undefined ? { by: 0, half: 0, got: "" } : lostAt(lowest);
+    const lower = lowerKnee(curve);
+    if (exclusive && lower !== null && by - half > LOST)
+      return found("fail", `capacity has not come back: ${lower}`, lower);
+    return exclusive && lowest !== undefined && by - half > HALVED * goodOf(lowest[0])
+      ? found("fail", `goodput has not come back: ${got}`, got)
       : open("no calm level was played again after the overload");
   }
   const lost = pairs.map(lostAt);

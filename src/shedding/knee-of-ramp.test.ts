@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { kneeRamp } from "../workload/stories/find-knee.ts";
-import { kneeOfRamp } from "./knee-of-ramp.ts";
+import { carriedSteps, kneeOfRamp } from "./knee-of-ramp.ts";
 import {
   adaptive,
   always,
@@ -129,5 +129,23 @@ describe("no knee", () => {
 
   test("nothing was sent", () => {
     expect(kneeOfRamp([], kneeRamp(50))).toMatchObject({ found: false, atLeastPerS: 0 });
+  });
+});
+
+describe("the steps that a ramp carried", () => {
+  const ramp = kneeRamp(400);
+  const stepsOf = (serviceMs: number) =>
+    carriedSteps(playRamp(queueing({ slots: 24, inFlight: 24, serviceMs, seed: 1 }), ramp, 1), ramp);
+
+  test("end before the first that was not, and have the median time of their calls", () => {
+    const steps = stepsOf(300);
+    expect(steps.at(-1)?.rate_per_s).toBeGreaterThan(30);
+    expect(steps.at(-1)?.rate_per_s).toBeLessThan(100);
+    // The median of an exponential time is ln 2 of its mean.
+    expect((steps.at(-1)?.stay_ms.value ?? 0) / (300 * Math.LN2)).toBeCloseTo(1, 0);
+  });
+
+  test("are none where calls last too long for a step to settle", () => {
+    expect(stepsOf(3_000)).toEqual([]);
   });
 });

@@ -4,7 +4,8 @@
  * the knee, nothing is found, and the result says so.
  */
 import { type CallLine, classOf } from "../history/line.ts";
-import { mean, median, mostAtOnce } from "../history/statistics/statistics.ts";
+import type { RampStep } from "../history/stage-facts.ts";
+import { mean, median, mostAtOnce, quantileInterval } from "../history/statistics/statistics.ts";
 import type { RateFound } from "../workload/callers/target-view.ts";
 import type { Profile } from "../workload/load-profiles.ts";
 
@@ -58,7 +59,7 @@ const stepsOf = (lines: readonly CallLine[], ramp: Profile, startUs: number | un
     const toUs = fromUs + durationS * 1e6;
     endsUs = toUs;
     const calls = ordered.filter(({ intended_us: due }) => (at === 0 || due >= fromUs) && due < toUs);
-    return { fromUs, ratePerS: (from + to) / 2, calls };
+    return { fromUs, toUs, ratePerS: (from + to) / 2, calls };
   });
   // The median stay of the first admitted calls, when the target had least to do.
   const calm: CallLine[] = [];
@@ -144,6 +145,25 @@ export const kneeOfRamp = (lines: readonly CallLine[], ramp: Profile, startUs?: 
   const half = (Z_95 * perS) / Math.sqrt(n);
   const [low, high] = [Math.max(0, perS - half), Math.max(perS + half, atMostPerS)];
   return { found: true, capacityPerS: perS, low, high, by };
+};
+
+/** A step is in steady state for two thirds of its time if a call lasts at most this share of it. */
+const SETTLED_SHARE = 1 / 3;
+
+const isSettled = (staysMs: readonly number[], durationS: number): boolean =>
+  (mean(staysMs) ?? 0) <= SETTLED_SHARE * 1000 * durationS;
+
+/** The steps before the first that was not carried, as far as they settled and had enough calls for an interval. */
+export const carriedSteps = (lines: readonly CallLine[], ramp: Profile, startUs?: number): RampStep[] => {
+  const steps = stepsOf(lines, ramp, startUs);
+  const end = steps.findIndex(({ isCarried }) => !isCarried);
+  return steps.slice(0, end < 0 ? undefined : end).flatMap(({ ratePerS, calls, fromUs, toUs }): RampStep[] => {
+    const staysMs = calls.filter(isAdmitted).map(({ intended_us: due, done_us: done }) => (done - due) / 1000);
+    staysMs.sort((a, b) => a - b);
+    const [value, interval] = [median(staysMs), quantileInterval(staysMs, 0.5)];
+    if (value === null || interval === null || !isSettled(staysMs, (toUs - fromUs) / 1e6)) return [];
+    return [{ rate_per_s: ratePerS, offered: calls.length, stay_ms: { value, ...interval } }];
+  });
 };
 
 /** The result as stories read it (`capacity` of their view). */

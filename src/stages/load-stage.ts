@@ -15,7 +15,6 @@ import { NO_SCHEDULE, ofCutOffStage, openJudges } from "../invariants/invariant.
 import { cutReplayText, replayedLogText, slowedReplayText } from "../report/replayed-log-text.ts";
 import { curveLines } from "../report/shown-curve.ts";
 import { openStageCurve } from "../shedding/stage-curve.ts";
-import type { Target } from "../target/target.ts";
 import { countArrivals } from "../workload/arrivals.ts";
 import { streamers } from "../workload/callers/overload.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
@@ -61,7 +60,12 @@ const closedLoopFigures = (measurements: readonly Measurement[]): Measurement[] 
   });
 
 /** What judges of the curve or of a step need to know. Of the target file's `slo` only the objectives of chat apply. */
-const shapeFacts = ({ step: of, curve }: LoadStage, offered: Offered, view: TargetView, { slo = {} }: Target) => {
+const shapeFacts = (
+  { step: of, curve }: LoadStage,
+  offered: Offered,
+  view: TargetView,
+  { target: { slo = {} }, found: { ramp } }: Deployment,
+) => {
   const ofStreams = [slo.all, slo.chat, slo["chat.control"]].filter((text) => text !== undefined);
   const objectives = ofStreams.join(",") || undefined;
   const step = of && { of, objectives };
@@ -76,7 +80,7 @@ const shapeFacts = ({ step: of, curve }: LoadStage, offered: Offered, view: Targ
       not_played: CURVE_LEVELS.filter((level) => level * kneePerS > 1.01 * most),
       // Organizations may reach their own caps before all slots are busy.
       slots: slots === undefined ? undefined : Math.floor(Math.min(slots, ofOrg / streamers(view).shares.org)),
-      objectives,
+      ...{ objectives, ramp },
     },
   };
 };
@@ -147,7 +151,7 @@ export const playLoadStage = async (
     closed_loop: isClosedLoop ? true : undefined,
     ...{ tenants, host },
     ...faulted,
-    ...shapeFacts(plan, offered, view, target),
+    ...shapeFacts(plan, offered, view, deployment),
     ...seen,
   };
   const isCutOff = context.signal.aborted || stoppedBy(context) !== null;
