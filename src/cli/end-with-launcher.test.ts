@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { isAlive, type ProcessId, signalProcess, startTimeOf } from "../supervision/processes.ts";
+import { hasEnded, isAlive, type ProcessId, signalProcess, startTimeOf } from "../supervision/processes.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import { waitUntil } from "../supervision/waiting.ts";
 
@@ -53,4 +53,34 @@ test.skipIf(!canRun)("a run ends in order when the npm that started it is killed
     for (const one of [...seen, ...processesAbout(out)]) signalProcess(one, "SIGKILL");
     await rm(parent, { recursive: true, force: true, maxRetries: 3 });
   }
+});
+
+test.skipIf(process.platform !== "linux")("a process that cannot be looked up has not ended", async () => {
+  const child = spawn("sleep", ["60"], { stdio: "ignore" });
+  const of = { pid: child.pid as number, start: startTimeOf(child.pid as number) as string };
+  try {
+    expect(hasEnded(of)).toBe(false);
+    expect(hasEnded({ ...of, start: "" }), "hidden when it was first looked at").toBe(false);
+    expect(hasEnded({ ...of, start: `${Number(of.start) - 1}` }), "its id was given to another").toBe(true);
+    // As many files open as are allowed, so that nothing of /proc can be read.
+    const program = `
+      const { openSync } = await import("node:fs");
+      const { hasEnded, isAlive } = await import(${JSON.stringify(join(REPOSITORY, "src/supervision/processes.ts"))});
+      const { spawnChild } = await import(${JSON.stringify(join(REPOSITORY, "src/supervision/child.ts"))});
+      const other = ${JSON.stringify(of)};
+      try { for (;;) openSync("/dev/null"); } catch {}
+      const found = [isAlive(other), hasEnded(other), hasEnded({ pid: 2 ** 22 + 1, start: "1" })];
+      try { spawnChild("/bin/sh", ["-c", "exit"], { stdio: "pipe" }); } catch ({ message }) { found.push(message); }
+      process.stdout.write(JSON.stringify(found));`;
+    const shell = `ulimit -n 60; exec "$0" --input-type=module -e "$1"`;
+    const { stdout, stderr } = spawnSync("bash", ["-c", shell, process.execPath, program], { encoding: "utf8" });
+    expect(JSON.parse(stdout || stderr)).toEqual([
+      ...[false, false, true],
+      expect.stringMatching(/^could not start sh: this process has as many files open as it may \(ulimit -n\)/),
+    ]);
+  } finally {
+    child.kill("SIGKILL");
+  }
+  await waitUntil(async () => hasEnded(of), { forMs: 5000, pollMs: 10 });
+  expect(hasEnded(of)).toBe(true);
 });

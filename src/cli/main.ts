@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import { EXIT, exitCodeOf, worstExit } from "../run/exit-codes.ts";
-import { isAlive, type ProcessId, parentOf, readProc, startTimeOf } from "../supervision/processes.ts";
+import { hasEnded, type ProcessId, parentOf, readProc, startTimeOf } from "../supervision/processes.ts";
 import { redactor } from "../supervision/redaction.ts";
 import { fileProblem } from "../supervision/user-file.ts";
 import { printNote, printResult } from "./printing.ts";
@@ -94,7 +94,7 @@ const endWithLauncher = (withShell: boolean): void => {
   const above = launchers(withShell);
   if (above.length === 0) return;
   const timer = setInterval(() => {
-    if (above.every(isAlive)) return;
+    if (!above.some(hasEnded)) return;
     clearInterval(timer);
     stop();
   }, EVERY_MS);

@@ -2,13 +2,14 @@
  * Child processes: one with a deadline, at which it is killed with its group; a shell command; and a part of the run in
  * its own group, known by id and start time, whose output is captured as masked lines.
  */
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from "node:child_process";
 import { accessSync, constants, createWriteStream } from "node:fs";
-import { delimiter, join, resolve } from "node:path";
+import { basename, delimiter, join, resolve } from "node:path";
 import type { Readable } from "node:stream";
 import { isMainThread } from "node:worker_threads";
 import { birthOf, type GroupId, signalGroup, unmarked } from "./processes.ts";
 import { redactor } from "./redaction.ts";
+import { fileProblem } from "./user-file.ts";
 import { inTime, pause } from "./waiting.ts";
 
 /** `late`: what the child did not do by its deadline; `null` if it was in time. */
@@ -22,6 +23,18 @@ const REST_OF_OUTPUT_MS = 500;
 const TIMER_MS_MAX = 2 ** 31 - 1;
 /** A process that the kernel cannot end is abandoned this long after SIGKILL. */
 const KILL_MS = 2_000;
+
+/**
+ * Node's `spawn`, which throws if no pipe can be made because this process has as many files open as it may. Node
+ * reports that by an event, and the child has no streams.
+ */
+export const spawnChild = ((file: string, args: readonly string[], options: SpawnOptions) => {
+  const child = spawn(file, args, options);
+  if ((child as { stdio?: unknown }).stdio !== undefined) return child;
+  child.on("error", () => undefined);
+  const error = Object.assign(new Error(), { code: "EMFILE" });
+  throw Object.assign(error, { message: `could not start ${basename(file)}: ${fileProblem(error)?.sentence}` });
+}) as typeof spawn;
 
 export const boundChild = (child: ChildProcess) => {
   const { promise: ended, resolve } = Promise.withResolvers<ChildEnd>();
@@ -101,7 +114,7 @@ const SHOWN_CHARS = 300;
 /** Runs a command (without `exec:`). If it fails, throws an error with the last stderr; `cause` is the exit code. */
 export const runShellCommand = async (command: string, how: ShellCommand): Promise<void> => {
   const { what, cwd, env = process.env, signal, onSpawn, onOutput } = how;
-  const child = spawn("/bin/sh", ["-c", command.replace(/^exec:/, "")], {
+  const child = spawnChild("/bin/sh", ["-c", command.replace(/^exec:/, "")], {
     detached: true,
     stdio: ["ignore", onOutput === undefined ? "ignore" : "pipe", "pipe"],
     env: unmarked(env),
@@ -227,7 +240,7 @@ export const startChild = async (
   // The kernel sends this signal when the thread that started the child ends, so only the main thread may ask for it.
   const guarded = spec.ends === "by-signal" && spec.deathSignal !== false && isMainThread && hasSetpriv();
   const [file, fileArgs] = guarded ? ["setpriv", ["--pdeathsig", "KILL", "--", command, ...args]] : [command, args];
-  const child = spawn(file, fileArgs, {
+  const child = spawnChild(file, fileArgs, {
     detached: true,
     stdio: [spec.ends === "at-stdin-eof" ? "pipe" : "ignore", "pipe", "pipe"],
     env: { ...process.env, ...env, ...marked },

@@ -7,7 +7,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { lstatSync, readdirSync, rmSync, type Stats, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isOwn } from "./private-file.ts";
-import { isAlive, type ProcessId, startTimeOf } from "./processes.ts";
+import { isAlive, isIdInUse, type ProcessId, startTimeOf } from "./processes.ts";
 import { decoded } from "./redaction.ts";
 import { blockThread } from "./waiting.ts";
 
@@ -23,11 +23,7 @@ type Claim = { path: string; hash: string; pid: number; nonce: string };
 const mayLive = (of: ProcessId): boolean => {
   if (isAlive(of)) return true;
   if (process.platform === "linux" || (of.start !== "" && startTimeOf(of.pid) !== null)) return false;
-  try {
-    return process.kill(of.pid, 0);
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
+  return isIdInUse(of.pid);
 };
 
 /** Ignores links and other users' files, which anybody can create in a shared folder. */

@@ -125,6 +125,25 @@ export const birthOf = (pid: number): string => (isLinux ? statOf(pid)?.start : 
 
 export const isAlive = ({ pid, start }: ProcessId): boolean => startTimeOf(pid) === start;
 
+/** Reports whether any process has this id, also one that this user may not signal. */
+export const isIdInUse = (pid: number): boolean => {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+};
+
+/**
+ * Reports whether a process has certainly ended. One that cannot be looked up may still run: /proc may hide processes
+ * of other users (`hidepid`), and this process may have as many files open as it may.
+ */
+export const hasEnded = ({ pid, start }: ProcessId): boolean => {
+  const stat = statOf(pid);
+  if (stat === null) return !isIdInUse(pid);
+  return isZombie(stat) || (start !== "" && stat.start !== start);
+};
+
 /** Returns false if the process, or the group (as a negative number), no longer exists. */
 const kill = (pid: number, signal: NodeJS.Signals | 0): boolean => {
   try {
@@ -141,8 +160,10 @@ export const signalProcess = (target: ProcessId, signal: NodeJS.Signals): boolea
 export const isGroupAlive = ({ pid, start, pgid }: GroupId): boolean => {
   const leader = birthOf(pid);
   if (leader !== GONE && leader !== start) return false;
-  if (!isLinux) return kill(-pgid, 0);
-  return [...statsHere().values()].some((stat) => stat.pgid === pgid && !isZombie(stat));
+  const stats = [...statsHere().values()];
+  // Nothing can be read without /proc, nor while this process has as many files open as it may.
+  if (stats.length === 0) return kill(-pgid, 0);
+  return stats.some((stat) => stat.pgid === pgid && !isZombie(stat));
 };
 
 export const signalGroup = (group: GroupId, signal: NodeJS.Signals): void => {

@@ -4,11 +4,12 @@
  * open and ends every process with the run's mark. `startWatchdog` is the runner's end, `guardRunner` the body
  * (faults/watchdog-process.ts).
  */
-import { type ChildProcess, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { rmSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Readable } from "node:stream";
+import { spawnChild } from "./child.ts";
 import { notesIn } from "./journal.ts";
 import { cutLines } from "./lines.ts";
 import { killMarked, markedProcesses, RUN_MARK, signalGroup, signalProcess } from "./processes.ts";
@@ -58,7 +59,7 @@ const whyNotReady = (child: ChildProcess & { stdout: Readable }): Promise<string
 
 /** `entry`: the file that calls `guardRunner`. Throws if the watchdog does not start; then nothing else may start. */
 export const startWatchdog = async (entry: string, journalPath: string, mark: string) => {
-  const child = spawn(process.execPath, [entry, resolve(journalPath), mark], {
+  const child = spawnChild(process.execPath, [entry, resolve(journalPath), mark], {
     detached: true,
     stdio: ["pipe", "pipe", "ignore"],
     env: environment((name) => NEEDS.includes(name)),

@@ -2,10 +2,9 @@
  * Reads values behind `env:NAME`, `file:PATH`, `exec:COMMAND`, and caches them until they expire or are refused. Error
  * messages name the field and reference, never the value.
  */
-import { spawn } from "node:child_process";
 import { isAbsolute, join } from "node:path";
 import { parseJson } from "../contract/envelopes.ts";
-import { boundChild } from "../supervision/child.ts";
+import { boundChild, spawnChild } from "../supervision/child.ts";
 import { unmarked } from "../supervision/processes.ts";
 import { redactor } from "../supervision/redaction.ts";
 import { readUserFile, UserFileError } from "../supervision/user-file.ts";
@@ -53,7 +52,7 @@ const fromFile = (path: string, what: string, folder: string): string => {
 
 // The user's command keeps the terminal, to ask for a password. Only its standard output is read.
 const fromCommand = async (command: string, what: string, folder: string): Promise<string> => {
-  const child = spawn("/bin/sh", ["-c", command], {
+  const child = spawnChild("/bin/sh", ["-c", command], {
     cwd: folder,
     stdio: ["ignore", "pipe", "ignore"],
     env: unmarked(),

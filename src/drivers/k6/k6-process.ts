@@ -3,7 +3,6 @@
  * into history lines and problems. k6 exits with code 0 even if iterations threw, were dropped or never ran, so each of
  * these is checked.
  */
-import { spawn } from "node:child_process";
 import { open, readFile } from "node:fs/promises";
 import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -12,7 +11,7 @@ import type { Received } from "../../client/send-request.ts";
 import { routeOf } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
 import { Histogram } from "../../history/statistics/histogram.ts";
-import { boundChild } from "../../supervision/child.ts";
+import { boundChild, spawnChild } from "../../supervision/child.ts";
 import { cutLines, readLines, unreadSentence } from "../../supervision/lines.ts";
 import { runMark } from "../../supervision/processes.ts";
 import { redact, redactor } from "../../supervision/redaction.ts";
@@ -94,7 +93,7 @@ export const startK6 = (
   environment: Record<string, string>,
   folder: string,
 ) => {
-  const child = spawn(binary, args, {
+  const child = spawnChild(binary, args, {
     cwd: folder,
     env: {
       ...K6_SETTINGS,

@@ -3,10 +3,10 @@
  * our k6 output writes (src/native/account), because its calls are unknown. k6 exits with code 0 even if iterations
  * threw, were dropped or cut off, scenarios never began, or thresholds had no sample, so each of these is checked.
  */
-import { type ChildProcess, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { maskSecrets } from "../../contract/credentials.ts";
 import type { Measurement } from "../../history/run-document.ts";
-import { boundChild } from "../../supervision/child.ts";
+import { boundChild, spawnChild } from "../../supervision/child.ts";
 import { redactor } from "../../supervision/redaction.ts";
 import { type Problem, register } from "../driver.ts";
 import { exitProblem, K6_SETTINGS } from "./k6-process.ts";
@@ -28,7 +28,7 @@ export const runK6Script = async (options: K6ScriptOptions): Promise<Problem[]> 
   // Keeps the outputs that the user names: in k6, `--out` arguments replace `K6_OUT`.
   const isNamed = args.some((arg) => /^(-o|--out)/.test(arg));
   const outputs = isNamed ? {} : { K6_OUT: [process.env.K6_OUT, account].filter(Boolean).join(",") };
-  const child = spawn(binary, ["run", ...(isNamed ? ["--out", account] : []), ...args, script], {
+  const child = spawnChild(binary, ["run", ...(isNamed ? ["--out", account] : []), ...args, script], {
     env: { ...process.env, ...K6_SETTINGS, ...outputs, ...environment },
     stdio: ["ignore", "pipe", "pipe"],
     detached: true,

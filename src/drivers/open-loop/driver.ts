@@ -1,12 +1,11 @@
 /** The open-loop driver: one process, or several that share the schedule. */
-import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { countedOutcome } from "../../client/call-line.ts";
 import { wallUs } from "../../client/clock.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";
 import type { Protocol } from "../../history/run-document.ts";
 import type { HostFacts } from "../../history/stage-facts.ts";
-import { boundChild, lastLines } from "../../supervision/child.ts";
+import { boundChild, lastLines, spawnChild } from "../../supervision/child.ts";
 import { messageIn, readLines, unreadSentence } from "../../supervision/lines.ts";
 import { runMark } from "../../supervision/processes.ts";
 import { type Budget, budgetShare, NOTHING_SPENT, type Spent, type Stopped } from "../../workload/budget.ts";
@@ -106,7 +105,7 @@ const PROGRAM: OpenLoopProgram = {
 /** Plays one generator's part of a schedule, in a process. Rejects only if the process cannot be registered. */
 export const playOpenLoop = async ({ job, secrets, signal, program = PROGRAM, ...options }: OpenLoopOptions) => {
   // The environment is only the run's mark, so that no secret leaks and the user's shell cannot change the load.
-  const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", program.path], {
+  const child = spawnChild(process.execPath, ["--disable-warning=ExperimentalWarning", program.path], {
     env: runMark(),
     stdio: ["pipe", "pipe", "pipe"],
     // Ctrl-C then reaches the runner only, which asks the driver to stop, so that calls can end.
