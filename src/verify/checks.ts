@@ -55,7 +55,7 @@ export const ANY_SUCCESS = "2xx";
 
 const EVIDENCE_MAX = 10;
 const STEPS_MAX = 6;
-const SESSIONS_OFF = [outcomeOf("sessions_disabled"), outcomeOf("sessions_not_configured")];
+export const SESSIONS_OFF = [outcomeOf("sessions_disabled"), outcomeOf("sessions_not_configured")];
 
 export type Accepts = {
   /** Outcomes that fit the specification as the reference platform reads it. */
@@ -195,8 +195,11 @@ export class Checks {
     });
     const [failure] = this.#failures;
     const count = this.#failures.length === 1 ? "1 call" : `${this.#failures.length} calls`;
-    if (failure !== undefined)
-      return { ...made("fail", `expected ${failure.expected}; ${count} did not match`, failure.got), failure };
+    if (failure !== undefined) {
+      // Where the outcome decides, it stands in the sentence; else `got` has the whole.
+      const came = failure.accepts === null ? "" : `, got ${failure.steps.at(-1)?.outcome}`;
+      return { ...made("fail", `expected ${failure.expected}${came}; ${count} did not match`, failure.got), failure };
+    }
     if (this.#off !== "" && this.#seen === 0) return made("skipped", `skipped: ${this.#off}`, "not judged");
     const [why] = this.#unclear;
     const reason = `${this.#unclear.length} calls could not be judged: ${why}`;

@@ -1,4 +1,5 @@
 /** Finds out whether the API answers at `base_url`: a wrong address is one error, not fifty broken rules. */
+import { toldOf } from "../client/network-errors.ts";
 import { foreignError } from "../contract/foreign-text.ts";
 import { outcomeOf } from "../contract/refusals.ts";
 import type { KeyRole } from "../target/target.ts";
@@ -54,6 +55,8 @@ export const reach = async (context: Context): Promise<void> => {
   let last: Answer | undefined;
   for (let i = 0; i < ATTEMPTS; i++) {
     last = await context.send(asNobody("design.styles", { once: true }));
+    // Who does not answer within the time of a call does not answer three times either.
+    if (last.received.ended === "timeout") break;
     if (last.status === null) continue;
     // The service behind a gateway may be restarting.
     if (last.foreign && last.transient && i < ATTEMPTS - 1) {
@@ -63,8 +66,8 @@ export const reach = async (context: Context): Promise<void> => {
     return isNoApi(last) ? judgeWhatAnswers(context) : undefined;
   }
   const error = foreignError(last?.received.error ?? last?.received.ended ?? "");
-  const silent = `${context.target.base_url} does not answer (${error}): is it running, and is the address right?`;
-  throw new TargetUnreachableError(silent);
+  const { text, todo } = toldOf(`${context.target.base_url} does not answer`, error);
+  throw new TargetUnreachableError(`${text}; ${todo}`);
 };
 
 /** Returns a question to the user if the target file may cause the refusal, else `null`. `of`: the key's role. */

@@ -300,6 +300,19 @@ describe("a run of verify", () => {
     expect(lines.every(({ id }) => id.startsWith("abc123.verify.c-"))).toBe(true);
   });
 
+  test("waits once for a target that takes connections and never answers", async () => {
+    let asked = 0;
+    const silent = createServer(() => {
+      asked += 1;
+    });
+    await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+    const base_url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}/v1`;
+    await expect(verify({ target: { ...api.target, base_url } })).rejects.toThrow(/sent no answer in time; is the/);
+    expect(asked).toBe(1);
+    silent.closeAllConnections();
+    await new Promise((resolve) => silent.close(resolve));
+  });
+
   test("says that a target is not there, and that a rule is not known", async () => {
     const target = { ...api.target, base_url: "http://127.0.0.1:9/v1" };
     await expect(verify({ target })).rejects.toThrow(TargetUnreachableError);
@@ -334,7 +347,7 @@ describe("a target file that is wrong", () => {
   test("is not meant by a key without a known prefix", async () => {
     const strange = withRoles(() => ({ server: { key: "map-key-0123456789" } }));
     expect(await reasonOf("runtime-admits", strange)).toMatch(
-      /^fail: .*does the deployment know the key of the role server/,
+      /^fail: expected 2xx, got 401; .*does the deployment know the key of the role server/,
     );
   });
 

@@ -61,6 +61,16 @@ describe("where the API is", () => {
     expect(new Set(asked.map(({ headers }) => headers["accept-encoding"]))).toEqual(new Set(["identity"]));
   });
 
+  test.each([
+    [200, /answers 200 with an HTML page/, /that of its documentation or console/],
+    [503, /answers 503 with an HTML page/, /a gateway answers: is the API behind it running/],
+  ])("a page with status %d is named, with what to look at", async (status, found, todo) => {
+    const origin = await listen((_, res) => res.writeHead(status, { "content-type": "text/html" }).end("<p>Hello"));
+    const { findings } = await probeAddress(origin, {}, "/");
+    expect(findings).toEqual([expect.objectContaining({ text: expect.stringMatching(found) })]);
+    expect(findings[0]?.todo).toMatch(todo);
+  });
+
   test("without a version segment it is found where it is", async () => {
     const origin = await listen(apiBelow("/maps"));
     expect(await found(`${origin}/maps`)).toBe(`${origin}/maps`);

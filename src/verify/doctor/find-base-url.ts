@@ -21,12 +21,12 @@ const CATALOG = { route: "design.styles", credential: { as: "none" } } as const;
 
 const plainGet = (calls: SingleCalls, path: string): Promise<Answered> => calls.ask(CATALOG, { route: "-", path });
 
+const isPage = (sent: Answered): boolean => /html/i.test(headerOf(sent, "content-type") ?? "");
+
 const statusInWords = (sent: Answered): string => {
   const coding = codingOf(headerOf(sent, "content-encoding"));
-  return `${sent.answer.status}${coding === null ? "" : `, coded (${coding}) though every call asks for no coding`}`;
+  return `${sent.answer.status}${isPage(sent) ? " with an HTML page" : ""}${coding === null ? "" : `, coded (${coding}) though every call asks for no coding`}`;
 };
-
-const isPage = (sent: Answered): boolean => /html/i.test(headerOf(sent, "content-type") ?? "");
 
 const askWhatAnswers = async (calls: SingleCalls): Promise<WhatAnswers> => {
   const first = await calls.ask(CATALOG);
@@ -65,6 +65,9 @@ const isOtherProtocol = ({ url, what }: Tried): boolean => {
   if (what.is !== "silent") return what.first.answer.status === 400;
   return /^(EPROTO|ERR_SSL|HPE_|HTTPParserError|UND_ERR_SOCKET|ECONNRESET)/.test(what.code);
 };
+
+const BEHIND = "a gateway answers: is the API behind it running, and does it take these calls?";
+const isBroken = ({ answer: { status } }: Answered): boolean => status !== null && status >= 500;
 
 const RANK: readonly WhatAnswers["is"][] = ["api", "perhaps", "moved", "other", "silent"];
 
@@ -122,7 +125,7 @@ export const addressFinding = async (target: Target, folder: string, calls: Sing
   const redirect = `a redirect (${first.answer.status}) to ${is === "moved" ? what.to : ""}, and redirects are never followed`;
   if (is === "moved") return wrong(redirect, "write the address that it leads to");
   const there = await elsewhere(target, folder, calls);
-  const todo = there ?? "does it include the version segment (v1), and is it this host?";
+  const todo = there ?? (isBroken(first) ? BEHIND : "does it include the version segment (v1), and is it this host?");
   const goOn = there === null && !isPage(first) ? "one" : "no";
   return wrong(`status ${statusInWords(first)} for the style catalog`, todo, goOn);
 };
@@ -131,7 +134,7 @@ export const addressFinding = async (target: Target, folder: string, calls: Sing
 const isThere = ({ line }: Answered): boolean => line.outcome === "401";
 
 const triedInWords = ({ url, what }: Tried): string => {
-  if (what.is === "silent") return `${url} does not answer (${what.code})`;
+  if (what.is === "silent") return toldOf(`${url} does not answer`, what.code).text;
   if (what.is === "moved") return `${url} leads to ${what.to}`;
   return `${url} answers ${statusInWords(what.first)}`;
 };
@@ -140,10 +143,9 @@ const notFound = (tried: readonly Tried[], other: string | null) => {
   const text = `nothing of the API was found: ${tried.map(triedInWords).join("; ")}`;
   const silent = tried.every(({ what }) => what.is === "silent");
   const first = tried[0]?.what;
-  const advice =
-    first?.is === "silent"
-      ? networkAdvice(first.code).withoutFile
-      : "is this the API's own address, and not that of its documentation or console?";
+  const elsewhere = "is this the API's own address, and not that of its documentation or console?";
+  const isBehind = tried.every(({ what }) => isBroken(what.first));
+  const advice = first?.is === "silent" ? networkAdvice(first.code).withoutFile : isBehind ? BEHIND : elsewhere;
   const todo = other === null ? advice : `the scheme that you typed is kept; does ${other} answer?`;
   const findings = [finding(silent ? "silent" : "wrong", "base_url", text, todo)];
   return { findings, baseUrl: null, tileUrl: undefined, keyManagement: false, silent };

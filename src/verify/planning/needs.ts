@@ -100,7 +100,8 @@ export const lackOf = ({ needs }: { needs: Needs }, by: Lacking, tense: Tense = 
   const { roles = [], anyOf, permission, tileUrl, spends = {} } = needs;
   const has = (name: Role): boolean => target.credentials?.[name] !== undefined;
   const missing = roles.filter((name) => !has(name));
-  const lacks = missing.length === 0 ? [] : [`the role ${missing.join(", ")} is not in the target file`];
+  const are = missing.length === 1 ? `the role ${missing[0]} is` : `the roles ${missing.join(", ")} are`;
+  const lacks = missing.length === 0 ? [] : [`${are} not in the target file`];
   if (anyOf !== undefined && !anyOf.some(has))
     lacks.push(`none of the roles ${anyOf.join(", ")} is in the target file`);
   if (tileUrl === true && target.tile_url === undefined) lacks.push("tile_url is not in the target file");

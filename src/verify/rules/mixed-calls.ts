@@ -5,10 +5,10 @@ import { legalAnswers } from "../../invariants/evidence/legal-answers.ts";
 import type { KeyRole } from "../../target/target.ts";
 import { pick, whole } from "../../workload/random.ts";
 import type { CredentialRef, OriginRef } from "../../workload/step.ts";
-import { type Checks, callInWords, isSessionsOff } from "../checks.ts";
+import { type Checks, callInWords, isSessionsOff, SESSIONS_OFF } from "../checks.ts";
 import { type Context, RUNTIME_ROUTES, scopeOf } from "../context.ts";
 import { type Rule, rulesOf } from "../rule.ts";
-import { type Answer, isAdmitted } from "../sending/answer.ts";
+import { type Answer, isAdmitted, isTransient } from "../sending/answer.ts";
 import { FORMS, role, type TestCall } from "../sending/test-call.ts";
 
 const { must } = rulesOf("order");
@@ -89,7 +89,9 @@ const judge = (checks: Checks, answer: Answer): void => {
     checks.note(`${answer.outcome} decides at runtime before ${[...legal].find((one) => /^40[13]/.test(one))}`);
   } else if (!checks.isUnclear(answer)) {
     const accepts = [...legal];
-    checks.breach(accepts.join(" or "), callInWords(answer), [answer], accepts);
+    // Overload and sessions switched off, which are legal for any call, are left out of the sentence.
+    const named = accepts.filter((one) => !isTransient(one) && !SESSIONS_OFF.includes(one));
+    checks.breach(named.join(" or ") || accepts.join(" or "), callInWords(answer), [answer], accepts);
   }
 };
 
