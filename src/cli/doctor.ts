@@ -9,6 +9,7 @@ import { AddressError, type HttpAddress, parseHttpUrl } from "../contract/addres
 import { isLoopbackHost } from "../contract/loopback.ts";
 import type { StatedStreamEnds } from "../contract/streams.ts";
 import { ObjectiveError } from "../history/objectives.ts";
+import { counted } from "../report/figures.ts";
 import { wrapped } from "../report/terminal.ts";
 import { calibrateMachine } from "../run/calibration/calibrate.ts";
 import { EXIT, EXIT_OF_SIGNAL, UsageError, worstExit } from "../run/exit-codes.ts";
@@ -138,7 +139,9 @@ const doctor = async (options: DoctorOptions): Promise<void> => {
     ...{ limits: limits?.document, spent, exit_code: exitCode },
   };
   const guard = refused.flatMap((reason) => wrapped(reason, "  refused  ", 11));
-  const cost = spent && `Spent: ${spent.requests + (limits?.calls ?? 0)} calls, ${spent.map_loads} map loads.\n`;
+  const cost =
+    spent &&
+    `Spent: ${counted(spent.requests + (limits?.calls ?? 0), "call")}, ${counted(spent.map_loads, "map load")}.\n`;
   const end = `${cost ?? ""}${closing(exitCode, options, limits?.next ?? null)}`;
   const parts = [findingsText(sections), guard.join("\n"), end].filter((part) => part !== "");
   printShown(options.json, { document, lines: [parts.join("\n\n")] });

@@ -13,6 +13,9 @@ describe("the command line", () => {
   test.each<[string, string[], number, RegExp]>([
     ["a command that there is not", ["lood"], 2, /unknown command[\s\S]*See: npx floodgate --help/],
     ["an option that there is not", ["run", "--fast"], 2, /unknown option[\s\S]*See: npx floodgate run --help/],
+    ["a suite without its command", ["smoke"], 2, /unknown command[\s\S]*smoke is a suite: npx floodgate run smoke/],
+    ["an option before its command", ["--target", "t.json", "run"], 2, /Options stand after the command/],
+    ["a target file without its option", ["verify", "t.json"], 2, /named by its option: --target t.json/],
     ["a number that is none", ["serve", "--port", "x"], 2, /expected a whole number from 0 to 65535, got "x"/],
     ["a profile that there is not", ["run", "nonsense"], 2, /expected one of smoke/],
     ["verify without a target", ["verify", "--only", "exchange-mints"], 0, /played on the reference platform/],

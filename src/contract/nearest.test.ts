@@ -19,4 +19,5 @@ test.each([
 test("a message names the suggestion, or lists what there is", () => {
   expect(noSuch("suite", "smok", NAMES, "expected one of …")).toBe('there is no suite "smok"; did you mean smoke?');
   expect(noSuch("suite", "verify", NAMES, "expected one of …")).toBe('there is no suite "verify"; expected one of …');
+  expect(noSuch("suite", "noisy", NAMES, "…")).toBe('there is no suite "noisy"; did you mean noisy-neighbour?');
 });

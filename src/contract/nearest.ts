@@ -32,8 +32,14 @@ export const nearest = (word: string, names: Iterable<string>): string | null =>
   return best?.name ?? null;
 };
 
-/** The message for an unknown name: the nearest one, or `listing`, which says what names there are. */
+const SHOWN = 3;
+/** A shorter word is a part of too many names. */
+const PART_MIN = 3;
+
+/** The message for an unknown name: the nearest one, those that it is a part of, or `listing`, which says what there is. */
 export const noSuch = (what: string, word: string, names: Iterable<string>, listing: string): string => {
-  const name = nearest(word, names);
-  return `there is no ${what} "${word}"; ${name === null ? listing : `did you mean ${name}?`}`;
+  const known = [...names];
+  const holding = word.length < PART_MIN ? [] : known.filter((name) => name.includes(word));
+  const meant = nearest(word, known) ?? holding.slice(0, SHOWN).join(", ");
+  return `there is no ${what} "${word}"; ${meant === "" ? listing : `did you mean ${meant}?`}`;
 };

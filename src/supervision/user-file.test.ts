@@ -64,6 +64,11 @@ describe("a file that a user names", () => {
       /it breaks off at line 3, column 1: the comma before the closing bracket is one too many/,
     ],
     [
+      "one with a comment",
+      () => written("comment", '{ // hello\n"key": "svc_sk_live_0123456789abcdef"}'),
+      /it breaks off at line 1, column 3: JSON has no comments, no trailing commas, and names in double quotes/,
+    ],
+    [
       "a text that is not closed",
       () => written("open", '{"key": "svc_sk_live_0123456789abcdef"'),
       /it breaks off at its end: a bracket or a quotation mark is not closed/,

@@ -117,13 +117,15 @@ export const parseUserJson = (text: string, bounds: JsonBounds = WRITTEN_BOUNDS)
   }
 };
 
-/** The position as line and column, with a hint if a comma precedes a closing bracket. */
+const JSON_HAS = "JSON has no comments, no trailing commas, and names in double quotes";
+
+/** The position as line and column, with a hint. */
 const placed = (position: number, text: string): string => {
   const before = text.slice(0, position);
   const lines = before.split("\n");
   const line = `line ${lines.length}, column ${(lines.at(-1) as string).length + 1}`;
   const isTrailing = /,\s*$/.test(before) && /^[}\]]/.test(text.slice(position));
-  return isTrailing ? `at ${line}: the comma before the closing bracket is one too many` : `at ${line}`;
+  return `at ${line}: ${isTrailing ? "the comma before the closing bracket is one too many" : JSON_HAS}`;
 };
 
 /** V8's message gives a position, or quotes the text around it, which is used to find the line and not repeated. */
@@ -134,7 +136,7 @@ const whereOf = (message: string, text: string): string => {
   const at = quoted === undefined ? -1 : text.indexOf(quoted);
   if (quoted === undefined || at === -1) return "at its end: a bracket or a quotation mark is not closed";
   const line = text.slice(0, at + Math.floor(quoted.length / 2)).split("\n").length;
-  return `near line ${line}: JSON has no comments, no trailing commas, and names in double quotes`;
+  return `near line ${line}: ${JSON_HAS}`;
 };
 
 export const readUserJson = (path: string, bounds: JsonBounds = WRITTEN_BOUNDS): unknown =>

@@ -167,6 +167,11 @@ describe("a target file", () => {
     expect(problemsOf({ ...minimal, tenants: [{ org: "a" }, { org: "a" }] })[0]).toMatch(/"a" twice/);
   });
 
+  test("a misspelt field is named beside what it leaves missing", () => {
+    const misspelt = { schema: "floodgate/target@1", base_url: "http://127.0.0.1:1/v1", credentals: {} };
+    expect(() => checkTarget(misspelt, "t")).toThrow(/got none\n.*did you mean credentials\?/);
+  });
+
   test("a misspelt field is a warning with its path", () => {
     const misspelt = {
       ...minimal,

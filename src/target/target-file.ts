@@ -113,7 +113,7 @@ export const checkTarget = (parsed: unknown, file: string): { target: Target; wa
   const orgs = (target.tenants ?? []).map(({ org }) => org);
   const twice = orgs.find((org, at) => orgs.indexOf(org) < at);
   if (twice !== undefined) problems.push(`tenants: expected each organization once; got ${shown(twice)} twice`);
-  if (problems.length > 0) throw new TargetFileError(file, problems);
+  if (problems.length > 0) throw new TargetFileError(file, [...problems, ...warnings]);
   return { target, warnings: [...warnings, ...unreplaced(target)] };
 };
 
