@@ -19,16 +19,43 @@ const assertWellFormed = (xml: string): void => {
 
 const CASES = /<testcase /g;
 
+/** Attributes in the schema by which Jenkins' xUnit plugin refuses a file (jenkinsci/xunit-plugin, junit-10.xsd). */
+const OF_JENKINS: Readonly<Record<string, string>> = {
+  testsuites: "name time tests failures errors",
+  testsuite: "name tests failures errors group time skipped timestamp hostname id package file log url version",
+  properties: "",
+  property: "name value",
+  testcase: "name time classname group",
+  skipped: "message type",
+  error: "message type",
+  failure: "message type",
+};
+
 describe("junit.xml", () => {
   test("has one case per claim, and its totals agree with its cases", () => {
     const run = madeRun();
     const xml = junitXml(run);
     assertWellFormed(xml);
     expect(xml.match(CASES)).toHaveLength(run.claims.length);
-    expect(xml).toContain('<testsuites name="floodgate smoke" tests="14" failures="2" errors="1" skipped="3"');
+    expect(xml).toContain('<testsuites name="floodgate smoke" tests="14" failures="2" errors="1" time="');
+    const sumOfSuites = (name: string): number =>
+      [...xml.matchAll(new RegExp(`<testsuite [^>]* ${name}="(\\d+)"`, "g"))].reduce(
+        (sum, [, n]) => sum + Number(n),
+        0,
+      );
+    expect(["tests", "failures", "errors", "skipped"].map(sumOfSuites)).toEqual([14, 2, 1, 3]);
     expect(xml.match(/<failure /g)).toHaveLength(2);
     expect(xml.match(/<error /g)).toHaveLength(1);
     expect(xml.match(/<skipped /g)).toHaveLength(3);
+  });
+
+  test("has no element and no attribute that Jenkins' schema does not know", () => {
+    const text = junitXml(madeRun()).replace(/<!\[CDATA\[[\s\S]*?\]\]>/g, "");
+    for (const [, name = "", attributes = ""] of text.matchAll(/<(\w+)((?: \w+="[^"]*")*)\/?>/g)) {
+      const known = OF_JENKINS[name]?.split(" ");
+      const used = [...attributes.matchAll(/ (\w+)="/g)].map(([, attribute]) => attribute);
+      expect(known, name).toEqual(expect.arrayContaining(used));
+    }
   });
 
   test("inconclusive is an error of that type, never a silent case", () => {
