@@ -60,7 +60,7 @@ const STARTS_PROCESSES = [
   "src/run/calibration/calibrate.test.ts",
   "src/run/capacity/capacity.test.ts",
   "src/run/merge-parts.test.ts",
-  "src/run/{exit-codes,hostile-server,look-first,memory-watch,own-script,protocol,run,target-run}.test.ts",
+  "src/run/{exit-codes,hostile-server,look-first,memory-watch,own-script,protocol,run,run-reports,target-run}.test.ts",
   "src/run/experiments/{chaos,heal-left-open,left-open,own-chaos}.test.ts",
   "src/run/exploration/explore.test.ts",
   "src/run/gate/{gate-recorded,play-block}.test.ts",

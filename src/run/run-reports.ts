@@ -26,7 +26,8 @@ import { worstExit } from "./exit-codes.ts";
 /** The time limit of git: a hanging disk must not keep a finished run from its report. */
 const GIT_MS = 5_000;
 const git = async (folder: string, ...args: string[]): Promise<string> =>
-  (await promisify(execFile)("git", ["-C", folder, ...args], { timeout: GIT_MS })).stdout.trim();
+  // Without its optional locks git writes nothing: a lock that it left behind would stop the user's own git.
+  (await promisify(execFile)("git", ["--no-optional-locks", "-C", folder, ...args], { timeout: GIT_MS })).stdout.trim();
 
 /** The commit under test, with `+` when files differ from it; `null` outside a checkout or without git. */
 export const commitOf = async (folder: string): Promise<string | null> => {

@@ -1,0 +1,25 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { commitOf } from "./run-reports.ts";
+
+test("the commit under test is read without writing to the user's repository", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "floodgate-commit-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const git = (...args: string[]) => execFileSync("git", ["-C", folder, ...args], { encoding: "utf8" }).trim();
+  const file = join(folder, "file");
+  git("init", "--quiet");
+  writeFileSync(file, "as committed");
+  git("add", "file");
+  git("-c", "user.name=a", "-c", "user.email=a@b.example", "commit", "--quiet", "--message", "one");
+  // The index has another time of this file, which `git status` would write down.
+  utimesSync(file, 1, 1);
+  const index = readFileSync(join(folder, ".git/index"));
+  const commit = git("rev-parse", "--short=12", "HEAD");
+  expect(await commitOf(folder)).toBe(commit);
+  expect(readFileSync(join(folder, ".git/index"))).toEqual(index);
+  writeFileSync(file, "otherwise");
+  expect(await commitOf(folder)).toBe(`${commit}+`);
+});
