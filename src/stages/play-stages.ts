@@ -21,7 +21,7 @@ import { hostNotesOf } from "../history/time-doubts.ts";
 import { createPooledRefusals } from "../invariants/refusal-times.ts";
 import { createIsolation } from "../shedding/isolation.ts";
 import { carriedSteps, kneeOfRamp, rateFoundOf } from "../shedding/knee-of-ramp.ts";
-import type { KeyRole } from "../target/target.ts";
+import type { KeyRole } from "../target/roles.ts";
 import { PATIENCE_MS, runVerify, VERIFY_COMMAND, type VerifyOptions, type VerifyResult } from "../verify/run-verify.ts";
 import type { Answer } from "../verify/sending/answer.ts";
 import { runtimeCallers } from "../workload/callers/callers.ts";

@@ -1,7 +1,8 @@
 /** The keys and tokens that a target file states, each with its place, and which kind of key belongs there. */
 import type { CallerName } from "../workload/callers/target-view.ts";
+import { ADMIN_ROLES } from "./roles.ts";
 import { isReference, SecretError, type Secrets } from "./secrets.ts";
-import { ADMIN_ROLES, type Target } from "./target.ts";
+import type { Target } from "./target.ts";
 
 const EXPECTED = {
   publishable: "a publishable key (svc_pk_...)",

@@ -1,17 +1,7 @@
 /** The schema of a target file. A field's `description` completes the message "expected …". */
 import Type, { type Static, type TProperties, type TSchema } from "typebox";
 import { STREAMS } from "../contract/streams.ts";
-
-export const KEY_ROLES = [
-  ...(["publishable", "server", "publishable_other_org", "publishable_no_ai", "publishable_tile_only"] as const),
-  ...(["publishable_downgraded", "publishable_exhausted", "publishable_hard_stop", "publishable_expendable"] as const),
-  ...(["publishable_expendable_paid", "publishable_basemap", "server_no_design", "server_foreign_ip"] as const),
-  ...(["server_downgraded", "revoked", "expired"] as const),
-] as const;
-export type KeyRole = (typeof KEY_ROLES)[number];
-
-export const ADMIN_ROLES = ["admin_pro", "admin_free", "admin_no_plan", "admin_key_limit"] as const;
-export type AdminRole = (typeof ADMIN_ROLES)[number];
+import { ADMIN_ROLES, KEY_ROLES } from "./roles.ts";
 
 const text = (expected = "a text") => Type.String({ description: expected, minLength: 1 });
 const reference = (of: string) => text(`${of}, or where it is: "env:NAME", "file:PATH" or "exec:COMMAND"`);

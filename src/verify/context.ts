@@ -1,9 +1,9 @@
 /** What a rule works with: roles, one way to send, sessions, permits, budget. */
 import type { Product, RouteName } from "../contract/routes.ts";
 import type { SideEffects } from "../supervision/journal.ts";
+import { ADMIN_ROLES, type KeyRole } from "../target/roles.ts";
 import type { Secrets } from "../target/secrets.ts";
 import { credentialFinder, readStated } from "../target/stated-credentials.ts";
-import { ADMIN_ROLES, type KeyRole } from "../target/target.ts";
 import { nobodysCredential } from "../workload/request.ts";
 import type { CredentialRef } from "../workload/step.ts";
 import { renewAtMs } from "../workload/timeouts.ts";

@@ -2,7 +2,7 @@
 import { toldOf } from "../client/network-errors.ts";
 import { foreignError } from "../contract/foreign-text.ts";
 import { outcomeOf } from "../contract/refusals.ts";
-import type { KeyRole } from "../target/target.ts";
+import type { KeyRole } from "../target/roles.ts";
 import type { Failure, Open } from "./checks.ts";
 import type { Context } from "./context.ts";
 import { type Answer, inWords } from "./sending/answer.ts";

@@ -6,7 +6,6 @@ import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
-import { Redis } from "ioredis";
 import { readGauges } from "../../client/control-planes.ts";
 import type { OwnParts } from "../../deployments/deployment.ts";
 import type { Part, RedisPart } from "../../deployments/part.ts";
@@ -80,6 +79,8 @@ type Command = readonly [string, ...(string | number)[]];
 
 /** Sends commands to Redis on a separate connection, not through a proxy. */
 const ask = async (url: string, ...commands: readonly Command[]): Promise<string[]> => {
+  // Loaded here, because only runs on Redis need it.
+  const { Redis } = await import("ioredis");
   const once = { lazyConnect: true, enableReadyCheck: false, retryStrategy: () => null };
   const redis = new Redis(url, { ...once, commandTimeout: CALL_MS });
   redis.on("error", () => {});

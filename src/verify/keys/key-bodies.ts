@@ -1,6 +1,6 @@
 /** Which members of a key creation the deployment reads. The specification names none, so rules need evidence. */
 import { isObject, parseJson } from "../../contract/envelopes.ts";
-import type { AdminRole } from "../../target/target.ts";
+import type { AdminRole } from "../../target/roles.ts";
 import { inconclusive, skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
 import { roleOf } from "../rule.ts";

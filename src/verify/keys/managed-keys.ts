@@ -3,7 +3,7 @@ import { maskSecrets } from "../../contract/credentials.ts";
 import { isObject } from "../../contract/envelopes.ts";
 import { foreignName } from "../../contract/foreign-text.ts";
 import { outcomeOf, REFUSALS } from "../../contract/refusals.ts";
-import type { AdminRole } from "../../target/target.ts";
+import type { AdminRole } from "../../target/roles.ts";
 import { skipped } from "../checks.ts";
 import type { Context, Effect } from "../context.ts";
 import { type Answer, isAdmitted } from "../sending/answer.ts";

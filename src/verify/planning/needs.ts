@@ -1,6 +1,7 @@
 /** What a rule needs (roles, permission, budget), and the verdict of a rule whose budget is short. */
 import { isLoopbackHost } from "../../contract/loopback.ts";
-import type { AdminRole, KeyRole, Target } from "../../target/target.ts";
+import type { AdminRole, KeyRole } from "../../target/roles.ts";
+import type { Target } from "../../target/target.ts";
 import { CannotJudge, type Open } from "../checks.ts";
 
 /** A permission comes from an option, unless `permits` of the target file denies it. */

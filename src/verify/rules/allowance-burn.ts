@@ -1,7 +1,7 @@
 /** Uses up an allowance of map loads, with concurrent mints for its last unit; `allowance.ts` judges the result. */
 import { inFlightMax } from "../../client/transport.ts";
 import { outcomeOf } from "../../contract/refusals.ts";
-import type { KeyRole } from "../../target/target.ts";
+import type { KeyRole } from "../../target/roles.ts";
 import { isSessionsOff, skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
 import { roleOf } from "../rule.ts";

@@ -1,6 +1,7 @@
 /** The allowance of map loads. Earlier use is read from the target's answers, never assumed. */
 import { shapeOf } from "../../contract/foreign-text.ts";
-import type { KeyRole, Target } from "../../target/target.ts";
+import type { KeyRole } from "../../target/roles.ts";
+import type { Target } from "../../target/target.ts";
 import { type Checks, callInWords, isSessionsOff, skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
 import { type Rule, roleOf, rulesOf } from "../rule.ts";

@@ -1,7 +1,7 @@
 /** Fixed caps on calls in flight, as stated in the target file: judged call by call. */
 import { outcomeOf } from "../../contract/refusals.ts";
 import { mostAtOnce } from "../../history/statistics/statistics.ts";
-import type { KeyRole } from "../../target/target.ts";
+import type { KeyRole } from "../../target/roles.ts";
 import type { Caller, Context } from "../context.ts";
 import { type Rule, roleOf, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted, retryAfterMs } from "../sending/answer.ts";

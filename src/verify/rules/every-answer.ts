@@ -3,7 +3,7 @@ import { foreignHeader, foreignName, shapeOf, shapeOfBody } from "../../contract
 import { REFUSALS } from "../../contract/refusals.ts";
 import { readRetryAfter } from "../../contract/retry-after.ts";
 import type { Level } from "../../history/run-document.ts";
-import { KEY_ROLES } from "../../target/target.ts";
+import { KEY_ROLES } from "../../target/roles.ts";
 import type { Judgement } from "../checks.ts";
 import type { Context } from "../context.ts";
 import { type Rule, roleOf, rulesOf } from "../rule.ts";

@@ -1,6 +1,6 @@
 /** Who may mint which session, from which origin, and which check decides if two fail (items 42-53, 68-81, 192-199). */
 import { PRODUCTS, type Product } from "../../contract/routes.ts";
-import type { KeyRole } from "../../target/target.ts";
+import type { KeyRole } from "../../target/roles.ts";
 import type { Context } from "../context.ts";
 import { all, inEachForm, pairwise, type Row, type Rule, rulesOf } from "../rule.ts";
 import { asServer, exchangeCall, FORMS, inSession, mint, type TestCall } from "../sending/test-call.ts";

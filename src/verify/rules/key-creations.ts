@@ -1,6 +1,6 @@
 /** Creations of keys that must be refused, and the rights of created keys. Only members shown to be read count. */
 import { outcomeOf, type RefusalName } from "../../contract/refusals.ts";
-import type { AdminRole } from "../../target/target.ts";
+import type { AdminRole } from "../../target/roles.ts";
 import { ANY_SUCCESS, fits, recorded, skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
 import * as bodies from "../keys/key-bodies.ts";

@@ -1,6 +1,6 @@
 /** Changes and deletions of a run's keys, which may take the revocation budget to arrive, and who may make them. */
 import { shapeOf } from "../../contract/foreign-text.ts";
-import type { AdminRole } from "../../target/target.ts";
+import type { AdminRole } from "../../target/roles.ts";
 import { type Checks, skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
 import * as bodies from "../keys/key-bodies.ts";

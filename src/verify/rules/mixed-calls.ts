@@ -2,7 +2,7 @@
 import { countedAs } from "../../contract/refusals.ts";
 import { PRODUCT_SCOPE, type Product, type RouteName } from "../../contract/routes.ts";
 import { legalAnswers } from "../../invariants/evidence/legal-answers.ts";
-import type { KeyRole } from "../../target/target.ts";
+import type { KeyRole } from "../../target/roles.ts";
 import { pick, whole } from "../../workload/random.ts";
 import type { CredentialRef, OriginRef } from "../../workload/step.ts";
 import { type Checks, callInWords, isSessionsOff, SESSIONS_OFF } from "../checks.ts";

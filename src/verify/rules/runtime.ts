@@ -1,7 +1,7 @@
 /** Who may call at runtime, from where, and what is answered (items 2-5, 22, 40-48, 89-117, 143-156, 191-209). */
 import { foreignHeader } from "../../contract/foreign-text.ts";
 import type { RouteName } from "../../contract/routes.ts";
-import type { KeyRole } from "../../target/target.ts";
+import type { KeyRole } from "../../target/roles.ts";
 import { callerOf, callersOf, RUNTIME_ROUTES, scopeOf } from "../context.ts";
 import { hintOf } from "../reach.ts";
 import { all, pairwise, type Row, type Rule, rulesOf } from "../rule.ts";

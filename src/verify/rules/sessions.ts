@@ -3,7 +3,7 @@ import { isObject, parseJson } from "../../contract/envelopes.ts";
 import { shapeOf } from "../../contract/foreign-text.ts";
 import { outcomeOf } from "../../contract/refusals.ts";
 import type { Product } from "../../contract/routes.ts";
-import type { KeyRole } from "../../target/target.ts";
+import type { KeyRole } from "../../target/roles.ts";
 import { type Checks, callInWords, type Judgement } from "../checks.ts";
 import type { Context } from "../context.ts";
 import { hintOf } from "../reach.ts";

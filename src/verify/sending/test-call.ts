@@ -2,7 +2,7 @@
 import type { OutgoingRequest } from "../../client/send-request.ts";
 import type { CallFacts } from "../../contract/call-facts.ts";
 import type { Product, RouteName } from "../../contract/routes.ts";
-import type { AdminRole, KeyRole } from "../../target/target.ts";
+import type { AdminRole, KeyRole } from "../../target/roles.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import { headersOf, type Places, urlOf } from "../../workload/request.ts";
 import { type CredentialRef, type OriginRef, type Step, stepOf } from "../../workload/step.ts";
