@@ -161,39 +161,56 @@ export type Player = { play: PlaySchedule; close(): Promise<void> };
 /** `mutant`: replaces the healthy platform. `load`: replaces the load of schedules; nothing is judged then. */
 type Trials = { mutant: string | null; load?: VirtualLoad };
 
+type Asked = Trials & { schedule: FaultSchedule };
 type Said = { trial: Trial } | { trouble: string };
 
 const MARK = "floodgate-virtual-trials";
-export const startVirtualPlayer = (trials: Trials): Player => {
-  const options = { workerData: { [MARK]: trials }, execArgv: ["--disable-warning=ExperimentalWarning"] };
-  const thread = new Worker(new URL(import.meta.url), options);
+
+const startThread = () => {
+  const options = { workerData: MARK, execArgv: ["--disable-warning=ExperimentalWarning"] };
+  const worker = new Worker(new URL(import.meta.url), options);
   const over = Promise.withResolvers<never>();
   over.promise.catch(() => undefined);
-  thread.on("error", over.reject);
-  thread.on("exit", () => over.reject(new Error("the thread of the trials has ended")));
+  worker.on("error", over.reject);
+  worker.on("exit", () => over.reject(new Error("the thread of the trials has ended")));
+  return { worker, over: over.promise };
+};
+
+/** Threads of closed players. The platform is loaded and compiled there, which halves the time of the next trial. */
+const idle: ReturnType<typeof startThread>[] = [];
+
+export const startVirtualPlayer = (trials: Trials): Player => {
+  const thread = idle.pop() ?? startThread();
+  const { worker, over } = thread;
+  worker.ref();
+  let [isPlaying, isClosed] = [false, false];
   return {
     play: async (schedule) => {
-      thread.postMessage(schedule);
-      const answered = Promise.race([once(thread, "message") as Promise<[Said]>, over.promise]);
-      const came = await inTime(answered, TRIAL_MS);
+      isPlaying = true;
+      worker.postMessage({ ...trials, schedule } satisfies Asked);
+      const came = await inTime(Promise.race([once(worker, "message") as Promise<[Said]>, over]), TRIAL_MS);
       if (came === "late") throw new Error(`a trial took longer than ${TRIAL_MS} ms`);
+      isPlaying = false;
       if ("trouble" in came[0]) throw new Error(came[0].trouble);
       return came[0].trial;
     },
-    close: async () => void (await thread.terminate()),
+    close: async () => {
+      if (isPlaying) return void (await worker.terminate());
+      if (!isClosed) idle.push(thread);
+      isClosed = true;
+      worker.unref();
+    },
   };
 };
 
-const own = (workerData as Record<string, Trials> | null)?.[MARK];
-if (own !== undefined) {
-  const { mutant, load } = own;
-  const parts = mutant === null ? HEALTHY : mutantNamed(mutant).spoil(HEALTHY);
+if (workerData === MARK) {
   const time = installVirtualTime(VIRTUAL_START_MS);
   let number = 0;
-  parentPort?.on("message", async (schedule: FaultSchedule) => {
+  parentPort?.on("message", async ({ mutant, load, schedule }: Asked) => {
     number += 1;
     // Modules that load in the background load during the first trial.
     time.waitsForReal = number === 1;
+    const parts = mutant === null ? HEALTHY : mutantNamed(mutant).spoil(HEALTHY);
     const said = await time.until(play(time, parts, schedule, number, load), TRIAL_MS).then(
       (trial): Said => ({ trial }),
       (error: Error): Said => ({ trouble: error.message }),

@@ -16,7 +16,7 @@ export type VirtualTime = {
   /** Lets time pass until the promise has settled. Rejects when nothing is left that could settle it, or it takes too long. */
   until<T>(promise: Promise<T>, withinMs: number): Promise<T>;
   pause(ms: number): Promise<void>;
-  /** Drops every timer, at the end of a deployment. */
+  /** Drops every timer and begins anew, so that the next deployment finds the same time as the first. */
   clear(): void;
   /** Whether each step also waits a real millisecond, for modules that load in the background at their first use. */
   waitsForReal: boolean;
@@ -117,6 +117,7 @@ export const installVirtualTime = (startMs: number): VirtualTime => {
     pause: (ms) => new Promise((resolve) => add(ms, resolve)),
     clear: () => {
       queue = new Heap();
+      [nowMs, order] = [0, 0];
     },
     waitsForReal: false,
   };
