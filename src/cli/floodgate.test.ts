@@ -1,8 +1,9 @@
+import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { runCommand } from "./command.fixture.ts";
+import { ENTRY, runCommand } from "./command.fixture.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "floodgate-cli-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -122,5 +123,27 @@ describe("the command line", () => {
     const { code, out } = await run(["--help"]);
     expect([code, out]).toEqual([0, expect.stringContaining("Exit codes:")]);
     expect(out.split("\n").filter((line) => line.length > 80)).toEqual([]);
+  });
+
+  test("compiled code is kept in the clone, and not where a file may not grow", async () => {
+    const { NODE_COMPILE_CACHE: _, ...env } = process.env;
+    const asked = `process.on("exit", () => process.stderr.write(String(process.env.NODE_COMPILE_CACHE)))`;
+    const start = (...shell: string[]) =>
+      spawnSync(
+        "sh",
+        [
+          "-c",
+          [...shell, 'exec "$0" "$@"'].join("; "),
+          process.execPath,
+          "--import",
+          `data:text/javascript,${asked}`,
+          ENTRY,
+          "--version",
+        ],
+        { env, encoding: "utf8" },
+      );
+    expect(start()).toMatchObject({ status: 0, stderr: expect.stringMatching(/\/node_modules\/\.cache\/compiled$/) });
+    // Node writes it at its very end, where SIGXFSZ would be fatal.
+    if (process.platform === "linux") expect(start("ulimit -f 0")).toMatchObject({ status: 0, stderr: "undefined" });
   });
 });

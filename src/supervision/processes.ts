@@ -187,8 +187,14 @@ export const endGroup = async (group: GroupId, graceMs: number): Promise<"was go
 /** The environment variable that marks every process of a run, so that those that left their group are found. */
 export const RUN_MARK = "FLOODGATE_RUN_MARK";
 
-/** The environment of a target file's commands: without the mark, what they leave running outlives the run. */
-export const unmarked = ({ [RUN_MARK]: _, ...rest }: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv => rest;
+/**
+ * The environment of a target file's commands: without the mark, what they leave running outlives the run; without
+ * Node's cache, none of their code is kept in this clone.
+ */
+export const unmarked = ({ ...env }: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv => {
+  for (const name of [RUN_MARK, "NODE_COMPILE_CACHE"]) delete env[name];
+  return env;
+};
 
 /** The environment variable with this run's mark, for processes that get no other variable. */
 export const runMark = (): Record<string, string> => {

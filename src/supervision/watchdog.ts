@@ -31,7 +31,7 @@ const TAKE_OVER_MS = 10_000;
  * the job's number, and the watchdog has to outlive the job while it heals.
  */
 const NEEDS = [
-  ...["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR"],
+  ...["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "NODE_COMPILE_CACHE"],
   ...["NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR", "FLOODGATE_CONTROL_TOKEN"],
 ];
 /** Variables by which a clean-up finds its job's processes (GitHub, Azure, Jenkins). Heal commands get all others. */
