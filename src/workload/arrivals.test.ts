@@ -79,6 +79,13 @@ test("a level of the curve ends when its calls are enough, and never before call
   expect(lengths(80, 60, 1e6, 0.3)).toEqual(lengths(80, 60));
 });
 
+test("the curve ends at the permitted rate where that is between two levels", () => {
+  const ratesOf = (maxPerS: number): number[] => upAndDown(10, 60, maxPerS).pieces.map(({ from }) => from);
+  expect(ratesOf(82).slice(7, 11)).toEqual([50, 82, 50, 30]);
+  expect(ratesOf(54).slice(6, 9)).toEqual([30, 50, 30]);
+  expect(Math.max(...ratesOf(1_000))).toBe(100);
+});
+
 test("the curve has its lowest level even where the permitted rate is below it", () => {
   expect(upAndDown(45, 240, 21.7).pieces.map(({ from }) => from)).toEqual([21.7]);
   expect(upAndDown(45, 240, 22.5).pieces.map(({ from }) => from)).toEqual([22.5]);

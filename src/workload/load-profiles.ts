@@ -43,6 +43,8 @@ export const steps = (levels: readonly number[], durationS: number, name = "step
 export const CURVE_LEVELS = [0.5, 0.7, 0.9, 1, 1.5, 2, 3, 5, 10] as const;
 /** The level repeated at the end, which shows whether as much is carried as on the way up. */
 const AFTERWARDS = 2;
+/** The highest permitted rate is a level of its own if it is above the level before by more than this factor. */
+const FURTHER = 1.1;
 /** A level's weight in sharing out the time: larger below the knee, where calls are fewer. */
 const weightOf = (level: number): number => 1 / Math.min(1, level);
 
@@ -54,8 +56,8 @@ const LEVEL_MIN_S = 8;
 
 /**
  * The levels up to `maxPerS`, rising and falling, then twice the knee once more. Each gets its share of the time, or
- * less if that gives enough calls. `stayS`: how long a call takes; if unknown, no level is shortened. If not even the
- * lowest level is permitted, it is played at `maxPerS`.
+ * less if that gives enough calls. `stayS`: how long a call takes; if unknown, no level is shortened. In place of the
+ * levels that are not permitted there is one at `maxPerS`, because the knee may be higher than was thought.
  */
 export const upAndDown = (
   ratePerS: number,
@@ -64,7 +66,9 @@ export const upAndDown = (
   stayS = Number.POSITIVE_INFINITY,
 ): Profile => {
   const kneePerS = Math.min(ratePerS, maxPerS / CURVE_LEVELS[0]);
-  const up = CURVE_LEVELS.filter((level) => level * kneePerS <= maxPerS);
+  const permitted = CURVE_LEVELS.filter((level) => level * kneePerS <= maxPerS);
+  const most = Math.min(maxPerS / kneePerS, CURVE_LEVELS.at(-1) as number);
+  const up = most > FURTHER * (permitted.at(-1) as number) ? [...permitted, most] : permitted;
   const levels = [...up, ...up.slice(0, -1).reverse(), ...up.filter((level) => level === AFTERWARDS)];
   const unitS = durationS / levels.reduce((sum, level) => sum + weightOf(level), 0);
   const pieces = levels.map((at) => {
