@@ -95,6 +95,18 @@ describe("the knee of a ramp against servers whose capacity is known", () => {
   });
 });
 
+test("a server that collapses past its knee has the knee of the steps before", () => {
+  for (const seed of SEEDS) {
+    const server = queueing(
+      { slots: 16, inFlight: 16, serviceMs: 200, seed },
+      { refused: ({ atUs }, pool) => pool.burn(atUs, 50_000) },
+    );
+    const ramp = kneeRamp(500);
+    const knee = kneeOfRamp(playRamp(server, ramp, seed), ramp);
+    expect(knee.found ? knee.capacityPerS / 80 : 0, `seed ${seed}`).toBeGreaterThan(0.5);
+  }
+});
+
 describe("no knee", () => {
   test("a ramp that ends below capacity found none, and says how far it went", () => {
     const ramp = kneeRamp(60);

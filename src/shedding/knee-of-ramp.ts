@@ -10,6 +10,7 @@ import type { RateFound } from "../workload/callers/target-view.ts";
 import type { Profile } from "../workload/load-profiles.ts";
 
 export const LATENCY = "latency";
+const RATE_LIMITED = "429 rate_limited";
 
 export const isAdmitted = ({ outcome }: Pick<CallLine, "outcome">): boolean => classOf(outcome) === "answered";
 
@@ -71,9 +72,22 @@ const stepsOf = (lines: readonly CallLine[], ramp: Profile, startUs: number | un
     const stayUs = medianStayUs(calls);
     // 5 ms more may be due to the machine, not to a queue.
     const isSlow = stayUs !== null && calmUs !== null && stayUs > SLOW * calmUs + 5_000;
-    return { ...step, isCarried: refused < CARRIED && !isSlow, isPast: refused >= PAST || isSlow };
+    return { ...step, isSlow, isCarried: refused < CARRIED && !isSlow, isPast: refused >= PAST || isSlow };
   });
 };
+
+type Step = ReturnType<typeof stepsOf>[number];
+
+/** A step is in steady state for two thirds of its time if a call lasts at most this share of it. */
+const SETTLED_SHARE = 1 / 3;
+/** Fewer admitted calls than this do not show at which rate a step admits. */
+const ADMITTED_MIN = 30;
+
+const staysMsOf = (calls: readonly CallLine[]): number[] =>
+  calls.filter(isAdmitted).map(({ intended_us: due, done_us: done }) => (done - due) / 1000);
+
+const isSettled = ({ calls, fromUs, toUs }: Pick<Step, "calls" | "fromUs" | "toUs">): boolean =>
+  1000 * (mean(staysMsOf(calls)) ?? 0) <= SETTLED_SHARE * (toUs - fromUs);
 
 /**
  * The rate admitted past the knee, how many calls show it, and its upper bound. Before, a full bucket and empty slots
@@ -91,7 +105,7 @@ const admittedRate = (
 ): { perS: number; n: number; atMostPerS: number } => {
   const admitted = calls.filter(isAdmitted);
   const began = admitted.filter(({ intended_us: us }) => us >= fromUs && us < toUs);
-  if (by === "429 rate_limited" || by === LATENCY) {
+  if (by === RATE_LIMITED || by === LATENCY) {
     // A growing queue carries the calls that it completes, not those that enter.
     const counted = by === LATENCY ? admitted.filter(({ done_us: us }) => us >= fromUs && us < toUs) : began;
     const perS = (counted.length * 1e6) / (toUs - fromUs);
@@ -109,6 +123,23 @@ const admittedRate = (
   const atOnce = mostAtOnce(overlapping.map(({ sent_us: sent, done_us: done }) => [sent, done] as const));
   return { perS: inFlightUs / (toUs - fromUs) / stayS, n: counted.length, atMostPerS: atOnce / stayS };
 };
+
+/**
+ * The rate that a step certainly admitted, as a share of what it did: a step also fills places that were empty, and the
+ * largest of several counts is too large.
+ */
+const SURELY_ADMITTED = 0.8;
+
+/** The largest rate that a step surely carried: a server that collapses admits less past its knee than at it. */
+const surelyAdmittedPerS = (steps: readonly Step[]): number =>
+  Math.max(
+    0,
+    ...steps.map((step) => {
+      const admitted = step.calls.filter(isAdmitted).length;
+      const isUseful = !step.isSlow && isSettled(step) && admitted >= ADMITTED_MIN;
+      return isUseful ? (SURELY_ADMITTED * admitted * 1e6) / (step.toUs - step.fromUs) : 0;
+    }),
+  );
 
 /** `startUs`: when the ramp began, by the clock of its lines; where absent, when its first call should have left. */
 export const kneeOfRamp = (lines: readonly CallLine[], ramp: Profile, startUs?: number): Knee => {
@@ -138,8 +169,10 @@ export const kneeOfRamp = (lines: readonly CallLine[], ramp: Profile, startUs?: 
   const by = pastRefused.length >= (PAST / 2) * past.length ? commonest(pastRefused) : LATENCY;
   const fromUs = by === LATENCY ? first.fromUs : (pastRefused[0] as CallLine).intended_us;
   const toUs = Math.max(...past.map(({ intended_us: us }) => us));
-  const { perS, n, atMostPerS } = admittedRate(calls, fromUs, toUs, by);
-  if (n < CALLS_MIN || !(perS > 0))
+  const { perS: pastPerS, n, atMostPerS } = admittedRate(calls, fromUs, toUs, by);
+  // A full bucket admits more than a key's rate.
+  const perS = by === RATE_LIMITED ? pastPerS : Math.max(pastPerS, surelyAdmittedPerS(steps));
+  if (n < CALLS_MIN || !(pastPerS > 0))
     return none(`only ${n} calls were admitted past the knee (${by}): too few to count`);
   // Counts of admitted calls vary at most like those of a Poisson process.
   const half = (Z_95 * perS) / Math.sqrt(n);
@@ -147,22 +180,15 @@ export const kneeOfRamp = (lines: readonly CallLine[], ramp: Profile, startUs?: 
   return { found: true, capacityPerS: perS, low, high, by };
 };
 
-/** A step is in steady state for two thirds of its time if a call lasts at most this share of it. */
-const SETTLED_SHARE = 1 / 3;
-
-const isSettled = (staysMs: readonly number[], durationS: number): boolean =>
-  (mean(staysMs) ?? 0) <= SETTLED_SHARE * 1000 * durationS;
-
 /** The steps before the first that was not carried, as far as they settled and had enough calls for an interval. */
 export const carriedSteps = (lines: readonly CallLine[], ramp: Profile, startUs?: number): RampStep[] => {
   const steps = stepsOf(lines, ramp, startUs);
   const end = steps.findIndex(({ isCarried }) => !isCarried);
-  return steps.slice(0, end < 0 ? undefined : end).flatMap(({ ratePerS, calls, fromUs, toUs }): RampStep[] => {
-    const staysMs = calls.filter(isAdmitted).map(({ intended_us: due, done_us: done }) => (done - due) / 1000);
-    staysMs.sort((a, b) => a - b);
+  return steps.slice(0, end < 0 ? undefined : end).flatMap((step): RampStep[] => {
+    const staysMs = staysMsOf(step.calls).sort((a, b) => a - b);
     const [value, interval] = [median(staysMs), quantileInterval(staysMs, 0.5)];
-    if (value === null || interval === null || !isSettled(staysMs, (toUs - fromUs) / 1e6)) return [];
-    return [{ rate_per_s: ratePerS, offered: calls.length, stay_ms: { value, ...interval } }];
+    if (value === null || interval === null || !isSettled(step)) return [];
+    return [{ rate_per_s: step.ratePerS, offered: step.calls.length, stay_ms: { value, ...interval } }];
   });
 };
 
