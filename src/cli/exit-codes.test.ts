@@ -2,13 +2,14 @@
  * Commands as a user runs them, in whose process something throws that nobody expects: in each layer from the command itself
  * to the writer of its reports. Exit code 1 is a verdict, and none of them may end with it.
  */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { RunDocument } from "../history/run-document.ts";
+import { REPOSITORY } from "../supervision/repository.ts";
 import { ENTRY, runCommand, startCommand } from "./command.fixture.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "floodgate-exit-cli-"));
@@ -131,6 +132,21 @@ describe.skipIf(process.platform !== "linux")("a place that takes nothing", () =
     mkdirSync(join(out, "x"), { recursive: true });
     const { code, said } = await runCommand(runs(out));
     expect([code, said]).toEqual([2, expect.stringContaining("is not an empty folder; name a new one")]);
+  });
+
+  test("a recorded run whose reports cannot be written again is judged, said and 4", async () => {
+    const run = join(folder, "artifact");
+    cpSync(join(REPOSITORY, "reports", "sample"), run, { recursive: true });
+    const before = readFileSync(join(run, "run.json"), "utf8");
+    const denied = "throw Object.assign(new Error('denied'), { code: 'EACCES' })";
+    const env = { NODE_OPTIONS: planted("node:fs/promises", "rename", "true", denied) };
+    const { code, said } = await runCommand(["report", run], { env });
+    expect(code).toBe(4);
+    expect(said).toMatch(/PASS {2}chaos on embedded[\s\S]*Judged again from its files/);
+    expect(said).toMatch(
+      /not everything could be written: this user may not do that there \(EACCES\).*copy the folder/,
+    );
+    expect(readFileSync(join(run, "run.json"), "utf8")).toBe(before);
   });
 
   test("a result that cannot be printed is 4, and one that nobody reads is no error", async () => {

@@ -9,7 +9,7 @@ import { worstExit } from "../run/exit-codes.ts";
 import { mergeParts, readParts } from "../run/merge-parts.ts";
 import { judgeAgain } from "../run/read-run.ts";
 import { openRunFolder } from "../run/recorder.ts";
-import { writeReports } from "../run/run-reports.ts";
+import { wordsOf, writeReports } from "../run/run-reports.ts";
 import { recorded } from "./judging-command.ts";
 import { isTerminal, printJson, printNote, printPainted } from "./printing.ts";
 
@@ -29,10 +29,15 @@ const differences = (changed: ReturnType<typeof judgeAgain>["changed"]): string 
 const reportOne = async (path: string, isJson: boolean): Promise<Reported> => {
   const folder = resolve(existsSync(join(path, "run.json")) || !path.endsWith("run.json") ? path : join(path, ".."));
   const { document, series, changed } = judgeAgain(folder);
-  await writeReports(openRunFolder(folder), document, series);
+  const unwritten = await writeReports(openRunFolder(folder), document, series).then(() => null, wordsOf);
   if (isJson) printJson(document);
   printPainted(`${terminalText(document, { folder, colour: isTerminal() })}\n`);
   printNote(differences(changed));
+  if (unwritten !== null) {
+    const advice =
+      "The verdict above is of the recorded files; copy the folder to where it may be written, for its reports";
+    throw new Error(`in ${folder} not everything could be written: ${unwritten}. ${advice}`);
+  }
   return { folder, document, series };
 };
 

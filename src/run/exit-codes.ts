@@ -41,14 +41,14 @@ const ORDER: readonly number[] = [EXIT.guarded, EXIT.usage, EXIT.unreachable, EX
 export const worstExit = (...codes: readonly number[]): number =>
   codes.find((code) => !ORDER.includes(code)) ?? ORDER.find((code) => codes.includes(code)) ?? EXIT.inconclusive;
 
-/** Runs `act`, which writes to a place that the user named. Throws `UsageError` if the place is unusable. */
-export const atPlace = <T>(what: string, act: () => T): T => {
+/** Runs `act`, which writes to a place that the user can name. Throws `UsageError` if the place is unusable. */
+export const atPlace = <T>(what: string, act: () => T, option = ""): T => {
   try {
     return act();
   } catch (error) {
     const problem = fileProblem(error);
     if (problem === null) throw error;
     const sentence = `${what}: ${problem.sentence}`;
-    throw problem.isLackOfRoom ? new Error(sentence) : new UsageError(`${sentence}; name another place`);
+    throw problem.isLackOfRoom ? new Error(sentence) : new UsageError(`${sentence}; name another place${option}`);
   }
 };

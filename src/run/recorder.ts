@@ -91,7 +91,7 @@ export const makeRunFolder = ({ profile, now, reports, out, redactor }: Where): 
   const runs = join(resolve(reports), "runs");
   const { id, path } =
     out === undefined
-      ? atPlace(`no run folder can be made in ${runs}`, () => makeUnder(runs, profile, now))
+      ? atPlace(`no run folder can be made in ${runs}`, () => makeUnder(runs, profile, now), " with --out")
       : { id: newId(profile, now), path: atPlace(`--out ${out}`, () => makeAt(out)) };
   // With `--out` an existing link is moved too, so that it never names an earlier run.
   if (out === undefined || statOf(join(reports, "latest"))) pointLatestAt(resolve(reports), path);

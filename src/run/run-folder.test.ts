@@ -56,7 +56,7 @@ describe("the run folder", () => {
       return taken;
     });
     try {
-      expect(() => make()).toThrow(/no run folder can be made in .*EEXIST/);
+      expect(() => make()).toThrow(/no run folder can be made in .*EEXIST.*name another place with --out/);
     } finally {
       digits.mockReset();
     }
