@@ -1,7 +1,8 @@
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import type { CallLine } from "../history/line.ts";
 import { measureStage } from "../history/measure-stage.fixture.ts";
 import { decidedByBoth, secondOf } from "../history/played-again.ts";
@@ -12,7 +13,7 @@ import { judgeStage } from "../invariants/invariant.ts";
 import { UsageError } from "./exit-codes.ts";
 import { judgeAgain, judgeSecrets } from "./read-run.ts";
 import { createRecorder, openRunFolder } from "./recorder.ts";
-import { composeDocument, writeReports } from "./run-reports.ts";
+import { commitOf, composeDocument, writeReports } from "./run-reports.ts";
 
 const folders: string[] = [];
 afterEach(() => {
@@ -123,4 +124,22 @@ test("a folder that is no run's is refused by name", () => {
   folders.push(path);
   expect(() => judgeAgain(path)).toThrow(UsageError);
   expect(() => judgeAgain(path)).toThrow(/missing run.json, history.ndjson/);
+});
+
+test("the commit of a checkout that belongs to another user is known", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "floodgate-checkout-"));
+  const git = (...args: string[]): string =>
+    execFileSync("git", ["-c", "user.name=a", "-c", "user.email=a@b", "-C", folder, ...args], { encoding: "utf8" });
+  try {
+    git("init", "-q");
+    git("commit", "-q", "--allow-empty", "-m", "first");
+    const commit = git("rev-parse", "--short=12", "HEAD").trim();
+    // A variable of git's own tests.
+    vi.stubEnv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1");
+    expect(() => git("rev-parse", "HEAD")).toThrow(/dubious ownership/);
+    expect(await commitOf(folder)).toBe(commit);
+  } finally {
+    vi.unstubAllEnvs();
+    rmSync(folder, { recursive: true, force: true });
+  }
 });

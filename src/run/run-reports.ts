@@ -25,11 +25,15 @@ import { worstExit } from "./exit-codes.ts";
 
 /** The time limit of git: a hanging disk must not keep a finished run from its report. */
 const GIT_MS = 5_000;
+/**
+ * Without its optional locks git writes nothing: a lock that it left behind would stop the user's own git. A container's
+ * job often runs as another user than its checkout belongs to, which git refuses unless `safe.directory` allows it.
+ */
+const GIT_OPTIONS = ["--no-optional-locks", "-c", "safe.directory=*"];
 const git = async (folder: string, ...args: string[]): Promise<string> =>
-  // Without its optional locks git writes nothing: a lock that it left behind would stop the user's own git.
-  (await promisify(execFile)("git", ["--no-optional-locks", "-C", folder, ...args], { timeout: GIT_MS })).stdout.trim();
+  (await promisify(execFile)("git", [...GIT_OPTIONS, "-C", folder, ...args], { timeout: GIT_MS })).stdout.trim();
 
-/** The commit under test, with `+` when files differ from it; `null` outside a checkout or without git. */
+/** The commit of a checkout of Floodgate, with `+` when files differ from it; `null` outside a checkout or without git. */
 export const commitOf = async (folder: string): Promise<string | null> => {
   try {
     const commit = await git(folder, "rev-parse", "--short=12", "HEAD");
