@@ -52,7 +52,7 @@ export type Row = {
   /** Pairs that the ratio is made of, and pairs left out because other programs disturbed them. */
   rounds: number;
   leftOut: number;
-  /** Medians. `against`: of the bare server, or the required figure. */
+  /** `ours` and `against` are medians; `against` is that of the bare server, or the required figure. */
   ours: number;
   against: number;
   pairs: readonly Pair[];

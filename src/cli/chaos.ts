@@ -180,9 +180,9 @@ On a deployment of yours: \`toxiproxy\` or \`faults\` in the target file, with
 not touched. A run on a deployment with one of our faults still in it is refused
 (exit 5). \`--heal --target FILE\` takes such faults back and says whether the
 proxies serve; with experiments that are named, and with other commands, it does
-that first. Heal commands are those of FILE as it is now; no command is ever read
-from a run folder. Without --target only processes and folders of ours are ended
-and removed, and the rest is named. \`--out DIR\`: one run folder instead of all.
+that first. Heal commands are those of FILE as it is now; none is ever read from
+a run folder. Without --target only processes and folders of ours are ended and
+removed, and the rest is named. \`--out DIR\`: one run folder instead of all.
 Exit 4: something could not be healed.
 
 A fault on another host (toxiproxy, or commands) needs a watchdog beside it,

@@ -249,9 +249,9 @@ const replayCommand = (): Command =>
 const pictureCommand = (): Command =>
   new Command("picture")
     .description("write the pictures of the README, light and dark, from a run folder")
-    .argument("[run]", "a run folder", join(REPOSITORY, "reports/sample"))
-    .option("--out <folder>", "where they go", join(REPOSITORY, ".github"))
-    .action((run: string, { out }: { out: string }) => {
+    .argument("[run]", "a run folder (default: reports/sample)")
+    .option("--out <folder>", "where they go (default: .github)")
+    .action((run = join(REPOSITORY, "reports/sample"), { out = join(REPOSITORY, ".github") }) => {
       const series = readUserJson(join(run, "series.json"), RECORDED_BOUNDS) as Series;
       for (const theme of ["light", "dark"] as const) {
         const file = join(out, `overload-${theme}.svg`);

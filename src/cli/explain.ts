@@ -205,6 +205,6 @@ const SCRIPTS: Readonly<Record<string, (all: readonly Words[]) => string>> = {
 export const completionCommand = (commands: () => Promise<readonly Command[]>): Command =>
   new Command("completion")
     .description("print a script that completes commands, options and names in your shell")
-    .addHelpText("after", "\nbash and zsh read the file that you write by `source FILE` in ~/.bashrc or ~/.zshrc.")
+    .addHelpText("after", "\nbash and zsh read the file that you write by `source FILE` in ~/.bashrc or\n~/.zshrc.")
     .addArgument(new Argument("<shell>").choices(Object.keys(SCRIPTS)))
     .action(async (shell: string) => printResult(SCRIPTS[shell]?.((await commands()).map(wordsOf)) ?? ""));

@@ -56,15 +56,16 @@ const capacityChange = (text: string, before: Change[] = []): Change[] => {
 };
 
 const EXPLAINED = `
-Capacity: C slots of S ms carry C/S calls a ms; beyond C, calls wait first come,
-first served, inside K. --capacity-change 10:slots=8 leaves 8 slots 10 s after
-the start, 10:service=5 makes the work 5 times as long; 1 is as it was.
+Capacity: C slots of S ms carry 1000 C/S calls a second; beyond C, calls wait
+first come, first served, inside K. --capacity-change 10:slots=8 leaves 8 slots
+10 s after the start, 10:service=5 makes the work 5 times as long; 1 is as it
+was.
 
 Shedding: "fixed" refuses beyond K calls in flight (b2b_overloaded) and beyond M
 of one organization (org_overloaded). "adaptive" finds the limit by itself: it
-falls while calls wait longer than --tolerated-wait-ms for a slot and grows while
-it is used, K at most. Below the limit every call is admitted; at the limit only
-those of an organization that holds less than its share of it.`;
+falls while calls wait longer than --tolerated-wait-ms for a slot and grows
+while it is used, K at most. Below the limit every call is admitted; at the
+limit only those of an organization that holds less than its share of it.`;
 
 const EXCLUSIONS: readonly Exclusion[] = [
   ["tenants", "!write-target", "--tenants needs --write-target FILE: without it nobody knows the tenants' keys"],

@@ -24,7 +24,7 @@ export type TenantFacts = {
   used_at_start?: number;
   /** The organization's calls reach its cap on purpose in this stage. */
   noisy?: boolean;
-  /** If it differs from `limits.org_in_flight`. */
+  /** The organization's own cap, where it differs from `limits.org_in_flight`. */
   in_flight_cap?: number;
 };
 

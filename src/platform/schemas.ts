@@ -101,7 +101,7 @@ export const SHAPES: Readonly<Record<RouteName, Shape>> = {
       unshown({ route: Type.Object({ profile: Text, ...metresAndSeconds, geometry: Line, legs: Legs }) }),
     ),
   },
-  // Items 99, 109. Numbers come as text in a query; they are read before they are checked.
+  // Items 99, 109. Numbers come as text in a query; the server parses them before it checks them.
   "poi.enrich": {
     summary: "Facts about a point of interest",
     request: Type.Object({

@@ -41,7 +41,7 @@ export type RoleOptions = Omit<ApiOptions, "sessionSecret" | "adminSecret" | "cl
   limiter?: string;
   /** Other addresses for the API's two links; called when the services of this process listen. */
   links?: (services: Links) => Links | Promise<Links>;
-  /** Generated for `all` if absent; otherwise required. */
+  /** Generated for the role `all` if absent; every other role requires it. */
   sessionSecret?: string;
   adminSecret?: string;
 };

@@ -123,7 +123,7 @@ export type Curve = {
    * as before it); `null` where no level shows it.
    */
   readonly knee: Readonly<Record<"before" | "after" | "overall", Estimate | null>>;
-  /** Loss systems that explain the levels, the fewest replicas first; they give what chance refuses at a level. */
+  /** Loss systems that explain the levels, the fewest replicas first; each gives the share of calls that chance alone refuses at a level. */
   readonly models: readonly LossSystem[];
   /** Sorted by name; `null` if there are too many to count. */
   readonly organizations: readonly OrganizationShare[] | null;

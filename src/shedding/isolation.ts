@@ -100,7 +100,9 @@ export const createIsolation = () => {
       const full = count(({ now }) => now === "full");
       const stated = "`limits.org_in_flight` that is at most half of `limits.global_in_flight`";
       return {
-        ...skipped(`${stated}: the whole was full for ${full} quiet calls, and what is held for them is not known`),
+        ...skipped(
+          `${stated}: the deployment was full when ${full} quiet calls came, and how much of it is held for their organizations is not known`,
+        ),
         got,
       };
     };

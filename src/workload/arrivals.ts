@@ -23,7 +23,7 @@ const secondsUntil = (wanted: number, from: number, to: number, durationS: numbe
 };
 
 /**
- * Yields the arrivals of a profile in constant memory: microseconds after the start, ascending. A trace has its own.
+ * Yields the arrivals of a profile in constant memory: microseconds after the start, ascending. Those of a trace stay as they are.
  */
 export function* scheduleOf({ pieces, momentsUs }: Profile, arrivals: Arrivals, seed: number): Generator<number> {
   if (momentsUs !== undefined) {

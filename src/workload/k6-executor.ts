@@ -100,7 +100,7 @@ export const concurrencyOf = (story: Story, seed: number, view: TargetView): Con
 
 type K6Play = {
   profile: Profile;
-  /** Of the whole schedule, over all segments. */
+  /** The number of arrivals of the whole schedule, over all segments. */
   arrivals: number;
   vus: number;
   /** How long calls may take after the last arrival. */

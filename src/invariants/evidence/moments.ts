@@ -14,7 +14,7 @@ export const latestUs = (call: CallLine): number => call.done_us + call.clock_er
 /** The latest time at which the call can have been decided: when its first byte came. */
 export const decidedByUs = (call: CallLine): number => (call.first_us ?? call.done_us) + call.clock_error_us;
 
-/** Answered by the platform itself. */
+/** Reports whether the platform itself answered. */
 export const isDefinite = (call: CallLine): boolean =>
   call.outcome !== "indeterminate" && !call.outcome.startsWith("edge ");
 

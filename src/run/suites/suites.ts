@@ -215,8 +215,8 @@ const RULES_PER_S = 50;
 /** Phases of rules that the embedded deployment skips, because its stages cover them with more calls. */
 const COVERED_BY_STAGES = ["quota-burn", "load"];
 /**
- * Rules tried again after the load on a user's deployment, since a slot that is rarely not given back shows only after
- * thousands of calls. The first finds that some slots are gone, the second that all are.
+ * Rules tried again after the load on a user's deployment, because a rare leak of slots shows only after thousands of
+ * calls. The first finds that some slots are gone, the second that all are.
  */
 const AFTER_LOAD = ["overload-keeps-the-caps", "slots-come-back"];
 

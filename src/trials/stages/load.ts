@@ -40,7 +40,7 @@ export const overload: MiniStage = {
   },
 };
 
-/** One and a half times the slots. */
+/** The number of concurrent clients: one and a half times the slots. */
 const CLIENTS = 12;
 const PAST_CAPACITY_MS = 4_000;
 const SHED_PAUSE_MS = 60;

@@ -135,7 +135,7 @@ const notCounted = async (context: Context, checks: Checks, found: Burn, most: n
   if (!isAdmitted(last) || served < most)
     throw skipped(`${NOT_COUNTED}; without a tile_url that serves, nobody knows what is one`);
   const got = `${admitted.length} mints and ${served} loads under a session were admitted`;
-  checks.breach("an end to the allowance", got, [last]);
+  checks.breach("a refusal once the allowance is used up", got, [last]);
 };
 
 /** Whether minting uses up the Free organization's allowance, from earlier answers or by a burn. */

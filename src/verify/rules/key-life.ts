@@ -184,7 +184,7 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
         if (isAdmitted(patched)) open ??= await bodies.unread(context, member, "admin_free");
         if (open !== null) checks.note(open);
         else if (member === "products" && isAdmitted(patched) && !(await keepsProducts(context)))
-          checks.note("a creation does not keep the products given, so that naming some afterwards widens nothing");
+          checks.note("a creation does not keep the products that it names, so naming some afterwards widens nothing");
         else checks.expect(patched, { accepts: [keys.OUTCOME.tier] }, [key.created]);
       }
       const { scope, product, tier } = keys.OUTCOME;

@@ -158,7 +158,7 @@ const LOOKS_AT_EACH: readonly Rule[] = [
     title: "a stream ends with its connection whole: not cut, not reset, not silent",
     expected: "a whole stream",
     fault: ({ answer, answer: { received: { ended, error } } }, checks) => {
-      if (error === ANSWER_TOO_LARGE) return void checks.unclear("a stream was longer than `verify` reads one");
+      if (error === ANSWER_TOO_LARGE) return void checks.unclear("a stream was too long for `verify` to read it whole");
       return ended === "done" || ended === "error_event" || ended === "eof" ? null : `it ended ${endOf(answer)}`;
     } }),
 ];
