@@ -49,6 +49,15 @@ describe("the end of a run in a terminal", () => {
     expect(text.split("\n").length).toBeLessThan(16);
   });
 
+  test("of several reasons for one verdict, the one that most claims have is first, and is shown again", () => {
+    const fail = (id: string, reason: string) => madeClaim(id, { verdict: "fail", reason, replay: `npx ${id}` });
+    const claims = [fail("a/s", "one"), fail("b/s", "slots are lost"), fail("c/s", "slots are lost")];
+    const all = lines(madeRun({ claims }), { folder });
+    const reasons = all.filter((line) => line.startsWith("FAIL         "));
+    expect(reasons.map((line) => line.slice(13))).toEqual(["2 claims: slots are lost", "a/s: one"]);
+    expect(all).toContain("To see b/s again:");
+  });
+
   test("it fits a screen of 24 lines, however much there is to say; what is worst is said, the rest counted", () => {
     const long = "a reason that goes on and on and says ever more of the same ".repeat(6);
     const claims = (["fail", "inconclusive", "skipped"] as const).flatMap((verdict) =>

@@ -4,7 +4,7 @@ import { sumOf } from "../history/statistics/statistics.ts";
 import { oneLine } from "./escape.ts";
 import { count, counted, duration } from "./figures.ts";
 import { calibrationText, spendingText } from "./run-facts.ts";
-import { bareReason, claimsInOrder, countByVerdict, whyOf } from "./verdict.ts";
+import { bareReason, claimsInOrder, comesFirst, countByVerdict, whyOf } from "./verdict.ts";
 
 const COLUMNS = 80;
 
@@ -110,8 +110,15 @@ const groupLines = (claims: readonly Claim[], paint: Paint): string[] => {
 const GROUPS_MOST = 5;
 const LINES_MOST = 23;
 
-const openLines = (open: readonly Claim[], shown: number, paint: Paint): string[] => {
+/** Claims by their reason; of one verdict and level the most common reason is first, because it is likely the cause. */
+const openGroups = (open: readonly Claim[]): Claim[][] => {
   const groups = [...Map.groupBy(open, (claim) => `${claim.verdict} ${bareReason(claim)}`).values()];
+  const rankOf = (claim: Claim): string => `${comesFirst(claim)} ${claim.verdict} ${claim.level}`;
+  const ranks = Map.groupBy(groups, ([one]) => rankOf(one as Claim));
+  return [...ranks.values()].flatMap((some) => some.toSorted((a, b) => b.length - a.length));
+};
+
+const openLines = (groups: readonly Claim[][], shown: number, paint: Paint): string[] => {
   const left = Object.entries(countByVerdict(groups.slice(shown).flat())).filter(([, n]) => n > 0);
   const more = left.map(([verdict, n]) => `${n} ${verdict}`);
   const lines = groups.slice(0, shown).flatMap((group) => groupLines(group, paint));
@@ -122,7 +129,8 @@ export const terminalText = (run: RunDocument, options: TerminalOptions): string
   const paint: Paint = (verdict, text) => (options.colour ? `\u001b[${PAINT[verdict]}m${text}\u001b[0m` : text);
   const { fail, inconclusive, skipped, pass } = countByVerdict(run.claims);
   const calls = sumOf(run.stages.map((stage) => stage.calls.sent));
-  const open = claimsInOrder(run.claims).filter((c) => c.verdict !== "pass");
+  const groups = openGroups(claimsInOrder(run.claims).filter((c) => c.verdict !== "pass"));
+  const open = groups.flat();
   const word = run.verdict.toUpperCase();
   const what = `  ${oneLine(run.profile)} on ${oneLine(run.target.name)}, seed ${run.seed}, ${duration(run.duration_ms)}`;
   const first = open.find((c) => c.verdict === "fail") ?? open.find((c) => c.verdict === "inconclusive");
@@ -132,7 +140,7 @@ export const terminalText = (run: RunDocument, options: TerminalOptions): string
   const of = (shown: number): string[] => [
     paint(run.verdict, word) + fitted(what, COLUMNS - word.length),
     ...wrap(whyOf(run)),
-    ...(open.length === 0 ? [] : ["", ...openLines(open, shown, paint)]),
+    ...(open.length === 0 ? [] : ["", ...openLines(groups, shown, paint)]),
     "",
     ...wrap(`${verdicts} ${seen} ${counted(run.stages.length, "stage")}, ${count(calls)} calls.`),
     ...(spent === null ? [] : [fitted(`Spent: ${spent}.`, COLUMNS)]),

@@ -11,7 +11,7 @@ export const VERDICTS: readonly ClaimVerdict[] = ["fail", "inconclusive", "skipp
 export const LEVELS: readonly Level[] = ["must", "should", "info"];
 
 /** Reports whether this claim says that the API did not answer, on which the other claims of a stage rest. */
-const comesFirst = ({ id, verdict }: Claim): boolean =>
+export const comesFirst = ({ id, verdict }: Claim): boolean =>
   id.startsWith("answered/") && (verdict === "fail" || verdict === "inconclusive");
 
 /** Sorts claims: first that the API did not answer, then by verdict, by level, by id. */

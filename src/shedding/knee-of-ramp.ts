@@ -162,7 +162,9 @@ export const kneeOfRamp = (lines: readonly CallLine[], ramp: Profile, startUs?: 
     const top = steps.findLast((step) => step.calls.length > 0)?.ratePerS ?? 0;
     const some =
       refused.length === 0 ? "nothing was refused" : `only ${refused.length} of ${calls.length} were refused`;
-    return none(`not reached: ${some} up to ${top.toFixed(1)} calls/s; a higher \`permits.load_max_rps\` may reach it`);
+    return none(
+      `${some} up to ${top.toFixed(1)} calls/s, so it was not reached; a higher \`permits.load_max_rps\` may reach it`,
+    );
   }
   const past = steps.slice(steps.indexOf(first)).flatMap((step) => step.calls);
   const pastRefused = past.filter((call) => !isAdmitted(call));
