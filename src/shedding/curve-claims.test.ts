@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { CALM } from "../history/machines.fixture.ts";
 import type { Claim } from "../history/run-document.ts";
 import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { profileDurationS, upAndDown } from "../workload/load-profiles.ts";
@@ -144,7 +145,7 @@ describe("a ramp before the curve is the first overload", () => {
   };
 
   test.each([
-    ["slower from then on", spoilt((refused) => ({ slower: () => (refused() > 200 ? 3 : 1) }))],
+    ["slower from then on", spoilt((refused) => ({ slower: () => (refused() > 200 ? 4 : 1) }))],
     [
       "three quarters of the slots gone from then on",
       spoilt((refused) => ({ limit: () => (refused() > 100 ? 4 : 16) })),
@@ -172,6 +173,23 @@ test("where nothing is refused past the knee, the time of refusals is skipped", 
     verdict: "skipped",
     reason: expect.stringContaining("20 refusals"),
   });
+});
+
+test("a busy host explains no refusals that take longer than the calls served beside them", () => {
+  const [, make] = FAULTY["refuses after a second"] as (typeof FAULTY)[string];
+  const host = { ...CALM, other_cores: 2 };
+  expect(failedOf(claimsOf(curveOf(make(1), 1, LONG_S), { host })).join()).toContain("curve/refusal_time");
+  const [, collapses] = FAULTY["collapses from 1.5 times on"] as (typeof FAULTY)[string];
+  expect(failedOf(claimsOf(curveOf(collapses(1), 1, LONG_S), { host }))).toEqual([]);
+});
+
+test("a figure that few calls leave open says what would settle it", () => {
+  const reasonsOf = (kneePerS: number): string[] => {
+    const server = queueing({ slots: 16, inFlight: 16, serviceMs: 200 });
+    return claimsOf(curveOf(server, 1, 30, undefined, kneePerS)).map(({ reason }) => reason);
+  };
+  expect(reasonsOf(KNEE_PER_S).join("\n")).toContain("play it for longer (`--duration`)");
+  expect(reasonsOf(2.5 * KNEE_PER_S).join("\n")).toMatch(/`load shedding-curve --rate [78]\d` plays levels/);
 });
 
 test("a level that left late and changes nothing leaves the claims as they are", () => {

@@ -47,6 +47,7 @@ const percent = (share: number): string => `${Number((share * 100).toFixed(Math.
 const rate = (perS: number): string => `${perS.toFixed(1)}/s`;
 
 const NOT_ENOUGH = "not enough to judge by";
+const LONGER = "too few calls, so play it for longer (`--duration`)";
 const open = (reason: string, got = NOT_ENOUGH): Finding => found("inconclusive", reason, got);
 
 /** Compares `of` with a bound. `words` says what the figure is; `write` formats it. */
@@ -63,7 +64,7 @@ const against = (
     return found("fail", `${words} is certainly ${least === undefined ? "above" : "below"} ${bound}`, got);
   }
   if (least === undefined ? of.high <= most : of.low >= least) return found("pass", got);
-  return open(`${words} may lie on either side of ${bound}: ${got}`, got);
+  return open(`${LONGER}: ${got}; the bound is ${bound}`, got);
 };
 
 const shareIn = (levels: readonly CurveLevel[], of: (level: CurveLevel) => number) => {
@@ -86,6 +87,12 @@ const SETTLED: readonly Need[] = [...CAME_BACK, "bracketed"];
 const OVERLOAD: readonly Need[] = [...SETTLED, "steady"];
 
 const OTHERS = "other callers may explain it (the target file does not state `exclusive`)";
+
+/** Says how to play levels that suit the measured knee, where a rate stated or found by a ramp did not. */
+const aroundKnee = ({ knee: { overall } }: Curve): string =>
+  overall === null
+    ? "the load did not reach the knee"
+    : `\`load shedding-curve --rate ${Number(overall.value.toPrecision(2))}\` plays levels around the knee found`;
 
 /** The goodput to keep at a multiple of the knee: `least`, or 98 % of what an ideal loss system keeps if lower. */
 const kept = (times: number, least: number): Pick<CurveClaim, "expected" | "needs" | "judge"> => {
@@ -181,7 +188,7 @@ const lostCapacity = (curve: Curve): string | null => {
 };
 
 /** Steps of a ramp with fewer calls may be carried by chance, or by places that were empty before. */
-const RAMP_CALLS = 30;
+export const RAMP_CALLS = 30;
 /**
  * Capacity counts as lost since the ramp if the knee is below this share of the rate that the ramp carried. A limit that
  * adapts and starts too high, or a queue that was empty, lets a step of two seconds carry up to a half more.
@@ -238,7 +245,7 @@ const cameBack = (curve: Curve, { exclusive, curve: about }: StageFacts): Findin
       return found("fail", `capacity has not come back: ${lower}`, lower);
     return exclusive && lowest !== undefined && by - half > HALVED * goodOf(lowest[0])
       ? found("fail", `goodput has not come back: ${got}`, got)
-      : open("no calm level was played again after the overload");
+      : open(`no calm level was played again after the overload; ${aroundKnee(curve)}`);
   }
   const lost = pairs.map(lostAt);
   const { got } = lost[0] as (typeof lost)[number];
@@ -252,7 +259,7 @@ const cameBack = (curve: Curve, { exclusive, curve: about }: StageFacts): Findin
   const slower = pairs.map(slowerAt);
   if (slower.every((one) => one !== null)) return fail("latency", slower[0] as string);
   if (less !== null) return fail("capacity", less);
-  return lost.every(({ by }) => by > LOST) ? open(`too few calls or levels to say: ${got}`) : found("pass", got);
+  return lost.every(({ by }) => by > LOST) ? open(`${LONGER}: ${got}`) : found("pass", got);
 };
 
 /** Takes one replica's stated slots for the knee: if it sheds at half of them, the measured knee hides those sheds. */
@@ -272,7 +279,8 @@ const falseSheds = (seen: Curve, { limits, shedding }: StageFacts): Finding => {
   const half = levelsBelow(curve, 0.5);
   const levels = half.length > 0 ? half : levelsBelow(curve, 0.7);
   const shed = shedOver(levels);
-  if (shed === null) return open(NO_LEVEL);
+  const noLevel = `no level lies below half of the knee; ${aroundKnee(curve)}`;
+  if (shed === null) return open(noLevel);
   const chance = Math.max(...levels.map(({ ratePerS }) => chanceSheds(curve, ratePerS)));
   const allowed = allowedIn(limits);
   const most = allowed + CHANCE_TIMES * chance;
@@ -280,7 +288,7 @@ const falseSheds = (seen: Curve, { limits, shedding }: StageFacts): Finding => {
   const where = half.length > 0 ? "below half of the knee" : "at half to 0.7 times the knee";
   const got = `${percent(value)} of ${n} calls shed ${where}, between ${percent(low)} and ${percent(high)} (95 %)`;
   // If the knee is lower than expected, no level lies below half of it. No sheds above half mean none below.
-  if (half.length === 0) return value <= allowed ? found("pass", got) : open(NO_LEVEL);
+  if (half.length === 0) return value <= allowed ? found("pass", got) : open(noLevel);
   const failAbove = (share: number): Finding =>
     found("fail", `more than ${percent(share)} of the calls are shed below half of the knee`, got);
   const shedOn = (way: Pass): number => shedOver(levels.filter(({ pass }) => pass === way))?.value ?? 0;
@@ -295,7 +303,7 @@ const falseSheds = (seen: Curve, { limits, shedding }: StageFacts): Finding => {
           `only many replicas of a few slots each would refuse so many by chance (\`limits.replicas\` states how many there are): ${got}`,
         );
   }
-  if (low <= most) return open(`too few calls to say whether it is more than ${percent(most)}: ${got}`);
+  if (low <= most) return open(`${LONGER}: ${got}; the bound is ${percent(most)}`);
   if (!isOnBothWays(most)) return open(`only on one way, as where capacity moved: ${got}`);
   const isEvery = levels.every(({ shedShare }) => shedShare.low > most);
   if (shedding !== "fixed" && !isEvery && !excludesLimit(levels))
@@ -305,7 +313,6 @@ const falseSheds = (seen: Curve, { limits, shedding }: StageFacts): Finding => {
     ? open(`so few slots refuse many calls by chance, and more if calls come in bunches: ${got}`)
     : failAbove(most);
 };
-const NO_LEVEL = "no level lies below half of the knee";
 /** The allowed share of false sheds: 0.1 % unless the target file states another. */
 const allowedIn = ({ false_sheds_allowed: allowed = 0.001 }: StageFacts["limits"]): number => allowed;
 /** Factor on what chance refuses: knee and slots are known to about 10 %, and the share rises steeply with either. */
@@ -395,7 +402,8 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
   // Item 220 is a gap, which the reference platform fills by refusing at once. A queue before the refusal is allowed here,
   // but a refusal that takes longer than a served call spares neither its caller nor the deployment.
   {
-    ...{ measure: "refusal_time", level: "must", needs: ["knee", "settled", "late", "host", "direct"] },
+    // A busy host slows both down, so it explains no difference between calls of one level.
+    ...{ measure: "refusal_time", level: "must", needs: ["knee", "settled", "late", "direct"] },
     expected: "a refusal past the knee takes no longer than a call that is served beside it",
     judge: refusalTime,
   },
@@ -550,7 +558,7 @@ const UNMET = {
   steady: ({ curve }) => {
     const { before, after } = curve.knee;
     const knees = `the knee was ${rate(before?.value ?? 0)} before the overload and ${rate(after?.value ?? 0)} after it`;
-    return hasMoved(curve) && `capacity moved: ${knees}`;
+    return hasMoved(curve) && `capacity moved (play it again once it is steady): ${knees}`;
   },
   settled: ({ curve }) =>
     curve.warmUp.isCut && "calls last longer than a level leaves time to settle; play it for longer",

@@ -320,7 +320,8 @@ export const openCurve = (options: CurveOptions) => {
     if (calmest === undefined) return "a schedule";
     const isCalm = ({ intended_us: due }: Kept): boolean => due < startUs + calmest.toUs;
     const calm = first.filter((call) => isCalm(call) && isWhole(call));
-    if (calm.length < CALM_CALLS) return `${CALM_CALLS} whole answers at the lowest rate; ${calm.length} came`;
+    if (calm.length < CALM_CALLS)
+      return `${CALM_CALLS} whole answers at the lowest rate (${calm.length} came), so a longer play (\`--duration\`)`;
     const calmStaysMs = calm.map(stayMs);
     const calmS = (median(calmStaysMs) as number) / 1000;
     const levelS = Math.min(...planned.map(({ fromUs, toUs }) => toUs - fromUs)) / 1e6;

@@ -37,3 +37,19 @@ test("a stage that played no curve has none; one without enough answers says so 
   expect(silent?.curve).toBeNull();
   expect(silent?.claims).toMatchObject([{ id: "curve/goodput_retention", verdict: "inconclusive", stage: "another" }]);
 });
+
+test("a deployment that sheds every call after the ramp has not come back from it", () => {
+  const ramp = [{ rate_per_s: 60, offered: 120, stay_ms: { value: 200, low: 190, high: 210 } }];
+  const outage = (given: StageFacts, outcome = "429 b2b_overloaded") => {
+    const curve = openStageCurve(given);
+    for (const line of lines) curve?.see({ ...line, outcome, ended: undefined });
+    return curve?.end("-").claims.map(({ id, verdict }) => `${id} ${verdict}`);
+  };
+  const open = "curve/goodput_retention inconclusive";
+  const served: StageFacts = { ...facts, curve: { not_played: [], ramp } };
+  expect(outage(served)).toEqual([open, "curve/metastability fail"]);
+  // Another caller, a ramp that was not served either, or a gateway may explain it.
+  expect(outage({ ...served, exclusive: false })).toEqual([open]);
+  expect(outage(facts)).toEqual([open]);
+  expect(outage(served, "edge 503")).toEqual([open]);
+});
