@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { createServer } from "node:net";
 import { expect, test } from "vitest";
-import { parseNetstat, parsePortsShare, parseThrottledUs, watchHost } from "./host-notes.ts";
+import { cpuStatPaths, parseNetstat, parsePortsShare, parseThrottledUs, watchHost } from "./host-notes.ts";
 
 test("counters of the network stack are read by name from two lines", () => {
   const text = "TcpExt: SyncookiesSent ListenOverflows TCPSynRetrans\nTcpExt: 1 22 333\nIpExt: InNoRoutes\nIpExt: 5\n";
@@ -19,6 +19,19 @@ test("ports in use are sockets and those that wait to be forgotten, over the ran
 test("how long a control group was held back stands in its statistics, where it has a limit", () => {
   expect(parseThrottledUs("usage_usec 5\nnr_throttled 3\nthrottled_usec 4200\n")).toBe(4200);
   expect(parseThrottledUs("usage_usec 5\n")).toBeNull();
+  expect(parseThrottledUs("nr_periods 265\nnr_throttled 88\nthrottled_time 4663672\n")).toBe(4663.672);
+});
+
+test.each([
+  ["version 2", "0::/ci.slice/job\n", ["/sys/fs/cgroup/ci.slice/job/cpu.stat", "/sys/fs/cgroup/cpu.stat"]],
+  ["a container of version 2", "0::/\n", ["/sys/fs/cgroup/cpu.stat", "/sys/fs/cgroup/cpu.stat"]],
+  [
+    "version 1",
+    "5:memory:/docker/a\n4:cpuset:/docker/a\n3:cpu,cpuacct:/docker/a\n",
+    ["/sys/fs/cgroup/cpu,cpuacct/docker/a/cpu.stat", "/sys/fs/cgroup/cpu,cpuacct/cpu.stat"],
+  ],
+])("the statistics of our control group are found: %s", (_, groups, paths) => {
+  expect(cpuStatPaths(groups)).toEqual(paths);
 });
 
 test("a loop that stood still is noticed", async () => {

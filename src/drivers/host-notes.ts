@@ -84,14 +84,35 @@ const watchPids = (pids: readonly number[]) => {
   };
 };
 
-/** Microseconds for which a control group was throttled (cgroup v2, `cpu.stat`); `null` if it has no limit. */
+/** Microseconds for which a control group was throttled (`cpu.stat`); `null` if it has no limit. Version 1 counts in ns. */
 export const parseThrottledUs = (text: string): number | null => {
-  const found = /^throttled_usec (\d+)$/m.exec(text)?.[1];
-  return found === undefined ? null : Number(found);
+  const [, unit, found] = /^throttled_(usec|time) (\d+)$/m.exec(text) ?? [];
+  return found === undefined ? null : Number(found) / (unit === "time" ? 1000 : 1);
+};
+
+/**
+ * Lists where the statistics of our control group may be, by /proc/self/cgroup: below the group's path, or at the root
+ * where a container sees its own group only. A line is `0::PATH`, or in version 1 `NUMBER:CONTROLLERS:PATH`.
+ */
+export const cpuStatPaths = (groups: string): string[] => {
+  const found = groups.split("\n").flatMap((line) => {
+    const [, controllers, path = ""] = /^\d+:([^:]*):(.*)$/.exec(line) ?? [];
+    const isOfCpu = controllers === "" || controllers?.split(",").includes("cpu");
+    return isOfCpu ? [`${controllers}${path}`, `${controllers}/`] : [];
+  });
+  return found.map((path) => `/sys/fs/cgroup/${path}/cpu.stat`.replaceAll(/\/+/g, "/"));
+};
+
+const throttledUs = (): number | null => {
+  for (const path of cpuStatPaths(readProc("/proc/self/cgroup") ?? "0::/")) {
+    const us = parseThrottledUs(readProc(path) ?? "");
+    if (us !== null) return us;
+  }
+  return null;
 };
 
 const snapshot = () => ({
-  throttledUs: parseThrottledUs(readProc("/sys/fs/cgroup/cpu.stat") ?? ""),
+  throttledUs: throttledUs(),
   net: parseNetstat(readProc("/proc/net/netstat") ?? ""),
   machine: machineTime(),
   givingWay: givingWay(),
