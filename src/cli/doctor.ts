@@ -58,7 +58,10 @@ const closing = (exitCode: number, { target, iOwn = [] }: DoctorOptions, copy: s
   const own = iOwn.length === 0 ? "" : ` --i-own ${iOwn.join(" ")}`;
   if (copy !== null) return `Next: npx floodgate load chat-past-capacity --target ${copy}${own}`;
   const verdicts: Readonly<Record<number, string>> = {
-    [EXIT.pass]: target === undefined ? "Nothing is missing." : `Next: npx floodgate verify --target ${target}${own}`,
+    [EXIT.pass]:
+      target === undefined
+        ? "Nothing that a run needs is missing."
+        : `Next: npx floodgate verify --target ${target}${own}`,
     [EXIT.usage]: "The target file is wrong: see the lines that begin with wrong.",
     [EXIT.unreachable]: "See the lines that begin with silent or missing: that cannot be reached.",
     [EXIT.inconclusive]: "This machine does not measure time well enough just now: see the lines that begin with warn.",

@@ -6,7 +6,7 @@ import type { Calibration } from "../../history/run-document.ts";
 import { readProc } from "../../supervision/processes.ts";
 import { seeTool } from "../../tools/find-tool.ts";
 import { GO_MINOR_MIN } from "../../tools/go-compiler.ts";
-import { askProgram, TOOL_RECIPES, type ToolName, type ToolOptions } from "../../tools/tool-recipe.ts";
+import { askProgram, TOOL_RECIPES, type ToolOptions } from "../../tools/tool-recipe.ts";
 import { type Finding, finding, okIf, type Section } from "./finding.ts";
 
 const VERSION_WAIT_MS = 10_000;
@@ -23,24 +23,32 @@ const versionOf = async (path: string, args: string[]): Promise<string | null> =
   return error === null ? stdout.trim().split("\n")[0]?.slice(0, 100) || null : null;
 };
 
-const built = async (name: ToolName, options: ToolOptions): Promise<Finding> => {
+/** What a run uses where a tool cannot be had, so that its absence is a remark. */
+const STAND_IN = {
+  k6: "the open-loop driver stands in for it, except for a script of your own",
+  toxiproxy: "a TCP proxy of Floodgate's own stands in for it",
+} as const;
+
+/** `lacksGo`: it would be built by a Go that is not there. */
+const built = async (name: keyof typeof STAND_IN, options: ToolOptions) => {
   const { tool, problem, go, canBeBuilt } = await seeTool(name, options);
   const { variable, expected } = TOOL_RECIPES[name];
-  if (tool !== null) return finding("ok", name, `${tool.version} at ${tool.path}`);
-  if (problem !== null) return finding("missing", name, problem);
+  const found = (one: Finding, lacksGo = false) => ({ one, lacksGo });
+  if (tool !== null) return found(finding("ok", name, `${tool.version} at ${tool.path}`));
+  if (problem !== null) return found(finding("missing", name, problem), true);
   const builder = go ?? "Go, installed by Python's pip,";
   const buildable = `not built yet, or out of date; ${builder} can build it on first use (a few minutes)`;
-  if (canBeBuilt) return finding("warn", name, buildable, "npx floodgate dev tools");
-  const text = `not built yet, and no Go 1.${GO_MINOR_MIN} or newer is there to build it`;
-  const todo = `install Go from https://go.dev/dl, or set ${variable} to an existing ${expected}`;
-  return finding("missing", name, text, todo);
+  if (canBeBuilt) return found(finding("warn", name, buildable, "npx floodgate dev tools"));
+  const text = `not built yet, and no Go 1.${GO_MINOR_MIN} or newer is there to build it; ${STAND_IN[name]}`;
+  const todo = `install Go from https://go.dev/dl, or Python 3 with pip, or set ${variable} to an existing ${expected}`;
+  return found(finding("warn", name, text, todo), true);
 };
 
 const goHere = async (env: NodeJS.ProcessEnv, needed: boolean): Promise<Finding> => {
   const path = await onPath(["go"], env);
   const version = path === null ? null : await versionOf(path, ["env", "GOVERSION"]);
   const todo = "install it from https://go.dev/dl";
-  const state = needed ? "missing" : "info";
+  const state = needed ? "warn" : "info";
   if (path === null || version === null)
     return finding(state, "go", "not found on PATH; it builds k6 and toxiproxy", todo);
   const isEnough = Number(/go1\.(\d+)/.exec(version)?.[1] ?? 0) >= GO_MINOR_MIN;
@@ -68,8 +76,8 @@ export const toolsHere = async (options: ToolOptions = {}): Promise<Section> => 
     optional("redis-server", ["redis-server"], "only `serve --limiter redis://...` and a few tests use one", env),
     optional("chromium", BROWSERS, "any browser shows the report", env),
   ]);
-  const go = await goHere(env, k6.state === "missing" || toxiproxy.state === "missing");
-  return { title: "Tools", findings: [node, go, k6, toxiproxy, ...others] };
+  const go = await goHere(env, k6.lacksGo || toxiproxy.lacksGo);
+  return { title: "Tools", findings: [node, go, k6.one, toxiproxy.one, ...others] };
 };
 
 const WATCH_MS = 1_000;
