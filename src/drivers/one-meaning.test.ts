@@ -232,9 +232,12 @@ describe.skipIf(DRIVERS.length < 2)("both drivers", () => {
     const names = (lines: CallLine[]) => measureStage(lines, { stage: "s" }).measurements.map(({ name }) => name);
     expect(names(other.lines)).toEqual(names(one.lines));
     onCalmMachine(skip, one, other);
+    // A busy machine only adds to a time, and not the same to both drivers: it adds least to the quickest calls.
+    const quickest = ({ lines }: Played): CallLine[] =>
+      lines.toSorted((a, b) => a.done_us - a.intended_us - (b.done_us - b.intended_us)).slice(0, lines.length / 5);
     // Each has 40 ms of the server's own in it at the least; what a driver adds is less than that.
     for (const name of ["latency_ms_p50", "ttfe_ms_p50", "event_gap_ms_p50", "latency_from_sent_ms_p50"]) {
-      const ratio = figure(other.lines, name) / figure(one.lines, name);
+      const ratio = figure(quickest(other), name) / figure(quickest(one), name);
       expect(ratio, name).toBeGreaterThan(0.6);
       expect(ratio, name).toBeLessThan(1 / 0.6);
     }
