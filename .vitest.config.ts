@@ -84,6 +84,9 @@ const WAITS = [
   "properties/{invariants-honest,mutants,mutants-in-virtual-time}.test.ts",
 ];
 
+/** Tests of the pure rooms (src/README.md). */
+const PURE = ["src/{contract,workload,core,history,invariants,gate,capacity,shedding,report}/**/*.test.ts"];
+
 /** Tests that were tried once more, by name: what passed at the second try is worth a look. */
 const retriedTests: Reporter = {
   onTestRunEnd(modules) {
@@ -94,16 +97,23 @@ const retriedTests: Reporter = {
   },
 };
 
-/** The longest files, half a minute and more. Many are short to read: begun late, they would leave other workers idle at the end. */
-const LONGEST = [
-  ...["src/verify/load-defects", "properties/mutants-in-virtual-time", "src/drivers/k6/k6", "src/stages/verify-stage"],
-  ...["src/drivers/k6/alone", "src/run/target-run", "src/run/run", "src/drivers/one-meaning", "src/cli/doctor"],
-  ...["src/run/hostile-server", "properties/mutants", "src/drivers/k6/k6-budget", "src/verify/variants"],
-  ...["src/verify/reference", "src/verify/defects", "src/verify/load-variants", "src/run/calibration/calibrate"],
-];
-const rankOf = ({ moduleId }: TestSpecification): number => {
+/** The longest files, twenty seconds and more. Many are short to read: begun late, they would leave other workers idle at the end. */
+const LONGEST = `
+  src/verify/load-defects properties/mutants-in-virtual-time src/drivers/k6/alone src/run/capacity/capacity
+  src/run/target-run src/cli/doctor src/drivers/k6/k6 src/run/exploration/explore src/stages/verify-stage
+  src/run/run properties/mutants src/run/hostile-server src/drivers/one-meaning properties/readmes
+  src/run/experiments/chaos src/cli/serve src/cli/floodgate src/verify/load-variants src/drivers/k6/k6-budget
+  properties/ci-scripts src/verify/variants src/verify/reference src/verify/defects src/cli/dev
+  src/run/calibration/calibrate src/drivers/open-loop/open-loop properties/platform-kills src/verify/gateway
+  src/run/experiments/own-chaos src/cli/end-with-launcher src/run/protocol src/shedding/curve-claims
+`
+  .trim()
+  .split(/\s+/);
+
+/** Quick files come last: they fill what the long ones leave. */
+const rankOf = ({ moduleId, project }: TestSpecification): number => {
   const rank = LONGEST.findIndex((name) => moduleId.endsWith(`/${name}.test.ts`));
-  return rank === -1 ? LONGEST.length : rank;
+  return rank === -1 ? LONGEST.length + Number(["pure", "quick"].includes(project.name)) : rank;
 };
 
 class LongestFirst extends BaseSequencer {
@@ -122,34 +132,23 @@ export default defineConfig({
     hookTimeout: 240_000,
     reporters: ["default", retriedTests],
     sequence: { sequencer: LongestFirst },
-    // Two cores: tests that compute come first, two at a time; the others wait for half of their time, so four have room.
+    // More than two cores can compute at once, because a test that starts programs waits for two thirds of its time.
+    maxWorkers: 6,
     projects: [
+      // A pure module keeps nothing from one test to another, so its files share a process and what it has loaded.
+      { extends: true, test: { name: "pure", include: PURE, isolate: false, setupFiles: [".vitest.no-processes.ts"] } },
       {
         extends: true,
         test: {
           name: "quick",
           include: ["src/**/*.test.ts", "properties/**/*.test.ts"],
-          exclude: [...configDefaults.exclude, ...STARTS_PROCESSES, ...WAITS],
+          exclude: [...configDefaults.exclude, ...PURE, ...STARTS_PROCESSES, ...WAITS],
           setupFiles: [".vitest.no-processes.ts"],
-          maxWorkers: 2,
-          sequence: { groupOrder: 0 },
         },
       },
       // A machine from which half of its time is stolen stalls for seconds, and what is about time or processes is tried once more in CI.
-      {
-        extends: true,
-        test: { name: "waiting", include: WAITS, maxWorkers: 4, retry: isCi ? 1 : 0, sequence: { groupOrder: 1 } },
-      },
-      {
-        extends: true,
-        test: {
-          name: "processes",
-          include: STARTS_PROCESSES,
-          maxWorkers: 4,
-          retry: isCi ? 1 : 0,
-          sequence: { groupOrder: 1 },
-        },
-      },
+      { extends: true, test: { name: "waiting", include: WAITS, retry: isCi ? 1 : 0 } },
+      { extends: true, test: { name: "processes", include: STARTS_PROCESSES, retry: isCi ? 1 : 0 } },
     ],
   },
 });
