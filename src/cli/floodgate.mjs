@@ -5,7 +5,7 @@ import module from "node:module";
 import { fileURLToPath } from "node:url";
 import { installFirst, isNewEnough, runByPinnedNode } from "./install-first.mjs";
 
-/** Keeps compiled code on disk, for this process and its children: loading a command takes a third of the time. */
+/** Keeps compiled code on disk, for this process and its children: loading a command takes half of the time. */
 const keepCompiledCode = () => {
   if (process.env.NODE_COMPILE_CACHE === undefined) {
     // Node writes the cache when nothing handles SIGXFSZ any more, so under `ulimit -f` that signal would end it.
