@@ -42,7 +42,9 @@ const withRig = async (body: (rig: Rig) => Promise<void>): Promise<void> => {
 const play = async (folder: string, stub: StubApi, more: Partial<Target>, wish: object): Promise<RunDocument> => {
   const stage = scenarioStage("steady-mix", { ratePerS: 40, durationS: 2, ...wish });
   if (stage === null) throw new Error("there is no such scenario");
-  return playQuietly({ profile: "load-steady-mix", folder, target: stub.target(more), stages: () => [stage] });
+  const uncalibrated = more.slo === undefined || undefined;
+  const target = stub.target(more);
+  return playQuietly({ profile: "load-steady-mix", folder, target, stages: () => [stage], uncalibrated });
 };
 const claimOf = (document: RunDocument, id: string) => document.claims.find((claim) => claim.id === id);
 
@@ -220,6 +222,7 @@ describe.concurrent("a run on a target file", () => {
         const document = await playQuietly({
           profile: "load-steady-mix",
           folder,
+          uncalibrated: true,
           target: stub.target({
             permits: { writes: false, quota_burn: false, chaos: true, load_max_rps: 200 },
             observers: { prometheus: { url, queries: { restarts: "sum(restarts)" } } },
@@ -261,6 +264,7 @@ describe.concurrent("a run on a target file", () => {
       const document = await playQuietly({
         profile: "nightly",
         folder,
+        uncalibrated: true,
         target: stub.target({
           permits: { writes: false, quota_burn: false, chaos: true, load_max_rps: 200 },
           faults: { "limiter.killed": commands("killed"), "limiter.stopped": commands("stopped") },
