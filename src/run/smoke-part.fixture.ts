@@ -1,5 +1,5 @@
 /**
- * For tests: a run of some stages only, with nothing else different. Run as `node smoke-part.fixture.ts FOLDER STAGE…`; says
+ * For tests: a run of some stages only, without calibration, and with nothing else different. Run as `node smoke-part.fixture.ts FOLDER STAGE…`; says
  * `stage NAME` when it begins one, and ends with the run's exit code.
  */
 import { runStages } from "./bodies.ts";
@@ -15,6 +15,7 @@ const { document } = await runStages({
   out,
   replay: "npx floodgate run smoke --seed 1",
   owned: [],
+  uncalibrated: true,
   stages: {
     short: false,
     stages: (given) =>
