@@ -3,7 +3,14 @@ import { createParser } from "eventsource-parser";
 import type { Dispatcher } from "undici";
 import { codingOf } from "../contract/envelopes.ts";
 import { EVENT_NAMES_MOST, foreignName } from "../contract/foreign-text.ts";
-import { ERROR_EVENT, endOfBody, type LastEvent, NO_LAST_EVENT, type StreamEnd } from "../contract/streams.ts";
+import {
+  ERROR_EVENT,
+  endOfBody,
+  isEventStream,
+  type LastEvent,
+  NO_LAST_EVENT,
+  type StreamEnd,
+} from "../contract/streams.ts";
 import type { Timeouts } from "../workload/timeouts.ts";
 import type { RunClock } from "./clock.ts";
 import { codeOf, endOf, isFirstOnConnection, isOurs } from "./transport.ts";
@@ -116,9 +123,6 @@ const nothingReceived = (nowUs: number) => ({
 });
 
 export type Received = ReturnType<typeof nothingReceived> & { error?: string };
-
-const isEventStream = (value: string | string[] | undefined): boolean =>
-  typeof value === "string" && /^\s*text\/event-stream\s*(;|$)/i.test(value);
 
 /**
  * Sends a request. `settled` is called inside the transport: it must not throw or send. Optimized for high rates: a call

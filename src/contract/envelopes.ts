@@ -30,11 +30,15 @@ type AnswerRead = {
 // A map, because an object also has `constructor` and `toString`.
 export const SUBCODE_OF_OLDER_NAME = new Map<string, string>(Object.entries(LEGACY_SUBCODES));
 
+/** RFC 8259 section 8.1 forbids it before JSON and lets readers ignore it. */
+export const BYTE_ORDER_MARK = "\ufeff";
+
 export const parseJson = (text: string): unknown => {
   // Fast path: most bodies of a history are empty, and exceptions are slow.
   if (text === "") return undefined;
   try {
-    return JSON.parse(text);
+    // A byte order mark is no part of the text: browsers and this reader leave it out.
+    return JSON.parse(text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text);
   } catch {
     return undefined;
   }
@@ -79,7 +83,7 @@ const SHARED = /^(?:403|404|405|429)$/;
 const SUBCODE = /^[a-z][a-z0-9_]*$/;
 
 /** Reports whether a message that is not listed for this status comes from a gateway. */
-const isGateways = (status: number, said: string, hasDetail: boolean): boolean =>
+export const isGateways = (status: number, said: string, hasDetail: boolean): boolean =>
   GATEWAYS.test(`${status}`) || (SHARED.test(`${status}`) && !hasDetail && !SUBCODE.test(said));
 
 /**

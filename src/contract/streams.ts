@@ -10,6 +10,14 @@ export const VOCABULARIES: Readonly<Record<Stream, { content: readonly string[];
 
 export const STREAMS = Object.keys(VOCABULARIES) as readonly Stream[];
 
+/** The members of a `Content-Type`, which proxies sometimes send twice (RFC 9110 section 8.3). */
+export const mediaTypes = (contentType: string | readonly string[] | undefined): string[] =>
+  [contentType ?? []].flat().flatMap((value) => value.split(",").map((type) => type.trim()));
+
+/** Reports whether the first member of a `Content-Type` is that of an event stream, as k6/x/sse does. */
+export const isEventStream = (contentType: string | readonly string[] | undefined): boolean =>
+  /^text\/event-stream\s*(;|$)/i.test(mediaTypes(contentType)[0] ?? "");
+
 /** The event that ends a failed stream in every vocabulary (items 167-168). */
 export const ERROR_EVENT = "error";
 

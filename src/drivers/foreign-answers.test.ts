@@ -1,4 +1,5 @@
 /** Answers that the API did not write, or that nobody asked for as they are: every driver calls them by one name. */
+import type { OutgoingHttpHeaders } from "node:http";
 import { join } from "node:path";
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { expect, test } from "vitest";
@@ -21,6 +22,8 @@ type Foreign = {
   what: string;
   status?: number;
   type?: string;
+  /** The content type stands twice, as behind a proxy that adds its own. */
+  twice?: true;
   coding?: string;
   /** From the plain body, which is JSON or an event stream. */
   body(plain: string): string | Buffer;
@@ -58,6 +61,14 @@ const ANSWERS: readonly Foreign[] = [
   { what: "a gateway's page", status: 503, type: "text/html", body: () => page, outcome: "edge 503" },
   { what: "a gateway's words", status: 502, body: () => '{"error":"Bad Gateway"}', outcome: "edge 502" },
   { what: "a gateway's limit", status: 429, body: () => '{"message":"API rate limit exceeded"}', outcome: "edge 429" },
+  { what: "a content type that stands twice", twice: true, body: (plain) => plain, outcome: "200" },
+  { what: "a byte order mark", body: (plain) => `\ufeff${plain}`, outcome: "200" },
+  {
+    what: "a refusal behind a byte order mark",
+    status: 429,
+    body: () => '\ufeff{"detail":"rate_limited"}',
+    outcome: "429 rate_limited",
+  },
   { what: "a refusal of the API", status: 429, body: () => '{"detail":"rate_limited"}', outcome: "429 rate_limited" },
 ];
 
@@ -72,12 +83,11 @@ const startForeign = async (): Promise<StubApi> => {
     if (!/c-\d+$/.test(id)) return false;
     const isStream = path.includes("/stream");
     const plain = isStream ? writeEvent(content[0] as string, { text: "a" }) + writeEvent(done, {}) : '{"ok":true}';
-    const { status = 200, type, coding, body } = answerOf(id);
+    const { status = 200, type, twice, coding, body } = answerOf(id);
     const usual = status === 200 && isStream ? "text/event-stream" : "application/json";
-    res.writeHead(status, {
-      "content-type": type ?? usual,
-      ...(coding === undefined ? {} : { "content-encoding": coding }),
-    });
+    const headers: Record<string, string | string[]> = { "content-type": twice ? [usual, usual] : (type ?? usual) };
+    if (coding !== undefined) headers["content-encoding"] = coding;
+    res.writeHead(status, headers as OutgoingHttpHeaders);
     res.end(body(plain));
     return true;
   };
