@@ -65,10 +65,17 @@ export const foreignMoment = shown(
 
 const MEDIA_TYPE = /^[a-z]{1,24}\/[a-z.+-]{1,48}(?: ?; ?charset ?= ?"?[a-z0-9-]{1,16}"?)?$/i;
 
-/** A header of any other kind, which may also be a media type or `*`. */
-export const foreignHeader = (text: string | undefined): string => {
+const headerValue = (text: string, known?: string): string =>
+  text === "*" || text === known || (MEDIA_TYPE.test(text) && isWord(text)) ? text : foreignMoment(text);
+
+const HEADER_VALUES_MOST = 4;
+
+/** A header of any other kind, which may also be a media type, `*` or what we sent (`known`), or several of those. */
+export const foreignHeader = (text: string | undefined, known?: string): string => {
   if (text === undefined) return "absent";
-  return text === "*" || (MEDIA_TYPE.test(text) && isWord(text)) ? text : foreignMoment(text);
+  const values = text.split(",").map((value) => value.trim());
+  const areShown = values.length <= HEADER_VALUES_MOST && values.every((value) => headerValue(value, known) === value);
+  return areShown ? values.join(" and ") : headerValue(text, known);
 };
 
 /** An id that a person has to find again, such as that of a key to delete or of a charge. */

@@ -1,12 +1,23 @@
 /** A gateway in front of a deployment that conforms: what it says in the API's place is held against nobody. */
-import { createServer, type IncomingMessage, request } from "node:http";
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  request,
+} from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type SecondApi, startSecondApi } from "../../properties/second-api/start-second-api.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { runVerify, type VerifyResult } from "./run-verify.ts";
 
-type Page = { status: number; type?: string; body?: string; location?: string };
+type Page = { status: number; type?: string; body?: string; headers?: OutgoingHttpHeaders };
+/** What a gateway makes of the API's head and of each piece of its body. */
+type Change = {
+  head?(headers: IncomingHttpHeaders): Record<string, string | string[] | undefined>;
+  body?(text: string): string;
+};
 
 let api: SecondApi;
 /** Each has its own rates and slots. */
@@ -21,21 +32,25 @@ const HTML = "<html><body><center><h1>nginx</h1></center></body></html>";
 const verifyBehind = async (
   pageFor: (req: IncomingMessage) => Page | null,
   only?: readonly string[],
+  { head = (headers) => headers, body: changed }: Change = {},
 ): Promise<VerifyResult> => {
   const { port, hostname } = new URL(api.target.base_url);
   const server = createServer({ maxHeaderSize: 1 << 20 }, (req, res) => {
     const page = pageFor(req);
     if (page !== null) {
       req.resume();
-      const { status, type = "text/html", body = HTML, location } = page;
-      res.writeHead(status, { "content-type": type, ...(location === undefined ? {} : { location }) }).end(body);
+      const { status, type = "text/html", body = HTML, headers } = page;
+      res.writeHead(status, { "content-type": type, ...headers }).end(body);
       return;
     }
     const passed = request(
       { host: hostname, port, method: req.method, path: req.url, headers: req.headers },
       (answer) => {
-        res.writeHead(answer.statusCode ?? 500, answer.headers);
-        answer.pipe(res);
+        const headers = { ...head(answer.headers) } as OutgoingHttpHeaders;
+        if (changed !== undefined) delete headers["content-length"];
+        res.writeHead(answer.statusCode ?? 500, headers);
+        answer.setEncoding("utf8").on("data", (text: string) => res.write(changed?.(text) ?? text));
+        answer.on("end", () => res.end());
       },
     );
     passed.on("error", () => res.destroy());
@@ -77,13 +92,14 @@ const PAGES: readonly [string, Page][] = [
   ["a body that is too large, 413", { status: 413 }],
   ["a line that is too long, 414", { status: 414 }],
   ["too many headers, 431", { status: 431, body: "" }],
-  ["a page that moved, 301", { status: 301, location: "https://elsewhere.example/" }],
+  ["a page that moved, 301", { status: 301, headers: { location: "https://elsewhere.example/" } }],
   ["a page where one signs in, 200", { status: 200 }],
   ["basic authentication, 401", { status: 401 }],
   ["a fault of its own, 500", { status: 500 }],
   ["a validation of its own, 422", { status: 422 }],
   ["JSON of its own, 400", { status: 400, type: "application/json", body: '{"message":"Bad Request"}' }],
   ["JSON of its own, 403", { status: 403, type: "application/json", body: '{"message":"Forbidden"}' }],
+  ["words of its own in error, 403", { status: 403, type: "application/json", body: '{"error":"Request blocked"}' }],
 ];
 
 test.each(PAGES)("a gateway's answer to some calls is inconclusive and no breach: %s", async (_, page) => {
@@ -114,3 +130,80 @@ test.each([403, 400, 431, 502])(
   },
   30_000,
 );
+
+const claimOf = ({ claims }: VerifyResult, id: string) => claims.find((claim) => claim.id === `verify/${id}`);
+
+test("a limit under a name that is not the API's is told by one rule, and the calls that met it are tried again", async () => {
+  let calls = 0;
+  const limited: Page = { status: 429, type: "application/json", body: '{"error":"too_many_requests"}' };
+  const result = await verifyBehind(
+    () => (calls++ % 4 === 3 ? limited : null),
+    ["invalid-credential", "exchange-wrong-kind", "runtime-admits", "subcode-is-in-the-catalogue"],
+  );
+  expect(failed(result)).toEqual([
+    expect.stringMatching(/^verify\/subcode-is-in-the-catalogue: .*"too_many_requests"/),
+  ]);
+}, 30_000);
+
+test("a content type that stands twice is read as one, and noted", async () => {
+  const result = await verifyBehind(() => null, ["stream-content-type", "stream-frames", "answers-are-json"], {
+    head: (headers) => ({ ...headers, "content-type": [headers["content-type"] ?? "", headers["content-type"] ?? ""] }),
+  });
+  expect(failed(result)).toEqual([]);
+  expect(claimOf(result, "stream-frames")?.verdict).toBe("pass");
+  expect(claimOf(result, "stream-content-type")?.reason).toContain("Content-Type stands 2 times");
+});
+
+test("an Access-Control-Allow-Origin that a gateway adds to the API's is shown as it came, because browsers refuse both", async () => {
+  const { origin = "" } = api.target.credentials?.publishable ?? {};
+  const result = await verifyBehind(() => null, ["exchange-mints", "cors-for-every-answer-to-a-listed-origin"], {
+    head: (headers) => ({ ...headers, "access-control-allow-origin": [origin, "*"] }),
+  });
+  expect(claimOf(result, "cors-for-every-answer-to-a-listed-origin")).toMatchObject({
+    verdict: "fail",
+    got: expect.stringContaining(`it was ${origin} and *`),
+  });
+});
+
+test("a byte order mark before JSON hides nothing of it, and is told by its name", async () => {
+  const result = await verifyBehind(() => null, ["exchange-mints", "session-token-format", "answers-are-json"], {
+    body: (text) => `\ufeff${text}`,
+  });
+  expect(failed(result)).toEqual([expect.stringMatching(/^verify\/answers-are-json: .*byte order mark/)]);
+});
+
+test("a gateway's page in the middle of a stream is the gateway's", async () => {
+  const result = await verifyBehind(() => null, ["stream-frames", "stream-content-type"], {
+    body: (text) => (text.includes("event:") ? `${text}<html><h1>504 Gateway Time-out</h1></html>\n` : text),
+  });
+  expect(failed(result)).toEqual([]);
+  expect(claimOf(result, "stream-frames")).toMatchObject({
+    verdict: "inconclusive",
+    reason: expect.stringContaining("an HTML page stands in the middle of the stream"),
+  });
+});
+
+test("an answer out of a cache is told as such", async () => {
+  const cached: Page = { status: 200, type: "application/json", body: '{"styles":[]}', headers: { age: "3" } };
+  const result = await verifyBehind(
+    ({ url = "" }) => (url.endsWith("/design/styles") ? cached : null),
+    ["ip-not-allowed"],
+  );
+  expect(failed(result)).toEqual([expect.stringContaining("200, out of a cache in between (Age: 3)")]);
+});
+
+test("a gateway that removes the Origin is asked about", async () => {
+  const refused: Page = { status: 403, type: "application/json", body: '{"detail":"origin_required"}' };
+  const result = await verifyBehind(
+    ({ url = "" }) => (url.endsWith("/sdk/sessions") ? refused : null),
+    ["exchange-mints"],
+  );
+  expect(claimOf(result, "exchange-mints")?.reason).toMatch(/does something in front of the API remove that header\?/);
+});
+
+test("a redirect of every call is told with where it leads", async () => {
+  const moved = { status: 301, headers: { location: "https://maps.example/v1/design/styles" } };
+  await expect(verifyBehind(() => moved)).rejects.toThrow(
+    /every call is redirected \(301 to https:\/\/maps\.example\/.*write the address that it leads to/,
+  );
+});

@@ -1,6 +1,6 @@
 /** Finds out whether the API answers at `base_url`: a wrong address is one error, not fifty broken rules. */
 import { toldOf } from "../client/network-errors.ts";
-import { foreignError } from "../contract/foreign-text.ts";
+import { foreignAddress, foreignError } from "../contract/foreign-text.ts";
 import { outcomeOf } from "../contract/refusals.ts";
 import type { KeyRole } from "../target/roles.ts";
 import type { Failure, Open } from "./checks.ts";
@@ -42,6 +42,12 @@ const judgeWhatAnswers = async (context: Context): Promise<void> => {
     seen.push(answer);
   }
   const { base_url } = context.target;
+  const isMoved = ({ status, headers }: Answer): boolean => status !== null && status < 400 && "location" in headers;
+  if (seen.every(isMoved)) {
+    const to = `${seen[0]?.status} to ${foreignAddress(seen[0]?.headers.location ?? "")}`;
+    const moved = `nothing of the API is at ${base_url}: every call is redirected (${to}), and redirects are never followed`;
+    throw new TargetUnreachableError(`${moved}; write the address that it leads to, if the API is there`);
+  }
   const isGateway = ({ foreign, status }: Answer): boolean => foreign && !NOT_HERE.includes(status ?? 0);
   const said = [...new Set(seen.map(inWords))].join("; ");
   const statuses = [...new Set(seen.map(({ status }) => status))].join(", ");
@@ -75,8 +81,10 @@ export const hintOf = ({ outcome, status }: Answer, of: KeyRole, context: Contex
   if (status === 401) return `does the deployment know the key of the role ${of}?`;
   if (outcome === outcomeOf("ip_not_allowed"))
     return `may the key of the role ${of} be used from this machine's address?`;
-  if (outcome !== outcomeOf("session_origin_mismatch")) return null;
   const origin = context.keyRole(of)?.origin;
+  if (outcome === outcomeOf("origin_required") && origin !== undefined)
+    return `${origin} was sent as the Origin: does something in front of the API remove that header?`;
+  if (outcome !== outcomeOf("session_origin_mismatch")) return null;
   if (origin === undefined)
     return `the role ${of} has no origin in the target file: which one is in its key's allowlist?`;
   return `is ${origin}, the origin of the role ${of} in the target file, in its key's allowlist?`;

@@ -179,6 +179,21 @@ describe("doctor on other deployments", () => {
     expect(keys.filter((key) => key !== undefined)).toEqual([]);
   });
 
+  test("a gateway's answer to a role's call is no advice about its key", async () => {
+    stub = await startStubApi();
+    const { publishable = { key: "" } } = stub.target().credentials ?? {};
+    stub.instead = ({ path }, res) => {
+      if (!path.includes("/sdk/sessions")) return false;
+      res.writeHead(502, { "content-type": "text/html" }).end("<html>");
+      return true;
+    };
+    const diagnosis = await diagnose(small(stub, { credentials: { publishable_tile_only: publishable } }));
+    expect(named(diagnosis, "publishable_tile_only")).toMatchObject({
+      text: expect.stringContaining("got edge 502"),
+      todo: expect.stringContaining("a balancer, firewall or proxy answered"),
+    });
+  });
+
   test("one that says 404 to strangers is found by its roles", async () => {
     stub = await startStubApi();
     stub.instead = ({ headers }, res) => {

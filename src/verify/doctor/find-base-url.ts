@@ -67,7 +67,15 @@ const isOtherProtocol = ({ url, what }: Tried): boolean => {
 };
 
 const BEHIND = "a gateway answers: is the API behind it running, and does it take these calls?";
-const isBroken = ({ answer: { status } }: Answered): boolean => status !== null && status >= 500;
+const UNCODED =
+  "have the proxy in front of the API send answers uncoded to callers that ask for it (Accept-Encoding: identity)";
+
+/** Advice if the answer shows by itself that a gateway stands before the API, else `null`. */
+const gatewayAdvice = (sent: Answered): string | null => {
+  const { status } = sent.answer;
+  if (codingOf(headerOf(sent, "content-encoding")) !== null) return UNCODED;
+  return status !== null && status >= 500 ? BEHIND : null;
+};
 
 const RANK: readonly WhatAnswers["is"][] = ["api", "perhaps", "moved", "other", "silent"];
 
@@ -125,7 +133,7 @@ export const addressFinding = async (target: Target, folder: string, calls: Sing
   const redirect = `a redirect (${first.answer.status}) to ${is === "moved" ? what.to : ""}, and redirects are never followed`;
   if (is === "moved") return wrong(redirect, "write the address that it leads to");
   const there = await elsewhere(target, folder, calls);
-  const todo = there ?? (isBroken(first) ? BEHIND : "does it include the version segment (v1), and is it this host?");
+  const todo = there ?? gatewayAdvice(first) ?? "does it include the version segment (v1), and is it this host?";
   const goOn = there === null && !isPage(first) ? "one" : "no";
   return wrong(`status ${statusInWords(first)} for the style catalog`, todo, goOn);
 };
@@ -144,8 +152,9 @@ const notFound = (tried: readonly Tried[], other: string | null) => {
   const silent = tried.every(({ what }) => what.is === "silent");
   const first = tried[0]?.what;
   const elsewhere = "is this the API's own address, and not that of its documentation or console?";
-  const isBehind = tried.every(({ what }) => isBroken(what.first));
-  const advice = first?.is === "silent" ? networkAdvice(first.code).withoutFile : isBehind ? BEHIND : elsewhere;
+  const [behind, ...others] = tried.map(({ what }) => gatewayAdvice(what.first));
+  const told = others.every((one) => one === behind) ? (behind ?? elsewhere) : elsewhere;
+  const advice = first?.is === "silent" ? networkAdvice(first.code).withoutFile : told;
   const todo = other === null ? advice : `the scheme that you typed is kept; does ${other} answer?`;
   const findings = [finding(silent ? "silent" : "wrong", "base_url", text, todo)];
   return { findings, baseUrl: null, tileUrl: undefined, keyManagement: false, silent };

@@ -69,9 +69,11 @@ const misfit = ({ name, where, origin, credential, accepts, means }: KeyTrial, s
   const { outcome } = sent.line;
   const success = credential.as === "server" ? "200 and the style catalog" : "200 and a chat session";
   const expected = accepts.map((one) => (one === ADMITTED ? success : one)).join(" or ");
-  const todo = accepts.includes(ADMITTED)
-    ? refusalAdvice(outcome, where, origin)
-    : `is this ${means}? Name one at ${where}, or leave the role out`;
+  // A gateway's answer says nothing about the key.
+  const todo =
+    accepts.includes(ADMITTED) || outcome.startsWith("edge ")
+      ? refusalAdvice(outcome, where, origin)
+      : `is this ${means}? Name one at ${where}, or leave the role out`;
   return showsNothing(name, sent) ?? finding("wrong", name, `expected ${expected}; got ${outcome}`, todo);
 };
 

@@ -45,7 +45,8 @@ const envelopeOf = ({ status, subcode }: Answer) =>
 const isEndedSession = ({ testCall: { credential, facts } }: Answer): boolean =>
   credential.as === "session" && (facts?.state ?? "valid") !== "valid";
 const retryAfter = ({ headers }: Answer): string | undefined => headers["retry-after"];
-const header = (answer: Answer, name: string): string => `it was ${foreignHeader(answer.headers[name])}`;
+const header = (answer: Answer, name: string): string =>
+  `it was ${foreignHeader(answer.headers[name], answer.request.headers.origin)}`;
 
 /** Tolerances: dates have whole seconds; without a `Date` header, two clocks are compared. */
 const PAST_MS = 2_000;

@@ -1,4 +1,5 @@
 /** Who may call at runtime, from where, and what is answered (items 2-5, 22, 40-48, 89-117, 143-156, 191-209). */
+import { BYTE_ORDER_MARK } from "../../contract/envelopes.ts";
 import { foreignHeader } from "../../contract/foreign-text.ts";
 import type { RouteName } from "../../contract/routes.ts";
 import type { KeyRole } from "../../target/roles.ts";
@@ -128,7 +129,7 @@ export const CORS_RULES: readonly Rule[] = [
       await context.each(["design.styles", "chat.control"] as const, async (route) => {
         const answer = await context.send(asServer(route, { origin: "listed", form: "bearer" }));
         if (answer.transient) return checks.unclear(overloaded);
-        const got = `it was ${foreignHeader(allowed(answer))}`;
+        const got = `it was ${foreignHeader(allowed(answer), answer.request.headers.origin)}`;
         checks.require(allowed(answer) === undefined, answer, "no Access-Control-Allow-Origin", got);
       });
     },
@@ -144,7 +145,7 @@ export const CORS_RULES: readonly Rule[] = [
       for (const answer of [minted, ...(await Promise.all(calls.map(context.send)))]) {
         const isRead = allowed(answer) === "*" || allowed(answer) === listed;
         if (answer.transient) checks.unclear(overloaded);
-        else checks.require(isRead, answer, `${listed} or *`, `it was ${foreignHeader(allowed(answer))}`);
+        else checks.require(isRead, answer, `${listed} or *`, `it was ${foreignHeader(allowed(answer), listed)}`);
       }
     },
   }),
@@ -216,6 +217,13 @@ export const RUNTIME_ANSWER_RULES: readonly Rule[] = [
         if (checks.isUnclear(answer) || !isAdmitted(answer)) return;
         if (answer.status === 204 && MAY_BE_EMPTY.has(answer.testCall.route)) return;
         checks.require(answer.body !== undefined, answer, "a JSON body", "it was no JSON");
+        const isMarked = answer.text.startsWith(BYTE_ORDER_MARK);
+        checks.require(
+          !isMarked,
+          answer,
+          "JSON without a byte order mark (RFC 8259)",
+          "it begins with a byte order mark",
+        );
         const type = answer.headers["content-type"] ?? "none";
         checks.require(/json/i.test(type), answer, "a JSON content type", `it was ${foreignHeader(type)}`);
       };

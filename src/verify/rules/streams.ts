@@ -3,9 +3,9 @@ import { ANSWER_TOO_LARGE } from "../../client/send-request.ts";
 import { isObject, parseJson } from "../../contract/envelopes.ts";
 import * as foreign from "../../contract/foreign-text.ts";
 import type { Stream } from "../../contract/routes.ts";
-import { ERROR_EVENT, STREAMS, VOCABULARIES } from "../../contract/streams.ts";
+import { ERROR_EVENT, isEventStream, mediaTypes, STREAMS, VOCABULARIES } from "../../contract/streams.ts";
 import type { Level } from "../../history/run-document.ts";
-import { type Judgement, recorded } from "../checks.ts";
+import { type Checks, type Judgement, recorded } from "../checks.ts";
 import { type Context, callerOf } from "../context.ts";
 import { type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords } from "../sending/answer.ts";
@@ -50,7 +50,10 @@ const look = (level: Level, id: string, spec: readonly number[], about: Look): R
 
 const FRAMES = "event: <name>, then data: <JSON>, in every frame";
 
-const frameFault = ({ sse: { frames, strange } }: Specimen): string | null => {
+const frameFault = ({ stream, sse: { frames, strange } }: Specimen, checks: Checks): string | null | undefined => {
+  // A gateway that gives up on the API writes its page where the rest of the stream was due.
+  if (strange.some((line) => line.trimStart().startsWith("<")))
+    return void checks.unclear(`${stream}: an HTML page stands in the middle of the stream, as a gateway writes it`);
   if (strange.length > 0) return `there was a line that is no field of an event: ${foreign.shapeOf(strange[0])}`;
   for (const { event, data, json, inOrder } of frames) {
     const name = foreign.foreignName(event ?? "");
@@ -128,8 +131,11 @@ const LOOKS_AT_EACH: readonly Rule[] = [
   look("must", "stream-content-type", [8, 92, 93, 94], {
     title: "a streaming endpoint answers with the content type text/event-stream",
     shows: isOpened, expected: "text/event-stream",
-    fault: ({ answer: { headers: { "content-type": type = "none" } } }) =>
-      /^\s*text\/event-stream\s*(;|$)/i.test(type) ? null : `it was ${foreign.foreignHeader(type)}` }),
+    fault: ({ stream, answer: { headers: { "content-type": type = "none" } } }, checks) => {
+      const types = mediaTypes(type);
+      if (types.length > 1) checks.note(`${stream}: Content-Type stands ${types.length} times`);
+      return types.every(isEventStream) ? null : `it was ${foreign.foreignHeader(type)}`;
+    } }),
   // HTML standard, section 9.2.5: event streams are always UTF-8, whatever a charset says.
   look("must", "stream-is-utf8", [8, 166], {
     title: "an event stream is encoded as UTF-8, as its content type says",

@@ -20,9 +20,18 @@ describe("an answer", () => {
     ["a subcode of key creation", 422, { detail: "unknown_scope" }, "422 unknown_scope", "detail"],
     ["a route failure", 200, { error: "no way" }, "200 error", "flat"],
     ["a balancer's page", 502, "<html>", "edge 502", "other"],
+    ["a firewall's words", 403, { error: "Request blocked", ref: "18.ab" }, "edge 403", "flat"],
+    ["a gateway's limit in its words", 429, { error: "Too Many Requests" }, "edge 429", "flat"],
+    ["a limit under a name of its own", 429, { error: "too_many_requests" }, "429 too_many_requests", "flat"],
+    ["a key that is gone, in words", 404, { error: "Not Found" }, "404 other_9_190c", "flat"],
+    ["a refusal behind a byte order mark", 403, '\ufeff{"detail":"ip_not_allowed"}', "403 ip_not_allowed", "detail"],
     ["a name that every object has", 403, { detail: "constructor" }, "403 other_11_6d12", "detail"],
   ])("%s is named by its status and subcode", (_what, status, body, outcome, envelope) => {
     expect(named(status, body)).toEqual([outcome, envelope]);
+  });
+
+  test("a limit of any name is waited for, as a gateway's is", () => {
+    expect(["429 too_many_requests", "429 other_17_ec54", "429 map_load_hard_stops"].every(isTransient)).toBe(true);
   });
 
   test("overload, rate and lost dependencies say nothing about another check; a used-up allowance does", () => {

@@ -1,7 +1,7 @@
 /** An answer and its outcome. A subcode is found wherever a deployment puts it; another rule judges the envelope. */
 import { type CallContext, countedOutcome, lineOf } from "../../client/call-line.ts";
 import type { Received } from "../../client/send-request.ts";
-import { envelopeSeen, isObject, parseJson, SUBCODE_OF_OLDER_NAME } from "../../contract/envelopes.ts";
+import { envelopeSeen, isGateways, isObject, parseJson, SUBCODE_OF_OLDER_NAME } from "../../contract/envelopes.ts";
 import { foreignError, foreignName, shapeOfBody } from "../../contract/foreign-text.ts";
 import { OUTCOMES, outcomeOfStream } from "../../contract/refusals.ts";
 import { statedWaitMs } from "../../contract/retry-after.ts";
@@ -78,13 +78,17 @@ export const nameAnswer = (status: number, text: string, anyBody = false): Named
   if (status === 401 || status === 503) return named(`${status}`, null);
   // Item 202 says "various"; FastAPI's list of errors is a reading of item 203.
   if (status === 422) return named("422 malformed_body", subcode);
+  // A 404 or 405 in any words also answers a key that is gone.
+  const mayBeGateways = status !== 404 && status !== 405 && !("detail" in fields);
+  if (subcode !== null && mayBeGateways && isGateways(status, subcode, false)) return named(`edge ${status}`, null);
   if (subcode !== null && /^[A-Za-z][\w .-]{0,60}$/.test(subcode))
     return named(countedOutcome(`${status} ${foreignName(subcode)}`), subcode);
   return named(`edge ${status}`, null);
 };
 
-const TRANSIENT =
-  /^(indeterminate|503|429 (rate_limited|b2b_overloaded|org_overloaded|limiter_unavailable)|edge (429|502|503|504))$/;
+/** A 429 is an allowance used up or a limit that passes, whatever the limit is called; another rule judges its name. */
+const ALLOWANCES = "map_load_quota_exceeded|map_load_hard_stop|tile_access_restricted";
+const TRANSIENT = new RegExp(`^(indeterminate|503|429 (?!(${ALLOWANCES})$).*|edge (429|502|503|504))$`);
 
 /** Whether a gateway answered. A bare 500 or 501 is the API's own exception, unless it is an HTML page. */
 export const isForeign = (outcome: string, text: string): boolean =>
@@ -95,10 +99,14 @@ export const isTransient = (outcome: string): boolean => TRANSIENT.test(outcome)
 /** 2xx, including a failure reported under 200. */
 export const isAdmitted = ({ outcome }: Pick<Answer, "outcome">): boolean => /^2\d\d/.test(outcome);
 
-export const inWords = ({ outcome, text, body, received }: Answer): string => {
+/** RFC 9111 section 5.1: with an `Age`, the API did not give this answer to this call. */
+const cacheInWords = (age: string | undefined): string =>
+  /^[1-9]\d{0,9}$/.test(age ?? "") ? `, out of a cache in between (Age: ${age})` : "";
+
+export const inWords = ({ outcome, text, body, received, headers }: Answer): string => {
   if (outcome === "indeterminate") return `no whole answer (${foreignError(received.error ?? received.ended)})`;
-  if (text === "" || /^2\d\d/.test(outcome)) return outcome;
-  return `${outcome} with the body ${shapeOfBody(text, body)}`;
+  const shape = text === "" || /^2\d\d/.test(outcome) ? "" : ` with the body ${shapeOfBody(text, body)}`;
+  return outcome + shape + cacheInWords(headers.age);
 };
 
 export const retryAfterMs = ({ headers }: Answer): number | undefined =>
