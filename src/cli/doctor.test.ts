@@ -95,6 +95,10 @@ describe("from an address to a checked target file", () => {
     const document = JSON.parse(seen.out);
     expect(document).toMatchObject({ schema: "floodgate/doctor@1", exit_code: 2, refused_by_guard: [] });
     expect(seen.out).toContain("FLOODGATE_PUBLISHABLE_KEY, but it is not set");
+    // A suite says so as well, and before its calibration.
+    const suite = await run(["run", "smoke", "--target", "target.json", "--out", "unset"]);
+    expect([suite.code, suite.err]).toEqual([2, expect.stringContaining("_KEY, but it is not set")]);
+    expect(suite.err).not.toContain("calibration");
   });
 
   test("a key that the file holds stands in no output, also where it is wrong", async () => {

@@ -19,6 +19,7 @@ import {
   readTarget,
 } from "../stages/prepare-target.ts";
 import { type LoadStage, type StagePlan, type StagesWish, stagesFor } from "../stages/stage-plan.ts";
+import { credentialsOf, readStated } from "../target/stated-credentials.ts";
 import { chosenRules } from "../verify/catalogue.ts";
 import { planVerify } from "../verify/planning/plan.ts";
 import type { VerifyProgress, VerifyResult } from "../verify/run-verify.ts";
@@ -44,6 +45,12 @@ export const withDriversThere = async (context: Pick<RunContext, "toolOrStandIn"
   return plans.map((plan): StagePlan => (isForK6(plan) ? { ...plan, driver: "open-loop" } : plan));
 };
 
+/** Reads the keys that every pass over the rules needs, so that one that is not set is said before the calibration. */
+const readMainKeys = async ({ target, secrets }: Deployment): Promise<void> => {
+  const main = credentialsOf(target).filter(({ of }) => of === "role:server" || of === "role:publishable");
+  for (const key of main) await readStated(key, secrets);
+};
+
 /** Throws `TargetFileError`, `GuardError` and `TargetBusyError` before anything is sent. */
 export const runStages = async (request: StagesRun): Promise<RunResult> => {
   const { targetFile, owned, stages: wish, limiter = "sqlite", serve } = request;
@@ -51,6 +58,7 @@ export const runStages = async (request: StagesRun): Promise<RunResult> => {
   return recordRun({ ...request, targets: prepared ? [prepared] : [] }, async (context) => {
     const deployment = await openDeployment(context, { limiter, serve });
     const plans = await withDriversThere(context, stagesFor({ ...deployment, limiter }, wish));
+    if (plans.some(({ kind }) => kind === "verify")) await readMainKeys(deployment);
     if (request.uncalibrated !== true) await calibrateRun(context, calibrationPlanOf(deployment, plans));
     await playStages(context, deployment, plans, request.isEnough?.(context, deployment));
   });

@@ -56,11 +56,16 @@ const misplaced = (value: string, kind: StatedCredential["kind"]): { expected: s
   return { expected: EXPECTED[kind], came: `${found.words} (${found.prefix}...)` };
 };
 
+/** A variable as a shell has it, or its name alone; sent as a key, it would be answered 401 by every route. */
+const VARIABLE = /^(?:env:)?\$\{?(\w+)\}?$|^([A-Z]+(?:_[A-Z0-9]+)+)$/;
+
 /** Problems of keys that the file contains itself. References are checked when they are read. */
 export const misplacedKeys = (target: Target): string[] =>
   credentialsOf(target).flatMap(({ where, kind, ref }) => {
     const wrong = isReference(ref) ? null : misplaced(ref, kind);
     const field = `${where}.${kind === "token" ? "token" : "key"}`;
+    const [, named, bare = named] = VARIABLE.exec(ref) ?? [];
+    if (bare !== undefined) return [`${field}: expected "env:${bare}" for the environment variable; got "${ref}"`];
     return wrong === null ? [] : [`${field}: expected ${wrong.expected}; got ${wrong.came}`];
   });
 

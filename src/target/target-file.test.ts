@@ -167,6 +167,15 @@ describe("a target file", () => {
     expect(problemsOf({ ...minimal, tenants: [{ org: "a" }, { org: "a" }] })[0]).toMatch(/"a" twice/);
   });
 
+  test.each(["$SERVER_KEY", "$".concat("{SERVER_KEY}"), "env:$SERVER_KEY", "SERVER_KEY"])(
+    "a variable that is no reference is not sent as a key: %s",
+    (key) => {
+      expect(problemsOf({ ...minimal, credentials: { server: { key } } })).toEqual([
+        `credentials.server.key: expected "env:SERVER_KEY" for the environment variable; got "${key}"`,
+      ]);
+    },
+  );
+
   test("a misspelt field is named beside what it leaves missing", () => {
     const misspelt = { schema: "floodgate/target@1", base_url: "http://127.0.0.1:1/v1", credentals: {} };
     expect(() => checkTarget(misspelt, "t")).toThrow(/got none\n.*did you mean credentials\?/);
