@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
-import type { CallLine } from "../history/line.ts";
+import type { CallLine, LedgerLine } from "../history/line.ts";
 import { measureStage } from "../history/measure-stage.fixture.ts";
 import { decidedByBoth, secondOf } from "../history/played-again.ts";
 import type { Claim } from "../history/run-document.ts";
@@ -45,13 +45,17 @@ const JUDGES = ["first-failing-check-decides", "envelope-fits-subcode", "recover
 /** A run folder as a run leaves it, from lines that a judge has something to say about. */
 const recordRun = async (
   outcomes: string[],
-  { as = (claim) => [claim], faults = false }: { as?: (claim: Claim) => Claim[]; faults?: boolean } = {},
+  {
+    as = (claim) => [claim],
+    faults = false,
+    ledger = [],
+  }: { as?: (claim: Claim) => Claim[]; faults?: boolean; ledger?: LedgerLine[] } = {},
 ): Promise<string> => {
   const path = mkdtempSync(join(tmpdir(), "floodgate-again-"));
   folders.push(path);
   const folder = openRunFolder(path);
   const lines = outcomes.map((outcome, n) => call(n, outcome));
-  const facts: StageFacts = { ...bareFacts("s"), ledger: [], faults };
+  const facts: StageFacts = { ...bareFacts("s"), ledger, faults };
   const judges = INVARIANTS.filter(({ id }) => JUDGES.includes(id));
   const { summary, measurements } = measureStage(lines, { stage: "s" });
   const claims = judgeStage(judges, facts, lines, "npx floodgate run smoke --seed 1").flatMap(as);
@@ -102,10 +106,33 @@ test("a wrong answer in the history is condemned again", async () => {
 
 test("a history that was changed afterwards gets another verdict, and is told", async () => {
   const folder = await recordRun(["401", "401"]);
-  await openRunFolder(folder).writeText("history.ndjson", `${JSON.stringify(call(0, "200"))}\n`);
+  const lines = [call(0, "200"), call(1, "401")].map((line) => `${JSON.stringify(line)}\n`);
+  await openRunFolder(folder).writeText("history.ndjson", lines.join(""));
   const { document, changed } = judgeAgain(folder);
   expect(document.verdict).toBe("fail");
   expect(changed.map(({ id }) => id)).toContain("first-failing-check-decides/s");
+});
+
+test("a history that was cut short is refused, and accuses nobody", async () => {
+  const folder = await recordRun(["401", "401", "401"]);
+  const history = readFileSync(join(folder, "history.ndjson"), "utf8");
+  await openRunFolder(folder).writeText("history.ndjson", history.slice(0, history.length * 0.7));
+  expect(() => judgeAgain(folder)).toThrow(UsageError);
+  expect(() => judgeAgain(folder)).toThrow(/its history.ndjson holds 2 of the 3 calls of s/);
+  await openRunFolder(folder).writeText("history.ndjson", "");
+  expect(() => judgeAgain(folder)).toThrow(/holds 0 of the 3 calls of s/);
+});
+
+test("a ledger that was cut short is refused", async () => {
+  const charge = (n: number): LedgerLine => ({
+    ...{ charge_id: `c${n}`, request_id: `r.s.c-${n}`, org: "a", key: "k", window: "2026-11" },
+    ...{ meter: "map_loads", kind: "charge", amount: 1, at: n },
+  });
+  const folder = await recordRun(["401"], { ledger: [charge(0), charge(1)] });
+  expect(judgeAgain(folder).changed).toEqual([]);
+  const ledger = readFileSync(join(folder, "ledger.ndjson"), "utf8");
+  await openRunFolder(folder).writeText("ledger.ndjson", ledger.slice(0, -10));
+  expect(() => judgeAgain(folder)).toThrow(/its ledger.ndjson holds 1 of the 2 lines of s/);
 });
 
 test("what was played again has the verdict of the second playing as long as the lines leave it open", async () => {

@@ -150,11 +150,14 @@ export const judgeAgain = (folder: string) => {
   }
   const lateness = new Lateness();
   const fold = seriesFold();
+  const found = new Map<string, number>();
   // The history is read twice: the first reading measures how late lines came.
   const heard = function* (): Generator<Line> {
     for (const line of historyLines(history)) {
       lateness.see(line);
       fold.see(line);
+      const calls = line.type === "call" ? 1 : line.type === "fold" ? line.offered : 0;
+      found.set(line.stage, (found.get(line.stage) ?? 0) + calls);
       yield line;
     }
   };
@@ -165,6 +168,19 @@ export const judgeAgain = (folder: string) => {
     jsonLines<LedgerLine & { stage: string }>(join(folder, "ledger.ndjson")),
     ({ stage }) => stage,
   );
+  const check = (file: string, has: number, written: number, what: string): void => {
+    if (has >= written) return;
+    throw new UsageError(
+      `${folder} is not a complete run folder; its ${file} holds ${has} of the ${written} ${what}: a copy, an upload or a full disk cut it short. Copy it again; nothing was judged or written`,
+    );
+  };
+  // Files that were cut short would accuse the target of what is missing.
+  for (const { name, calls } of recorded.stages) {
+    if (!totals.has(name)) check("history.ndjson", found.get(name) ?? 0, calls.sent, `calls of ${name}`);
+  }
+  for (const { facts, charges: written = 0 } of stages) {
+    check("ledger.ndjson", charges.get(facts.stage)?.length ?? 0, written, `lines of ${facts.stage}`);
+  }
   const judged = stages.flatMap(({ facts: { stage, ...others }, hasLedger }) => {
     if (totals.has(stage)) return [];
     const ledger = hasLedger ? (charges.get(stage) ?? []).map(({ stage: _, ...charge }) => charge) : undefined;

@@ -235,7 +235,9 @@ export const createRecorder = (
         const { ledger: charges, ...others } = facts;
         for (const line of charges ?? []) await ledger.write(JSON.stringify({ stage: facts.stage, ...line }));
         series.limits(facts.stage, facts.limits);
-        records.push({ facts: others, hasLedger: charges !== undefined });
+        records.push({ facts: others, hasLedger: charges !== undefined, charges: charges?.length });
+        // A killed run's files agree only if the lines of the stage are on disk before its record.
+        for (const file of [history, ledger]) await file.flushed();
         await folder.writeJson("stages.json", records);
         if (draft !== null) await folder.writeJson("run.json", draft());
       });

@@ -144,8 +144,8 @@ const readEarlier = (path: string): Earlier | undefined => {
   return undefined;
 };
 
-/** `stages.json`: what judging again needs besides history and ledger. */
-export type StageRecord = { facts: Omit<StageFacts, "ledger">; hasLedger: boolean };
+/** `stages.json`: what judging again needs besides history and ledger. `charges`: lines in the ledger; older runs lack it. */
+export type StageRecord = { facts: Omit<StageFacts, "ledger">; hasLedger: boolean; charges?: number };
 
 const REPORTS: Readonly<Record<string, (about: Rendered) => string>> = {
   "series.json": ({ series }) => `${JSON.stringify(series)}\n`,
