@@ -165,11 +165,9 @@ const listenForTrouble = (): void => {
   );
 };
 
-const SUITE_NAMES = ["smoke", "nightly", "soak"];
-
 /** What a user most likely meant with words that commander refuses, beside commander's own sentence. */
-const meantBy = (code: string, [first = "", ...rest]: readonly string[]): string | null => {
-  if (code === "commander.unknownCommand" && SUITE_NAMES.includes(first))
+const meantBy = async (code: string, [first = "", ...rest]: readonly string[]): Promise<string | null> => {
+  if (code === "commander.unknownCommand" && (await import("../run/suites/suites.ts")).SUITES.has(first))
     return `${first} is a suite: npx floodgate run ${first}`;
   if (code === "commander.unknownOption" && first.startsWith("-"))
     return "Options stand after the command: npx floodgate run --target FILE";
@@ -199,7 +197,7 @@ export const main = async (argv: string[]): Promise<void> => {
   } catch (error) {
     // Commander has already printed its sentence; help and version end with 0.
     const isCommanders = error instanceof CommanderError;
-    const meant = isCommanders ? meantBy(error.code, argv) : null;
+    const meant = isCommanders ? await meantBy(error.code, argv) : null;
     if (meant !== null) printNote(meant);
     process.exitCode = isCommanders ? (error.exitCode === 0 ? EXIT.pass : EXIT.usage) : sayWhy(error);
   }
