@@ -27,7 +27,7 @@ export const POLICY = {
   ...{ warmUpS: 1.5, bracketS: 3, narrowS: 15, confirmS: 20 },
 };
 export const SHORT_POLICY: typeof POLICY = { ...POLICY, tolerance: 0.08, playS: 90, narrowS: 10, confirmS: 12 };
-/** `maxPerS`: `permits.load_max_rps`; infinite if not stated. */
+/** `maxPerS`: the average rate at which arrivals stay within `permits.load_max_rps`; infinite if not stated. */
 export type SearchPolicy = Readonly<typeof POLICY & { maxPerS: number }>;
 
 type Step = { probe: ProbePlan } | { answer: Answer };
@@ -93,7 +93,7 @@ const answerBracket = (state: State): Answer => {
   const why = (): string => {
     if (own !== null) return `the generator was the limit: at ${perS(own.ratePerS)} ${own.doubt}`;
     if (low >= policy.maxPerS * 0.98)
-      return `permits.load_max_rps of the target file allows no more than ${perS(policy.maxPerS)}`;
+      return "permits.load_max_rps of the target file leaves no room for more, bursts included; raise it to look further";
     if (doubt !== null) return `the generator or its host was disturbed: ${doubt}`;
     return "the time was used up before an objective was broken";
   };

@@ -51,7 +51,10 @@ const planned = async (wishes: CapacityWishes): Promise<Shown> => {
 
 const foundLines = ({ answer, limit, advice, objectives }: Found): string[] => [
   "",
-  ...wrapped(`Highest rate with ${objectives.join(", ")}: ${answerText(answer)}; ${answer.reason}.`),
+  // Without an interval the reason begins with the answer.
+  ...wrapped(
+    `Highest rate with ${objectives.join(", ")}: ${answer.kind === "found" ? `${answerText(answer)}; ` : ""}${answer.reason}.`,
+  ),
   ...(limit.owner !== "none" ? wrapped(`The limit met first: ${limit.sentence}.`) : []),
   ...wrapped(`Not the generator: ${answer.generator}.`.replace("Not the generator: it is", "It is")),
   ...advice.flatMap((line) => wrapped(line)),
