@@ -300,7 +300,7 @@ const falseSheds = (seen: Curve, { limits, shedding }: StageFacts): Finding => {
     return low <= allowed + CHANCE_TIMES * few
       ? found("pass", got)
       : open(
-          `only many replicas of a few slots each would refuse so many by chance (\`limits.replicas\` states how many there are): ${got}`,
+          `state \`limits.replicas\`, because only many replicas of a few slots each refuse so many by chance: ${got}`,
         );
   }
   if (low <= most) return open(`${LONGER}: ${got}; the bound is ${percent(most)}`);
@@ -310,7 +310,9 @@ const falseSheds = (seen: Curve, { limits, shedding }: StageFacts): Finding => {
     return open(`only at some levels, and up to a number of calls in flight, as of a limit that adapts: ${got}`);
   const slots = Math.max(0, ...systemsOf(curve).map((system) => system.slots));
   return slots < FEW_SLOTS
-    ? open(`so few slots refuse many calls by chance, and more if calls come in bunches: ${got}`)
+    ? open(
+        `so few slots refuse many calls by chance (\`doctor --find-limits\` finds caps, by which each shed is judged): ${got}`,
+      )
     : failAbove(most);
 };
 /** The allowed share of false sheds: 0.1 % unless the target file states another. */

@@ -107,6 +107,15 @@ test("a server that collapses past its knee has the knee of the steps before", (
   }
 });
 
+test("a queue that fills in a step does not raise the knee", () => {
+  for (const seed of SEEDS.slice(0, 5)) {
+    const server = queueing({ slots: 16, inFlight: 64, serviceMs: 200, seed, service: "constant" });
+    const ramp = kneeRamp(500);
+    const knee = kneeOfRamp(playRamp(server, ramp, seed), ramp);
+    expect(knee.found ? knee.capacityPerS / 80 : 9, `seed ${seed}`).toBeLessThan(1.15);
+  }
+});
+
 describe("no knee", () => {
   test("a ramp that ends below capacity found none, and says how far it went", () => {
     const ramp = kneeRamp(60);

@@ -72,7 +72,7 @@ const stepsOf = (lines: readonly CallLine[], ramp: Profile, startUs: number | un
     const stayUs = medianStayUs(calls);
     // 5 ms more may be due to the machine, not to a queue.
     const isSlow = stayUs !== null && calmUs !== null && stayUs > SLOW * calmUs + 5_000;
-    return { ...step, isSlow, isCarried: refused < CARRIED && !isSlow, isPast: refused >= PAST || isSlow };
+    return { ...step, isCarried: refused < CARRIED && !isSlow, isPast: refused >= PAST || isSlow };
   });
 };
 
@@ -80,8 +80,8 @@ type Step = ReturnType<typeof stepsOf>[number];
 
 /** A step is in steady state for two thirds of its time if a call lasts at most this share of it. */
 const SETTLED_SHARE = 1 / 3;
-/** Fewer admitted calls than this do not show at which rate a step admits. */
-const ADMITTED_MIN = 30;
+/** Fewer ends of calls than this do not show at which rate a step serves. */
+const ENDED_MIN = 30;
 
 const staysMsOf = (calls: readonly CallLine[]): number[] =>
   calls.filter(isAdmitted).map(({ intended_us: due, done_us: done }) => (done - due) / 1000);
@@ -124,22 +124,18 @@ const admittedRate = (
   return { perS: inFlightUs / (toUs - fromUs) / stayS, n: counted.length, atMostPerS: atOnce / stayS };
 };
 
-/**
- * The rate that a step certainly admitted, as a share of what it did: a step also fills places that were empty, and the
- * largest of several counts is too large.
- */
-const SURELY_ADMITTED = 0.8;
+/** The largest of several counts is too large by chance, so only this share of it is believed. */
+const SURELY = 0.8;
 
-/** The largest rate that a step surely carried: a server that collapses admits less past its knee than at it. */
-const surelyAdmittedPerS = (steps: readonly Step[]): number =>
-  Math.max(
-    0,
-    ...steps.map((step) => {
-      const admitted = step.calls.filter(isAdmitted).length;
-      const isUseful = !step.isSlow && isSettled(step) && admitted >= ADMITTED_MIN;
-      return isUseful ? (SURELY_ADMITTED * admitted * 1e6) / (step.toUs - step.fromUs) : 0;
-    }),
-  );
+/** The largest rate at which calls surely ended in a step: a server that collapses carries less past its knee than at it. */
+const surelyCarriedPerS = (steps: readonly Step[], calls: readonly CallLine[]): number => {
+  const admitted = calls.filter(isAdmitted);
+  const rates = steps.map(({ fromUs, toUs }) => {
+    const ended = admitted.filter(({ done_us: us }) => us >= fromUs && us < toUs).length;
+    return ended < ENDED_MIN ? 0 : (SURELY * ended * 1e6) / (toUs - fromUs);
+  });
+  return Math.max(0, ...rates);
+};
 
 /** `startUs`: when the ramp began, by the clock of its lines; where absent, when its first call should have left. */
 export const kneeOfRamp = (lines: readonly CallLine[], ramp: Profile, startUs?: number): Knee => {
@@ -173,7 +169,7 @@ export const kneeOfRamp = (lines: readonly CallLine[], ramp: Profile, startUs?: 
   const toUs = Math.max(...past.map(({ intended_us: us }) => us));
   const { perS: pastPerS, n, atMostPerS } = admittedRate(calls, fromUs, toUs, by);
   // A full bucket admits more than a key's rate.
-  const perS = by === RATE_LIMITED ? pastPerS : Math.max(pastPerS, surelyAdmittedPerS(steps));
+  const perS = by === RATE_LIMITED ? pastPerS : Math.max(pastPerS, surelyCarriedPerS(steps, calls));
   if (n < CALLS_MIN || !(pastPerS > 0))
     return none(`only ${n} calls were admitted past the knee (${by}): too few to count`);
   // Counts of admitted calls vary at most like those of a Poisson process.
