@@ -7,12 +7,13 @@ import {
   request,
 } from "node:http";
 import type { AddressInfo } from "node:net";
+import { deflateRawSync } from "node:zlib";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type SecondApi, startSecondApi } from "../../properties/second-api/start-second-api.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { runVerify, type VerifyResult } from "./run-verify.ts";
 
-type Page = { status: number; type?: string; body?: string; headers?: OutgoingHttpHeaders };
+type Page = { status: number; type?: string; body?: string | Buffer; headers?: OutgoingHttpHeaders };
 /** What a gateway makes of the API's head and of each piece of its body. */
 type Change = {
   head?(headers: IncomingHttpHeaders): Record<string, string | string[] | undefined>;
@@ -205,5 +206,20 @@ test("a redirect of every call is told with where it leads", async () => {
   const moved = { status: 301, headers: { location: "https://maps.example/v1/design/styles" } };
   await expect(verifyBehind(() => moved)).rejects.toThrow(
     /every call is redirected \(301 to https:\/\/maps\.example\/.*write the address that it leads to/,
+  );
+});
+
+test("deflate without its wrapper is read, and a coding that the body does not have is told at once", async () => {
+  const coded = (coding: string, body: string | Buffer): Page => ({
+    status: 401,
+    type: "application/json",
+    body,
+    headers: { "content-encoding": coding },
+  });
+  const only = ["missing-credential"];
+  const raw = await verifyBehind(() => coded("deflate", deflateRawSync("{}")), only);
+  expect(claimOf(raw, "missing-credential")?.verdict).toBe("pass");
+  await expect(verifyBehind(() => coded("gzip", "{}"), only)).rejects.toThrow(
+    /states the content coding gzip, and the body is not so coded/,
   );
 });

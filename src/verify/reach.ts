@@ -1,11 +1,12 @@
 /** Finds out whether the API answers at `base_url`: a wrong address is one error, not fifty broken rules. */
 import { toldOf } from "../client/network-errors.ts";
-import { foreignAddress, foreignError } from "../contract/foreign-text.ts";
+import { foreignAddress, foreignError, foreignName } from "../contract/foreign-text.ts";
 import { outcomeOf } from "../contract/refusals.ts";
 import type { KeyRole } from "../target/roles.ts";
 import type { Failure, Open } from "./checks.ts";
 import type { Context } from "./context.ts";
 import { type Answer, inWords } from "./sending/answer.ts";
+import { codingOf, NOT_SO_CODED } from "./sending/answer-bytes.ts";
 import { asNobody, asServer, FORMS, mint, role } from "./sending/test-call.ts";
 import { wait } from "./sending/throttle.ts";
 
@@ -58,12 +59,19 @@ const judgeWhatAnswers = async (context: Context): Promise<void> => {
 
 /** Throws `TargetUnreachableError` if the API does not answer. Usually takes one call, without a credential. */
 export const reach = async (context: Context): Promise<void> => {
+  const { base_url } = context.target;
   let last: Answer | undefined;
   for (let i = 0; i < ATTEMPTS; i++) {
     last = await context.send(asNobody("design.styles", { once: true }));
     // Who does not answer within the time of a call does not answer three times either.
     if (last.received.ended === "timeout") break;
     if (last.status === null) continue;
+    if (last.received.error === NOT_SO_CODED) {
+      const stated = `${base_url} states the content coding ${foreignName(codingOf(last.headers))}`;
+      throw new TargetUnreachableError(
+        `${stated}, and the body is not so coded: does a proxy leave or add that header?`,
+      );
+    }
     // The service behind a gateway may be restarting.
     if (last.foreign && last.transient && i < ATTEMPTS - 1) {
       await wait(RESTART_MS, context.signal);
@@ -72,7 +80,7 @@ export const reach = async (context: Context): Promise<void> => {
     return isNoApi(last) ? judgeWhatAnswers(context) : undefined;
   }
   const error = foreignError(last?.received.error ?? last?.received.ended ?? "");
-  const { text, todo } = toldOf(`${context.target.base_url} does not answer`, error);
+  const { text, todo } = toldOf(`${base_url} does not answer`, error);
   throw new TargetUnreachableError(`${text}; ${todo}`);
 };
 

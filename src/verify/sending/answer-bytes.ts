@@ -6,11 +6,16 @@ import { parseJson } from "../../contract/envelopes.ts";
 const { Z_SYNC_FLUSH, BROTLI_OPERATION_FLUSH, ZSTD_e_flush } = zlib.constants;
 const gunzip = () => zlib.createGunzip({ flush: Z_SYNC_FLUSH });
 type Decoder = ReturnType<typeof gunzip>;
+/** Some servers send `deflate` without its zlib wrapper (RFC 9110 section 8.4.1.2), and browsers read both. */
+const inflate = (first: Uint8Array): Decoder =>
+  ((first[0] ?? 0) & 0x0f) === 8
+    ? zlib.createInflate({ flush: Z_SYNC_FLUSH })
+    : zlib.createInflateRaw({ flush: Z_SYNC_FLUSH });
 /** Each decoder flushes at once, so that an event does not wait for the next. */
-const DECODERS: ReadonlyMap<string, () => Decoder> = new Map([
+const DECODERS: ReadonlyMap<string, (first: Uint8Array) => Decoder> = new Map([
   ["gzip", gunzip],
   ["x-gzip", gunzip],
-  ["deflate", () => zlib.createInflate({ flush: Z_SYNC_FLUSH })],
+  ["deflate", inflate],
   ["br", () => zlib.createBrotliDecompress({ flush: BROTLI_OPERATION_FLUSH })],
   ["zstd", () => zlib.createZstdDecompress({ flush: ZSTD_e_flush })],
 ]);
@@ -25,8 +30,11 @@ export const codingOf = (headers: Headers): string => {
 
 export const isDecoded = (headers: Headers): boolean => DECODERS.has(codingOf(headers));
 
+/** The error of an answer whose body is not in the coding that its head states. */
+export const NOT_SO_CODED = "not_coded_as_stated";
+
 const decodedInto = (handler: Dispatcher.DispatchHandler): Dispatcher.DispatchHandler => {
-  let make: (() => Decoder) | undefined;
+  let make: ((first: Uint8Array) => Decoder) | undefined;
   let decoder: Decoder | null = null;
   let failed = false;
   return {
@@ -39,9 +47,10 @@ const decodedInto = (handler: Dispatcher.DispatchHandler): Dispatcher.DispatchHa
     onResponseData: (controller, chunk) => {
       if (make === undefined) return handler.onResponseData?.(controller, chunk);
       if (decoder === null) {
-        decoder = make();
+        decoder = make(chunk);
         decoder.on("data", (piece: Buffer) => handler.onResponseData?.(controller, piece));
-        decoder.on("error", (error) => {
+        decoder.on("error", (cause) => {
+          const error = Object.assign(new Error(NOT_SO_CODED, { cause }), { code: NOT_SO_CODED });
           handler.onResponseError?.(controller, error);
           failed = true;
           controller.abort(error);
