@@ -1,16 +1,26 @@
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { afterAll, describe, expect, test } from "vitest";
 import { ENTRY, runCommand } from "./command.fixture.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "floodgate-cli-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const run = (args: string[], env: Record<string, string> = {}) => runCommand(args, { env });
+const run = (args: string[]) => runCommand(args);
 
-describe("the command line", () => {
+describe("a mistake", () => {
+  const entry = join(import.meta.dirname, "commands-in-turn.fixture.ts");
+  const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", entry], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  const answers = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const exited = once(child, "exit");
+  afterAll(() => child.kill("SIGKILL"));
+
   test.each<[string, string[], number, RegExp]>([
     ["a command that there is not", ["lood"], 2, /unknown command[\s\S]*See: npx floodgate --help/],
     ["an option that there is not", ["run", "--fast"], 2, /unknown option[\s\S]*See: npx floodgate run --help/],
@@ -19,7 +29,6 @@ describe("the command line", () => {
     ["a target file without its option", ["verify", "t.json"], 2, /named by its option: --target t.json/],
     ["a number that is none", ["serve", "--port", "x"], 2, /expected a whole number from 0 to 65535, got "x"/],
     ["a profile that there is not", ["run", "nonsense"], 2, /expected one of smoke/],
-    ["verify without a target", ["verify", "--only", "exchange-mints"], 0, /played on the reference platform/],
     ["a target file that is not there", ["verify", "--target", "/nowhere.json"], 2, /expected a readable file/],
     ["a target file that never ends", ["run", "--target", "/dev/zero"], 2, /it is a device, not a file/],
     ["a demand that is a folder", ["capacity", "--target", "/dev/null", "--demand", "/tmp"], 2, /not a file/],
@@ -77,15 +86,38 @@ describe("the command line", () => {
     ["a format that there is not", ["load", "smoke", "--log-format", "mine"], 2, /Allowed choices are alb, nlb-tls/],
     ["a folder that is no run's", ["report", "/tmp"], 2, /is not a complete run folder/],
     ["tenants that nobody would know", ["serve", "--tenants", "3"], 2, /needs --write-target/],
+    ["an experiment for a search", ["chaos", "--explore", "limiter-refused"], 2, /draws its own faults/],
+    ["a length without a search", ["chaos", "--for", "1m"], 2, /belong to `chaos --explore`/],
+    ["a length that is none", ["chaos", "--explore", "--for", "soon"], 2, /expected a length/],
+    ["a mutant that there is not", ["dev", "explore", "--mutant", "nobody-knows-it"], 2, /there is no mutant/],
     ["half a TLS identity", ["serve", "--tls-cert", "x.pem"], 2, /belong together/],
     ["a capacity change that is none", ["serve", "--capacity-change", "soon"], 2, /expected S:slots=N or S:service=F/],
     ["a role without its secret", ["serve", "--role", "api"], 2, /FLOODGATE_ADMIN_SECRET/],
   ])("%s is told in a sentence, with exit code 2 or what fits", async (_what, args, code, message) => {
-    const { code: came, err, out } = await run(args, { FLOODGATE_SESSION_SECRET: "", FLOODGATE_ADMIN_SECRET: "" });
+    const env = { FLOODGATE_SESSION_SECRET: "", FLOODGATE_ADMIN_SECRET: "" };
+    child.stdin.write(`${JSON.stringify({ args, env })}\n`);
+    const { code: came, err, out } = JSON.parse((await answers.next()).value as string);
     expect(err).toMatch(message);
     expect(err).not.toMatch(/\n\s+at /);
     expect(out).toBe("");
     expect(came).toBe(code);
+  });
+
+  test("leaves nothing that would keep its process alive", async () => {
+    child.stdin.end();
+    expect(await exited).toEqual([0, null]);
+  });
+});
+
+describe("the command line", () => {
+  test("ends with the exit code and the sentence of a mistake", async () => {
+    const { code, out, err } = await run(["lood"]);
+    expect([code, out, err]).toEqual([2, "", expect.stringMatching(/unknown command[\s\S]*See: npx floodgate --help/)]);
+  });
+
+  test("plays verify without a target on the reference platform", async () => {
+    const { code, out, err } = await run(["verify", "--only", "exchange-mints"]);
+    expect([code, out, err]).toEqual([0, "", expect.stringMatching(/played on the reference platform/)]);
   });
 
   test("a foreign host is refused by the guard with exit code 5", async () => {

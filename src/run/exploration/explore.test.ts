@@ -54,14 +54,3 @@ test("the healthy platform: exit 0, and nothing written that nobody needs", { ti
   expect(said).toContain("nothing failed in any of them");
   expect(existsSync(join(out, "crashes"))).toBe(false);
 });
-
-test.each([
-  [["chaos", "--explore", "limiter-refused"], "draws its own faults"],
-  [["chaos", "--for", "1m"], "belong to `chaos --explore`"],
-  [["chaos", "--explore", "--for", "soon"], "expected a length"],
-  [["dev", "explore", "--mutant", "nobody-knows-it"], "there is no mutant"],
-])("%j is a mistake with a sentence", async (args, sentence) => {
-  const { code, said } = await floodgate(...args);
-  expect(code, said).toBe(2);
-  expect(said).toContain(sentence);
-});

@@ -1,0 +1,28 @@
+/**
+ * For tests of what commands say: plays them one after the other in this process, which loads the program once. A line of stdin
+ * is a command, `{ args, env }`; a line of stdout is what came of it. The process ends with its stdin, unless a command holds it.
+ */
+import { createInterface } from "node:readline";
+import { main } from "./main.ts";
+
+const answer = process.stdout.write.bind(process.stdout);
+// Each command listens for trouble of its own, as the only one of its process.
+for (const emitter of [process, process.stdout, process.stderr]) emitter.setMaxListeners(0);
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const { args, env } = JSON.parse(line) as { args: string[]; env: NodeJS.ProcessEnv };
+  Object.assign(process.env, env);
+  const said = { out: "", err: "" };
+  const keep = (to: keyof typeof said) => ({
+    write: (text: string) => {
+      said[to] += text;
+      return true;
+    },
+  });
+  Object.assign(process.stdout, keep("out"));
+  Object.assign(process.stderr, keep("err"));
+  process.exitCode = undefined;
+  await main(args);
+  answer(`${JSON.stringify({ code: process.exitCode ?? 0, ...said })}\n`);
+  process.exitCode = undefined;
+}
