@@ -93,7 +93,7 @@ test.each(["run smoke", "load steady-mix", "chaos limiter-refused"])("the output
   expect(code).toBe(2);
 });
 
-describe.skipIf(process.platform !== "linux")("a command whose shell was killed", { timeout: 90_000 }, () => {
+describe.skipIf(process.platform !== "linux")("a command whose shell was killed", () => {
   const started: ProcessId[] = [];
   afterEach(() => {
     for (const one of started.splice(0)) signalProcess(one, "SIGKILL");

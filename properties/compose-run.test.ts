@@ -86,7 +86,7 @@ beforeAll(async () => {
   await up("keys", "keys-service:7001", "keys-link:7001");
   await up("api-1", "edge:8080", "api-1:8080");
   await up("api-2", "api-2:8080");
-}, 120_000);
+});
 afterAll(async () => {
   for (const one of running.reverse()) await one.stop();
   rmSync(folder, { recursive: true });
@@ -135,5 +135,5 @@ describe("the services of docker-compose.yml, run as processes", () => {
       "--quiet",
     );
     expect(judged.code, judged.said).toBe(0);
-  }, 120_000);
+  });
 });

@@ -33,7 +33,7 @@ describe.skipIf(path === null)("the page in a browser", () => {
     const series = madeSeries({}, { stage: "limiter-refused", withFault: true, calls: 900 });
     writeFileSync(file, htmlReport(madeRun(), series));
     chromium = await Chromium.start(path as string);
-  }, 60_000);
+  });
 
   afterAll(async () => {
     await chromium?.close();
@@ -88,7 +88,7 @@ describe.skipIf(path === null)("the page in a browser", () => {
     expect(read[0]).toMatch(/^At 6 s: offered \d+, answered \d+, 429 b2b_overloaded \d+/);
     expect(said).toBe(read[0]);
     expect(seen.messages).toEqual([]);
-  }, 60_000);
+  });
 
   test("zoom shows a part of the time in every chart, and all of it again", async () => {
     await chromium.open(url, { width: 800, scheme: "light" });
@@ -103,7 +103,7 @@ describe.skipIf(path === null)("the page in a browser", () => {
     expect(ticks[0]).not.toBe("0");
     await chromium.evaluate(press("all"));
     expect(new Set(await chromium.evaluate<string[]>(boxes))).toEqual(new Set(["640"]));
-  }, 60_000);
+  });
 
   test("the policy lets no other script run", async () => {
     await chromium.open(url, { width: 800, scheme: "light" });
@@ -114,5 +114,5 @@ describe.skipIf(path === null)("the page in a browser", () => {
       return window.planted === undefined;
     })()`;
     expect(await chromium.evaluate<boolean>(planted)).toBe(true);
-  }, 60_000);
+  });
 });

@@ -168,7 +168,7 @@ test("every command on a page runs as it is written, on the reference platform, 
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
-}, 180_000);
+});
 
 test("the page of commands has each command with the options of its own", () => {
   const page = read("src/cli/README.md");

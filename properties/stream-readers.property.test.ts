@@ -13,7 +13,7 @@ const missing = await missingGoReader();
 let go: GoReader | undefined;
 beforeAll(async () => {
   if (missing === null) go = await startGoReader();
-}, 150_000);
+});
 afterAll(() => go?.close());
 
 const valueArb = fc.oneof(

@@ -78,7 +78,7 @@ test.each([
   expect([before.exit_code, after.exit_code, after.verdict]).toEqual([exitCode, exitCode, before.verdict]);
 });
 
-test("verify: a deployment with a defect, and a budget that does not last", { timeout: 60_000 }, async () => {
+test("verify: a deployment with a defect, and a budget that does not last", async () => {
   const verified = async (requests?: number) => {
     const { claims, idle } = await verifySecondApi({ defects: ["500-on-depth"] }, ({ target }) => ({
       target: { ...target, budget: { ...target.budget, requests } },

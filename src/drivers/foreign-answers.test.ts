@@ -168,4 +168,4 @@ test("autocannon asks for no coding either, and counts them by the same names", 
   } finally {
     await stub.close();
   }
-}, 30_000);
+});

@@ -117,7 +117,7 @@ beforeAll(async () => {
   };
   const target = stub.target({ stream_end: { control: VOCABULARIES.control.done } });
   for (const driver of DRIVERS) lines.set(driver, await play(driver, target));
-}, 60_000);
+});
 afterAll(() => stub.close());
 
 describe.each(DRIVERS)("a stream, as %s writes it down", (driver) => {

@@ -18,7 +18,7 @@ const TOKEN = "a-token-for-the-watchdog";
 const HEALED_MS = 10_000;
 
 const path = toxiproxyOrSkip();
-describe.skipIf(path === null)("the watchdog beside a proxy", { timeout: 30_000 }, () => {
+describe.skipIf(path === null)("the watchdog beside a proxy", () => {
   let server: ToxiproxyServer;
   let upstream: Upstream;
   let folder: string;
@@ -33,7 +33,7 @@ describe.skipIf(path === null)("the watchdog beside a proxy", { timeout: 30_000 
       await server.toxiproxy.createProxy({ name, listen: "127.0.0.1:0", upstream: upstream.address });
     }
     await server.toxiproxy.proxy("a-stranger").setEnabled(false);
-  }, 30_000);
+  });
   afterAll(async () => {
     await server?.stop();
     await upstream?.close();

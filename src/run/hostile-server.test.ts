@@ -166,7 +166,7 @@ test("answers are kept only where somebody asks for them, masked and for their o
     server.closeAllConnections();
     server.close();
   }
-}, 60_000);
+});
 
 describe("a server that answers without end", () => {
   test.each<[string, RequestListener]>([

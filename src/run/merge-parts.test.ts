@@ -48,7 +48,7 @@ const merge = (paths: readonly string[], name: string) =>
 const reachedOf = ({ document }: Awaited<ReturnType<typeof merge>>) =>
   document.claims.find(({ id }) => id === "reached/catalog-reads");
 
-describe.skipIf(!existsSync(binary))("parts of one run", { timeout: 60_000 }, () => {
+describe.skipIf(!existsSync(binary))("parts of one run", () => {
   let parts: string[];
   let whole: string;
   beforeAll(async () => {

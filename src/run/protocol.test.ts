@@ -120,7 +120,7 @@ describe.skipIf(certificates === null)("a gateway that offers HTTP/2 as well", (
     const stage = scenarioStage("catalog-reads", { ratePerS: 30, durationS: 1 });
     const document = await playQuietly({ profile: "load", folder, target: target(), stages: () => [stage!] });
     expect(document.stages[0]?.protocols).toEqual(["h1"]);
-  }, 60_000);
+  });
 });
 
 describe.skipIf(certificates === null)("HTTP/2 that cannot be had is refused before anything is sent", () => {

@@ -7,7 +7,7 @@ import { REFUSAL_OF } from "../invariants/evidence/fault-windows.ts";
 import { type Finding, searchSchedules } from "./search-schedules.ts";
 import { startVirtualPlayer } from "./virtual-player.ts";
 
-describe("the healthy platform", { timeout: 60_000 }, () => {
+describe("the healthy platform", () => {
   const player = startVirtualPlayer({ mutant: null });
   afterAll(player.close);
 
@@ -59,7 +59,6 @@ describe("the healthy platform", { timeout: 60_000 }, () => {
 
 test.each(["refunds-twice", "fails-open", "stays-broken-after-healing"])(
   "%s is found within twenty schedules and shrunk to at most three events",
-  { timeout: 120_000 },
   async (mutant) => {
     const player = startVirtualPlayer({ mutant });
     const found: Finding[] = [];

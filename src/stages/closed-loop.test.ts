@@ -26,7 +26,7 @@ const play = async (scenario: string, more: Partial<Target>) => {
   return playQuietly({ profile: "load", folder, target: stub.target(more), stages: () => [stage!] });
 };
 
-describe("a stage under autocannon", { timeout: 60_000 }, () => {
+describe("a stage under autocannon", () => {
   test("has its calls in the report, and skips what compares times", async () => {
     stub.instead = (_, res) => {
       if (stub.asked.length !== 3) return false;

@@ -273,7 +273,7 @@ describe.skipIf(binary === null)("a scenario without the runner", () => {
       expect(out, name).toMatch(new RegExp(`${name} (on |cannot run: the target file lacks)`));
       expect(out, name).not.toMatch(/\bTypeError|ReferenceError|script exception/);
     }
-  }, 120_000);
+  });
 });
 
 test.skipIf(binary === null)("on a k6 without our extension it says how to get one that has it", async () => {

@@ -12,7 +12,7 @@ const BUDGET_MS = 200;
 const commandsOf = (commands: FaultCommands) => byCommands(commands, { cwd: ".", onSpawn: () => () => undefined });
 
 const path = toxiproxyOrSkip();
-describe.skipIf(path === null)("over toxiproxy", { timeout: 60_000 }, () => {
+describe.skipIf(path === null)("over toxiproxy", () => {
   let server: ToxiproxyServer;
   let upstream: Upstream;
   beforeAll(async () => {
@@ -21,7 +21,7 @@ describe.skipIf(path === null)("over toxiproxy", { timeout: 60_000 }, () => {
     await server.toxiproxy.createProxy({ name: "limiter", listen: "127.0.0.1:0", upstream: upstream.address });
     await server.toxiproxy.createProxy({ name: "a-stranger", listen: "127.0.0.1:0", upstream: upstream.address });
     await server.toxiproxy.proxy("a-stranger").setEnabled(false);
-  }, 30_000);
+  });
   afterAll(async () => {
     await server?.stop();
     await upstream?.close();

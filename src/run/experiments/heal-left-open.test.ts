@@ -260,7 +260,7 @@ describe("a journal that somebody else may have written", () => {
 });
 
 const path = toxiproxyOrSkip();
-describe.skipIf(path === null)("on the proxies of the target file", { timeout: 30_000 }, () => {
+describe.skipIf(path === null)("on the proxies of the target file", () => {
   let server: ToxiproxyServer;
   let upstream: Upstream;
   beforeAll(async () => {

@@ -92,7 +92,7 @@ describe("faults by commands", () => {
 });
 
 const path = toxiproxyOrSkip();
-describe.skipIf(path === null)("faults on a proxy", { timeout: 30_000 }, () => {
+describe.skipIf(path === null)("faults on a proxy", () => {
   let server: ToxiproxyServer;
   let upstream: Upstream;
   let reports: string;

@@ -16,9 +16,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }));
 
 const floodgate = (...args: string[]) => runCommand(args);
 
-test("a mutant: exit 1, a crash file that fails again, and holds on the healthy platform", {
-  timeout: 120_000,
-}, async () => {
+test("a mutant: exit 1, a crash file that fails again, and holds on the healthy platform", async () => {
   const out = join(folder, "mutant");
   const found = await floodgate(
     "dev",
@@ -47,7 +45,7 @@ test("a mutant: exit 1, a crash file that fails again, and holds on the healthy 
   expect(judged.said).toContain("every claim as the run wrote it");
 });
 
-test("the healthy platform: exit 0, and nothing written that nobody needs", { timeout: 60_000 }, async () => {
+test("the healthy platform: exit 0, and nothing written that nobody needs", async () => {
   const out = join(folder, "healthy");
   const { code, said } = await floodgate("chaos", "--explore", "--for", "2s", "--seed", "5", "--out", out);
   expect(code, said).toBe(0);

@@ -60,7 +60,7 @@ test("a cap, a rate and a burst are found where they are", async () => {
   expect([burst.least <= BURST, burst.most >= BURST]).toEqual([true, true]);
   expect([ratePerS.low <= RATE, ratePerS.high >= RATE]).toEqual([true, true]);
   expect(found.service?.low).toBeLessThan(155);
-}, 60_000);
+});
 
 test("a spent budget and a stop end it, with what is known until then", async () => {
   await limited();
@@ -72,7 +72,7 @@ test("a spent budget and a stop end it, with what is known until then", async ()
   const stopped = await search({}, stopping.signal);
   expect(stopped.cutOff).toBe("it was stopped");
   expect(stopped.alone).toBeNull();
-}, 30_000);
+});
 
 test("a deployment that admits nobody is said", async () => {
   stub = await startStubApi();

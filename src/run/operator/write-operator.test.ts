@@ -96,7 +96,7 @@ const runSegment = async (secrets: Record<string, string>) => {
   return startK6(binary, args, { FLOODGATE_ARCHIVING: "no", ...secrets }, folder).exited;
 };
 
-describe.skipIf(!existsSync(binary))("load --operator", { timeout: 60_000 }, () => {
+describe.skipIf(!existsSync(binary))("load --operator", () => {
   test("writes a TestRun, its archive and the names of the secrets, and sends nothing", async () => {
     const { files, secret, warnings } = await write();
     expect(stub.asked).toEqual([]);
