@@ -28,6 +28,8 @@ type Calling = {
   sessionOf(name: string): string | undefined;
   /** Called with the number of the call that the iteration plays. */
   onTurn?(i: number): void;
+  /** Called with the number of an iteration for which the story plans no call. */
+  onNothing?(i: number): void;
   /** Called with each call and its answer. */
   onAnswer(made: CallMade, step: Step, answer: SseResponse): void;
   /** Called when the budget forbids a call, or the load ends before the call is due. */
@@ -129,7 +131,11 @@ export const performIteration = (story: Story, calling: Calling): void => {
   // Planned before the call is due, so that it then leaves without delay.
   const steps = story.plan(handed.seed, i, handed.view);
   const only = steps[0];
-  if (calling.isPrinted && only !== undefined && needNoVu(steps)) {
+  if (only === undefined) {
+    calling.onNothing?.(i);
+    return;
+  }
+  if (calling.isPrinted && needNoVu(steps)) {
     const outgoing = outgoingOf(only, callId(handed.idPrefix, i, 0, 0), calling);
     const made = { i, step: 0, attempt: 0, intendedUs: turn.dueUs };
     if (!begin(outgoing, made)) calling.onUnsent(whyEnded());

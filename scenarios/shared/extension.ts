@@ -9,6 +9,7 @@ import type {
   Printed,
   PrintedFault,
   PrintedMint,
+  PrintedNothing,
   PrintedPart,
   PrintedSpent,
 } from "../../src/workload/handover.ts";
@@ -107,7 +108,8 @@ export const send = ({ kind, url, headers, body }: Outgoing): SseResponse => {
  */
 export const printingTo = (path: string) => {
   floodgate.printTo(path);
-  const print = (line: PrintedPart | PrintedFault | PrintedSpent): void => floodgate.print(JSON.stringify(line));
+  const print = (line: PrintedPart | PrintedFault | PrintedNothing | PrintedSpent): void =>
+    floodgate.print(JSON.stringify(line));
   return {
     /** Prints the first line of a part of a distributed run. */
     part: (handed: HandOver, story: string, target: PrintedPart["target"]): void => {
@@ -122,6 +124,7 @@ export const printingTo = (path: string) => {
     mint: ({ id, of, product }: SessionWanted & { id: string }): void =>
       floodgate.printCall(placeOf({ type: "mint", id, of, product }), 0, true),
     fault: (fault: Omit<PrintedFault, "type">): void => print({ type: "fault", ...fault }),
+    nothing: (nothing: Omit<PrintedNothing, "type">): void => print({ type: "nothing", ...nothing }),
     /** Prints the last line and flushes the file. */
     spent: (): void => {
       print({ type: "spent", ...floodgate.spent() });

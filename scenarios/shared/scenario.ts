@@ -39,6 +39,7 @@ const scenarioForRunner = (story: Story, handed: HandOver) => {
     onTurn: (turn) => {
       i = turn;
     },
+    onNothing: (number) => printing.nothing({ i: number }),
     onAnswer: (made, step) => {
       printing.call(made, step);
       floodgate.settled();

@@ -82,6 +82,9 @@ export type PrintedMint = Omit<Printed, "type" | "i" | "step" | "attempt" | "int
 /** An error of the scenario, not of the target; `lacks`: a credential was missing. */
 export type PrintedFault = { type: "fault"; i: number; message: string; lacks?: true };
 
+/** An iteration for which the story plans no call: another story plays the one of that number. */
+export type PrintedNothing = { type: "nothing"; i: number };
+
 /** The first line of a part of a distributed run, by which `report --merge` joins the parts. */
 export type PrintedPart = {
   type: "part";

@@ -16,7 +16,7 @@ import { cutLines, readLines, unreadSentence } from "../../supervision/lines.ts"
 import { runMark } from "../../supervision/processes.ts";
 import { redact, redactor } from "../../supervision/redaction.ts";
 import type { Stopped } from "../../workload/budget.ts";
-import type { Printed, PrintedFault, PrintedMint, PrintedSpent } from "../../workload/handover.ts";
+import type { Printed, PrintedFault, PrintedMint, PrintedNothing, PrintedSpent } from "../../workload/handover.ts";
 import { callId } from "../../workload/request.ts";
 import { exchangeStep, type Step } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
@@ -233,7 +233,7 @@ type Seen = {
 export const createReader = (reading: Reading, onLine: (line: CallLine) => void) => {
   const seen: Seen = { lines: 0, calls: new Set(), faults: [], strangers: 0, lag: new Histogram(), end: null };
   const read = (text: string): void => {
-    const printed = JSON.parse(text) as Printed | PrintedMint | PrintedFault | PrintedSpent;
+    const printed = JSON.parse(text) as Printed | PrintedMint | PrintedFault | PrintedNothing | PrintedSpent;
     if (printed.type === "spent") {
       if (typeof printed.spent?.requests !== "number") throw new Error("it does not say what was spent");
       seen.end = printed;
@@ -241,6 +241,10 @@ export const createReader = (reading: Reading, onLine: (line: CallLine) => void)
     }
     if (printed.type === "fault") {
       seen.faults.push(printed);
+      seen.calls.add(printed.i);
+      return;
+    }
+    if (printed.type === "nothing") {
       seen.calls.add(printed.i);
       return;
     }

@@ -3,7 +3,7 @@ import type { CallLine } from "../../history/line.ts";
 import type { Target } from "../../target/target.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
-import type { Printed, PrintedMint } from "../../workload/handover.ts";
+import type { Printed, PrintedMint, PrintedNothing } from "../../workload/handover.ts";
 import { createReader, problemsOf } from "./k6-process.ts";
 
 const EPOCH_US = 1_000_000_000;
@@ -38,7 +38,7 @@ const call = (i: number, lagUs: number, over: Partial<Printed> = {}): Printed =>
   return { type: "call", i, step: 0, attempt: 0, intendedUs, ...sent(intendedUs + lagUs), ...over };
 };
 
-const read = (printed: readonly (Printed | PrintedMint)[], dropped = 0) => {
+const read = (printed: readonly (Printed | PrintedMint | PrintedNothing)[], dropped = 0) => {
   const lines: CallLine[] = [];
   const reading = {
     story: STORIES.get("catalog-reads")!,
@@ -51,13 +51,19 @@ const read = (printed: readonly (Printed | PrintedMint)[], dropped = 0) => {
   const { seen, take } = createReader(reading, (line) => lines.push(line));
   for (const one of printed) take(JSON.stringify(one));
   const exit = { code: 0, signal: null, errors: [], errorCount: 0, warnings: [] };
-  const iterations = printed.filter(({ type }) => type === "call").length;
+  const iterations = printed.filter(({ type }) => type !== "mint").length;
   return { lines, problems: problemsOf(exit, { iterations, dropped }, seen) };
 };
 
 const many = (lagUs: number): Printed[] => Array.from({ length: 200 }, (_, i) => call(i, lagUs));
 
 describe("what a k6 run amounts to", () => {
+  test("an iteration for which the story plans no call lacks no line", () => {
+    const { lines, problems } = read([call(0, 500), { type: "nothing", i: 1 }, call(2, 500)]);
+    expect(lines).toHaveLength(2);
+    expect(problems.filter(({ about }) => about !== "time")).toEqual([]);
+  });
+
   test("calls that left in time put nothing in doubt", () => {
     const { lines, problems } = read(many(2_000));
     expect(problems).toEqual([]);
