@@ -171,6 +171,19 @@ const NGINX_TIMED = new RegExp(
   String.raw`^${BEFORE_DATE}\[(?<at>${CLF})\] ${QUOTED} \d{3} \d+ ${QUOTED} ${QUOTED}(?: ${QUOTED})? (?:\d+ )?"?(?:(?:rt|request_time|req_time|reqtime|duration)[=:])?"?(?<took>\d+\.\d{3})(?:[" ]|$)`,
 );
 
+/** What nginx, its container and the ingress controller write to the same stream as their access log. */
+const BESIDE_NGINX: How = {
+  isNoCall: ({ text: line }) =>
+    /^(?:\d{4}\/\d\d\/\d\d [\d:]{8} \[[a-z]+\] \d+#\d+: |\/docker-entrypoint\.sh: |[IWEF]\d{4} [\d:]{8}\.\d+ +\d+ \S+:\d+\] )/.test(
+      line,
+    ),
+};
+/** What Envoy and Istio's agent write to the same stream. */
+const BESIDE_ENVOY: How = {
+  isNoCall: ({ text: line }) =>
+    /^(?:(?:\S+Z\t)?(?:debug|info|warn|error)\t|\[[\d-]{10} [\d:.]{12}\]\[\d+\]\[[a-z]+\])/.test(line),
+};
+
 // biome-ignore format: a row for each format
 export const LOG_FORMATS: readonly LogFormat[] = [
   row(["alb", "request_creation_time", "AWS Application Load Balancer: type, time, app/name/id"], {}, albTime),
@@ -186,7 +199,7 @@ export const LOG_FORMATS: readonly LogFormat[] = [
     new RegExp(String.raw`^\S+ \[(?<at>${CLF_WITHOUT_ZONE})\] \S+ \S+ (?:(?:[-+]?\d+\/)+\+?(?<took>\d+) )?`), "ms",
     { isNoCall: (line) => /^(?:Proxy|Server|[Bb]ackend|Health check|Stopping|\[(?:NOTICE|WARNING|ALERT)\]) /.test(line.text) }),
   text(["envoy", "START_TIME", 'Envoy, Istio: [2016-04-15T20:17:00.310Z] "GET /…'], "start",
-    new RegExp(String.raw`^\[(?<at>\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z)\] "(?:[^"]*" \d+ \S+ (?:\S+ \S+ ${QUOTED} )?\d+ \d+ (?<took>\d+) )?`), "ms"),
+    new RegExp(String.raw`^\[(?<at>\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z)\] "(?:[^"]*" \d+ \S+ (?:\S+ \S+ ${QUOTED} )?\d+ \d+ (?<took>\d+) )?`), "ms", BESIDE_ENVOY),
   text(["traefik", "StartUTC", "Traefik: common, at its end router, server and a duration such as 2ms"], "start",
     new RegExp(String.raw`^${BEFORE_DATE}\[(?<at>${CLF})\] ".* (?<took>\d+)ms$`), "ms"),
   text(["heroku", "time", "Heroku router: time heroku[router]: at=info … connect=1ms service=18ms"], "end",
@@ -194,9 +207,9 @@ export const LOG_FORMATS: readonly LogFormat[] = [
     { isNoCall: (line) => /^\S+ (?:app|heroku)\[(?!router\])[^\]]*\]: /.test(line.text) }),
   text(["squid", "time", "Squid: 1286536309.586 921 address TCP_MISS/200"], "end",
     /^(?<at>\d{10}\.\d{3}) +(?<took>\d+) \S+ [A-Z_]+\/\d{3} /, "ms"),
-  text(["nginx-timed", "time_local", "nginx combined and $request_time behind it; ingress-nginx"], "end", NGINX_TIMED),
+  text(["nginx-timed", "time_local", "nginx combined and $request_time behind it; ingress-nginx"], "end", NGINX_TIMED, "s", BESIDE_NGINX),
   text(["common", "[date] (Apache writes the start, nginx the end)", 'Apache or nginx, common and combined: [10/Oct/2000:13:55:36 -0700] "GET /…'], "logged",
-    new RegExp(String.raw`^${BEFORE_DATE}\[(?<at>${CLF})\]`)),
+    new RegExp(String.raw`^${BEFORE_DATE}\[(?<at>${CLF})\]`), "s", BESIDE_NGINX),
   json(["api-gateway", "requestTimeEpoch", "AWS API Gateway, JSON: requestTimeEpoch or requestTime"],
     { at: (line) => epoch("requestTimeEpoch", "ms")(line) ?? member("requestTime")(line), of: "start" }),
   json(["kong", "started_at", "Kong, JSON: started_at"], { at: epoch("started_at", "ms"), of: "start", took: ["latencies.request", "ms"] }),
@@ -210,9 +223,9 @@ export const LOG_FORMATS: readonly LogFormat[] = [
   json(["cloudflare", "EdgeStartTimestamp", "Cloudflare Logpush, JSON: EdgeStartTimestamp"], { at: member("EdgeStartTimestamp"), of: "start" }),
   json(["akamai", "reqTimeSec", "Akamai DataStream, JSON: reqTimeSec"], { at: epoch("reqTimeSec", "s"), of: "start" }),
   json(["fastly", "time_start", "Fastly, JSON: time_start"], { at: member("time_start"), of: "start", took: ["time_elapsed", "us"] }),
-  json(["envoy-json", "start_time", "Envoy, Istio, JSON: start_time"], { at: member("start_time"), of: "start", took: ["duration", "ms"] }),
+  json(["envoy-json", "start_time", "Envoy, Istio, JSON: start_time"], { at: member("start_time"), of: "start", took: ["duration", "ms"] }, BESIDE_ENVOY),
   json(["nginx-json", "time_local, time_iso8601 or msec", "nginx, JSON: time_local, time_iso8601, msec or request_time; with or without escape=json"],
-    { at: (line) => (isNginx(line) ? nginxMoment(line) : null), of: "end", took: ["request_time", "s"] }),
+    { at: (line) => (isNginx(line) ? nginxMoment(line) : null), of: "end", took: ["request_time", "s"] }, BESIDE_NGINX),
   json(["pino-http", "time", "pino-http, Fastify: time, responseTime"],
     { at: member("time"), of: "end", took: ["responseTime", "ms"], beside: ["responseTime", "level"] },
     { isNoCall: (line) => typeof line.field("level") === "number" && line.field("time") !== undefined && line.field("responseTime") === undefined }),

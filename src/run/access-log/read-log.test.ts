@@ -231,6 +231,40 @@ describe("lines that cannot be read", () => {
     expect(fastify.facts).toMatchObject({ format: "pino-http", calls: 2, unreadable: 0, no_calls: 3 });
   });
 
+  test.each([
+    [
+      "common",
+      '10.0.0.1 - - [10/Oct/2026:20:55:36 +0000] "GET / HTTP/1.1" 200 1',
+      "2026/10/10 20:55:36 [error] 29#29: *1 open() failed",
+    ],
+    [
+      "common",
+      '10.0.0.1 - - [10/Oct/2026:20:55:36 +0000] "GET / HTTP/1.1" 200 1',
+      "/docker-entrypoint.sh: Configuration complete",
+    ],
+    [
+      "nginx-timed",
+      '10.0.0.1 - - [10/Oct/2026:20:55:36 +0000] "GET / HTTP/1.1" 200 1 "-" "c" 4 0.123',
+      "I1010 20:55:36.123456       7 main.go:105] starting",
+    ],
+    ["nginx-json", '{"time_iso8601":"2026-10-10T20:55:36+00:00"}', "2026/10/10 20:55:36 [warn] 7#7: upstream"],
+    [
+      "envoy",
+      '[2026-10-10T20:55:36.310Z] "GET / HTTP/2" 204 - 154 0 226 100 "-"',
+      "2026-10-10T20:55:36.400000Z\tinfo\txdsproxy\tconnected",
+    ],
+    [
+      "envoy-json",
+      '{"start_time":"2026-10-10T20:55:36.310Z"}',
+      "[2026-10-10 20:55:36.400][1][info][main] [source/server/server.cc:1] ready",
+    ],
+  ])("of a stream that %s shares with its server are counted as no calls", (format, call, other) => {
+    for (const wrap of [(line: string) => line, (line: string) => `2026-10-10T20:55:40Z stdout F ${line}`]) {
+      const log = readWell([other, call, call, other, call].map(wrap));
+      expect(log.facts).toMatchObject({ format, calls: 3, unreadable: 0, no_calls: 2 });
+    }
+  });
+
   test("leave nothing to replay", () => {
     expect(read([])).toMatchObject({ code: "too-few-calls", lines: 0 });
     expect(read([iso(UTC_0)])).toMatchObject({ code: "too-few-calls", calls: 1 });

@@ -51,6 +51,10 @@ type Candidate = { format: LogFormat; isInner: boolean };
 
 const lineOf = (line: LogLine, { isInner }: Candidate): LogLine | null => (isInner ? line.inner : line);
 
+/** Reports whether a line, or the line within it, is known to tell of no call. */
+const tellsOfNoCall = ({ isNoCall }: LogFormat, line: LogLine): boolean =>
+  isNoCall !== undefined && (isNoCall(line) || (line.inner !== null && isNoCall(line.inner)));
+
 /** Lists candidates in order: one program's formats before general ones, a whole line before its inner line. */
 const candidatesOf = ({ format, timeField }: LogOptions): Candidate[] => {
   const isWanted = ({ name, byNameOnly }: LogFormat) => (format === undefined ? byNameOnly !== true : name === format);
@@ -209,7 +213,7 @@ export class LogReader {
       const own = sample.flatMap(({ line }) => lineOf(line, candidate) ?? []);
       const unread = own.filter((line) => format.read(line) === null);
       const reads = own.length - unread.length;
-      const others = unread.filter((line) => format.isNoCall?.(line)).length;
+      const others = unread.filter((line) => tellsOfNoCall(format, line)).length;
       // If the user names the format, its candidate that reads the most lines is chosen, even if these are few.
       const fits = isNamed ? reads > most : reads > 0 && 2 * reads >= sample.length - others;
       if (!fits) continue;
@@ -228,7 +232,7 @@ export class LogReader {
     const own = lineOf(line, chosen);
     const time = own && chosen.format.read(own);
     if (time === null) {
-      if (own !== null && chosen.format.isNoCall?.(own)) this.#noCalls += 1;
+      if (own !== null && tellsOfNoCall(chosen.format, own)) this.#noCalls += 1;
       else {
         this.#unreadable += 1;
         this.#firstUnreadable ??= { line: number, text: line.text };
