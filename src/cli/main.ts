@@ -5,7 +5,7 @@ import { EXIT, exitCodeOf, worstExit } from "../run/exit-codes.ts";
 import { hasEnded, type ProcessId, parentOf, readProc, startTimeOf } from "../supervision/processes.ts";
 import { redactor } from "../supervision/redaction.ts";
 import { fileProblem } from "../supervision/user-file.ts";
-import { printNote, printResult } from "./printing.ts";
+import { isCiJob, isOn, printNote, printResult } from "./printing.ts";
 
 type Made = (all: () => Promise<Command[]>) => Command;
 /** The file that exports `NAMECommand`, and the two examples in its help, as typed after `npx floodgate`. */
@@ -46,14 +46,8 @@ const EVERY_MS = 500;
 const NPM_GENERATIONS = 5;
 const GENERATIONS_MAX = 64;
 
-/** Environment variables that every CI service sets, or one of the well-known ones. */
-const OF_CI =
-  "CI GITHUB_ACTIONS RUNNER_TRACKING_ID GITLAB_CI JENKINS_URL JENKINS_NODE_COOKIE TF_BUILD BUILDKITE TEAMCITY_VERSION";
-
-const isOn = (value: string | undefined): boolean => value !== undefined && !["", "0", "false"].includes(value);
-
 const endsWithShell = ({ FLOODGATE_END_WITH_PARENT: asked, ...env }: NodeJS.ProcessEnv): boolean =>
-  asked === undefined ? OF_CI.split(" ").some((name) => isOn(env[name])) : isOn(asked);
+  asked === undefined ? isCiJob(env) : isOn(asked);
 
 const launchers = (withShell: boolean): ProcessId[] => {
   const above: ProcessId[] = [];

@@ -1,6 +1,6 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { CallLine, FaultLine, Line } from "../history/line.ts";
-import { createLiveView } from "./printing.ts";
+import { createLiveView, isTerminal, narrator } from "./printing.ts";
 
 const call = (outcome: string): Line => ({ type: "call", outcome }) as CallLine;
 const fault = (phase: FaultLine["phase"]): Line =>
@@ -24,4 +24,38 @@ test("a stage shows how far it is, what came of its calls, refusals by subcode, 
   view.see(fault("healed"), 5_100);
   // The rates are those of the last seconds.
   expect(view.frame(8_000)).toEqual(["  … chat-past-capacity: 9 of 20 calls done, 8 s"]);
+});
+
+test.each([
+  ["a terminal", { TERM: "xterm" }, true, true],
+  ["a dumb terminal", { TERM: "dumb" }, false, false],
+  ["NO_COLOR", { TERM: "xterm", NO_COLOR: "1" }, false, false],
+  ["the terminal of a CI job", { TERM: "xterm", GITLAB_CI: "true" }, true, false],
+])("%s gets colours and lines that are drawn anew only if it can show them", (_, env, colours, draws) => {
+  vi.useFakeTimers();
+  for (const name of ["CI", "NO_COLOR", "GITHUB_ACTIONS", "GITLAB_CI", "RUNNER_TRACKING_ID"])
+    vi.stubEnv(name, undefined);
+  for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
+  const isTty = process.stderr.isTTY;
+  process.stderr.isTTY = true;
+  let said = "";
+  const write = vi.spyOn(process.stderr, "write").mockImplementation((text) => {
+    said += text;
+    return true;
+  });
+  try {
+    expect(isTerminal()).toBe(colours);
+    const told = narrator({ quiet: false, title: "run smoke", seed: 1 });
+    told.step("stage 1 of 1: smoke");
+    vi.advanceTimersByTime(40_000);
+    told.end();
+    expect(said.includes("\u001b["), said).toBe(draws);
+    expect(said.match(/… /g)?.length ?? 0).toBeGreaterThanOrEqual(draws ? 70 : 1);
+    expect(said.match(/… /g)?.length ?? 0).toBeLessThanOrEqual(draws ? 90 : 2);
+  } finally {
+    write.mockRestore();
+    process.stderr.isTTY = isTty;
+    vi.unstubAllEnvs();
+    vi.useRealTimers();
+  }
 });

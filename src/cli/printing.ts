@@ -44,7 +44,18 @@ export const printPainted = (text: string): void => {
   process.stderr.write(line(parts.map((part, i) => part + colours[i]).join("")));
 };
 
-export const isTerminal = (): boolean => process.stderr.isTTY === true && process.env.NO_COLOR === undefined;
+/** Environment variables that every CI service sets, or one of the well-known ones. */
+const OF_CI =
+  "CI GITHUB_ACTIONS RUNNER_TRACKING_ID GITLAB_CI JENKINS_URL JENKINS_NODE_COOKIE TF_BUILD BUILDKITE TEAMCITY_VERSION";
+
+export const isOn = (value: string | undefined): boolean => value !== undefined && !["", "0", "false"].includes(value);
+
+export const isCiJob = (env: NodeJS.ProcessEnv = process.env): boolean =>
+  OF_CI.split(" ").some((name) => isOn(env[name]));
+
+/** Reports whether stderr shows colours. A terminal that calls itself dumb shows escape sequences as they are. */
+export const isTerminal = (): boolean =>
+  process.stderr.isTTY === true && process.env.NO_COLOR === undefined && process.env.TERM !== "dumb";
 
 /** Replaces the last `drawn` lines on a terminal by `lines`, each cut to the terminal's width. */
 const drawAgain = (drawn: number, lines: readonly string[]): void => {
@@ -108,7 +119,8 @@ const DRAWN_EVERY_MS = 500;
  */
 export const narrator = (how: { quiet: boolean; title: string; seed: number }): RunEvents & { end(): void } => {
   const { quiet, title, seed } = how;
-  const onTerminal = isTerminal() && !quiet;
+  // A CI service may give its jobs a terminal, and keeps in its log every line that is drawn.
+  const onTerminal = isTerminal() && !isCiJob() && !quiet;
   const view = createLiveView();
   let now = "";
   let drawn = 0;
