@@ -109,6 +109,8 @@ test.each(PAGES)("a gateway's answer to some calls is inconclusive and no breach
     ["runtime-admits", "answers-are-json", "envelope-fits-subcode"],
   );
   expect(failed(result)).toEqual([]);
+  if (page.headers?.location !== undefined)
+    expect(result.claims.map(({ reason }) => reason).join()).toContain("edge 301 to https://elsewhere.example/");
   const admits = result.claims.find(({ id }) => id === "verify/runtime-admits");
   expect(admits).toMatchObject({ verdict: "inconclusive", reason: expect.stringMatching(/gateway's answer/) });
 });

@@ -52,7 +52,10 @@ const judgeWhatAnswers = async (context: Context): Promise<void> => {
   const isGateway = ({ foreign, status }: Answer): boolean => foreign && !NOT_HERE.includes(status ?? 0);
   const said = [...new Set(seen.map(inWords))].join("; ");
   const statuses = [...new Set(seen.map(({ status }) => status))].join(", ");
-  const gateway = `only a gateway answers at ${base_url} (${said}): is the API behind it running, and does it let these calls through?`;
+  const isUncertified = base_url.startsWith("https:") && (context.target.transport?.cert ?? null) === null;
+  // nginx answers so over TLS, for want of a certificate, where others end the handshake.
+  const cert = isUncertified && statuses === "400" ? ", or does it want a client certificate (transport.cert)" : "";
+  const gateway = `only a gateway answers at ${base_url} (${said}): is the API behind it running, and does it let these calls through${cert}?`;
   const nothing = `nothing of the API is at ${base_url} (${statuses} to the exchange, the control stream and the style catalog, with credentials): does base_url include the version segment (v1)?`;
   throw new TargetUnreachableError(seen.every(isGateway) ? gateway : nothing);
 };

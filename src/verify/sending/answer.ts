@@ -2,7 +2,7 @@
 import { type CallContext, countedOutcome, lineOf } from "../../client/call-line.ts";
 import type { Received } from "../../client/send-request.ts";
 import { envelopeSeen, isGateways, isObject, parseJson, SUBCODE_OF_OLDER_NAME } from "../../contract/envelopes.ts";
-import { foreignError, foreignName, shapeOfBody } from "../../contract/foreign-text.ts";
+import { foreignAddress, foreignError, foreignName, shapeOfBody } from "../../contract/foreign-text.ts";
 import { OUTCOMES, outcomeOfStream } from "../../contract/refusals.ts";
 import { statedWaitMs } from "../../contract/retry-after.ts";
 import type { CallLine } from "../../history/line.ts";
@@ -106,7 +106,9 @@ const cacheInWords = (age: string | undefined): string =>
 export const inWords = ({ outcome, text, body, received, headers }: Answer): string => {
   if (outcome === "indeterminate") return `no whole answer (${foreignError(received.error ?? received.ended)})`;
   const shape = text === "" || /^2\d\d/.test(outcome) ? "" : ` with the body ${shapeOfBody(text, body)}`;
-  return outcome + shape + cacheInWords(headers.age);
+  const { location } = headers;
+  const to = location !== undefined && /^edge 3/.test(outcome) ? ` to ${foreignAddress(location)}` : "";
+  return outcome + to + shape + cacheInWords(headers.age);
 };
 
 export const retryAfterMs = ({ headers }: Answer): number | undefined =>
