@@ -23,7 +23,7 @@ const listed = (): Shown => ({
   document: RULES.map(({ id, level, spec, title, phase, needs }) => ({ id, level, spec, title, phase, needs })),
   lines: RULES.map(({ id, level, phase, title, spec }) => {
     const items = spec.length === 0 ? "" : `, items ${spec.join(" ")}`;
-    return `${id}  ${level}, ${phase}${items}\n    ${title}`;
+    return [...wrapped(`${level}, ${phase}${items}`, `${id}  `, 4), ...wrapped(title, "    ", 4)].join("\n");
   }),
 });
 
