@@ -95,10 +95,15 @@ describe("from an address to a checked target file", () => {
     const document = JSON.parse(seen.out);
     expect(document).toMatchObject({ schema: "floodgate/doctor@1", exit_code: 2, refused_by_guard: [] });
     expect(seen.out).toContain("FLOODGATE_PUBLISHABLE_KEY, but it is not set");
-    // A suite says so as well, and before its calibration.
-    const suite = await run(["run", "smoke", "--target", "target.json", "--out", "unset"]);
-    expect([suite.code, suite.err]).toEqual([2, expect.stringContaining("_KEY, but it is not set")]);
-    expect(suite.err).not.toContain("calibration");
+    // Runs say so as well, and before their calibration.
+    for (const command of [
+      ["run", "smoke"],
+      ["load", "steady-mix"],
+    ]) {
+      const { code, err } = await run([...command, "--target", "target.json", "--out", `unset-${command[0]}`]);
+      expect([code, err]).toEqual([2, expect.stringContaining("_KEY, but it is not set")]);
+      expect(err).not.toContain("calibration");
+    }
   });
 
   test("a key that the file holds stands in no output, also where it is wrong", async () => {

@@ -18,13 +18,22 @@ import {
   prepareTarget,
   readTarget,
 } from "../stages/prepare-target.ts";
-import { type LoadStage, type StagePlan, type StagesWish, stagesFor } from "../stages/stage-plan.ts";
+import {
+  type LoadStage,
+  type StagePlan,
+  type StagesWish,
+  stageMissing,
+  stagesFor,
+  storyOfPlan,
+} from "../stages/stage-plan.ts";
 import { credentialsOf, readStated } from "../target/stated-credentials.ts";
 import { chosenRules } from "../verify/catalogue.ts";
 import { planVerify } from "../verify/planning/plan.ts";
 import type { VerifyProgress, VerifyResult } from "../verify/run-verify.ts";
 import { RATE_PER_S } from "../verify/sending/throttle.ts";
 import { NOTHING_SPENT } from "../workload/budget.ts";
+import type { TargetView } from "../workload/callers/target-view.ts";
+import { viewOf } from "../workload/callers/view-of-target.ts";
 import { calibrateRun, calibrationPlanOf } from "./calibration/calibrate.ts";
 import { type Asked, type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
 
@@ -45,10 +54,28 @@ export const withDriversThere = async (context: Pick<RunContext, "toolOrStandIn"
   return plans.map((plan): StagePlan => (isForK6(plan) ? { ...plan, driver: "open-loop" } : plan));
 };
 
-/** Reads the keys that every pass over the rules needs, so that one that is not set is said before the calibration. */
-const readMainKeys = async ({ target, secrets }: Deployment): Promise<void> => {
-  const main = credentialsOf(target).filter(({ of }) => of === "role:server" || of === "role:publishable");
-  for (const key of main) await readStated(key, secrets);
+/** The first calls of a story, in which each of a few dozen callers has had its turn. */
+const CALLS_LOOKED_AT = 50;
+
+/** A tenant has a key of either kind, a role has one. */
+const keyName = (of: string, kind: string): string => (of.startsWith("tenant:") ? `${of} ${kind}` : of);
+
+const keysUsed = (plan: StagePlan, deployment: Deployment, view: TargetView): string[] => {
+  if (plan.kind === "verify") return ["role:server", "role:publishable"];
+  if (stageMissing(plan, deployment, view).length > 0) return [];
+  const story = storyOfPlan(plan);
+  const steps = Array.from({ length: CALLS_LOOKED_AT }, (_, i) => story.plan(1, i, view)).flat();
+  return steps.flatMap(({ credential: one }) =>
+    "of" in one ? [keyName(one.of, one.as === "session" ? "publishable" : one.as)] : [],
+  );
+};
+
+/** Reads the keys of the stages' callers, so that one that is not set is reported before the calibration. */
+const readKeys = async (deployment: Deployment, plans: readonly StagePlan[]): Promise<void> => {
+  const { target, secrets } = deployment;
+  const view = viewOf(target);
+  const used = new Set(plans.flatMap((plan) => keysUsed(plan, deployment, view)));
+  for (const key of credentialsOf(target)) if (used.has(keyName(key.of, key.kind))) await readStated(key, secrets);
 };
 
 /** Throws `TargetFileError`, `GuardError` and `TargetBusyError` before anything is sent. */
@@ -58,7 +85,7 @@ export const runStages = async (request: StagesRun): Promise<RunResult> => {
   return recordRun({ ...request, targets: prepared ? [prepared] : [] }, async (context) => {
     const deployment = await openDeployment(context, { limiter, serve });
     const plans = await withDriversThere(context, stagesFor({ ...deployment, limiter }, wish));
-    if (plans.some(({ kind }) => kind === "verify")) await readMainKeys(deployment);
+    if (prepared) await readKeys(deployment, plans);
     if (request.uncalibrated !== true) await calibrateRun(context, calibrationPlanOf(deployment, plans));
     await playStages(context, deployment, plans, request.isEnough?.(context, deployment));
   });
