@@ -120,6 +120,13 @@ describe("a log file is refused in a sentence", () => {
     );
   });
 
+  test("with --arrivals, which would be ignored", async () => {
+    expect(await refusal({ profile: write(LINES), arrivals: "poisson" })).toMatch(
+      /there is no --arrivals; leave it out/,
+    );
+    expect(await profileOf({ profile: "ramp", arrivals: "poisson" })).toEqual({ loadProfile: "ramp" });
+  });
+
   test("when more than one line in a hundred cannot be read, unless they are to be left out", async () => {
     const profile = write(LINES.repeat(20) + "cut off\n".repeat(2));
     expect(await refusal({ profile })).toMatch(

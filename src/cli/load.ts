@@ -56,7 +56,7 @@ export const runCommand = (): Command =>
 
 const PROFILE_NAMES = Object.keys(PROFILES).join(", ");
 
-export type ProfileOptions = Partial<Record<"profile" | "logFormat" | "timeField", string>> &
+export type ProfileOptions = Partial<Record<"profile" | "logFormat" | "timeField" | "arrivals", string>> &
   Partial<Record<"rate" | "duration", number>> & { skipUnreadable?: true };
 
 /** The longest replay; a longer one is refused before anything is sent. */
@@ -139,6 +139,9 @@ const lengthText = ({ atMs, facts, outermost }: reading.ReadLog, { rate, duratio
 
 const replayOf = async (path: string, options: ProfileOptions): Promise<ScenarioWish> => {
   const refused = (text: string): UsageError => new UsageError(`--profile ${oneLine(path)}: ${text}`);
+  if (options.arrivals !== undefined) {
+    throw refused("an access log states the moment of each call, so there is no --arrivals; leave it out");
+  }
   const wanted: reading.LogOptions = { ...options, format: options.logFormat };
   const log = await reading.readAccessLog(path, wanted).catch((error: Error) => {
     if (!(error instanceof UserFileError)) throw error;

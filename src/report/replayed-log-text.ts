@@ -43,7 +43,7 @@ export const replayedLogText = (log: ReplayedLog): string[] => {
 
 /** Says that a replay has fewer calls than its log, because it is shorter. */
 export const cutReplayText = (played: number, { calls }: ReplayedLog): string =>
-  `of the log its first ${counted(played, "call")} of ${count(calls)} are replayed, because the length of the stage is set`;
+  `of the log no more than its first ${counted(played, "call")} of ${count(calls)} are replayed, because the length of the stage is set`;
 
 /** Says that a replay is slower than the log, whose busiest second has more calls than permitted. */
 export const slowedReplayText = (slowedTo: number): string =>
