@@ -3,7 +3,7 @@ import { cpSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
-import type { Claim } from "../src/history/run-document.ts";
+import type { Claim, RunDocument } from "../src/history/run-document.ts";
 import { INVARIANTS } from "../src/invariants/catalogue.ts";
 import { mergeClaims } from "../src/report/verdict.ts";
 import { judgeAgain } from "../src/run/read-run.ts";
@@ -68,9 +68,15 @@ test.each([
   const folder = mkdtempSync(join(tmpdir(), "floodgate-words-"));
   cpSync(join(import.meta.dirname, "../reports/sample"), folder, { recursive: true });
   const history = join(folder, "history.ndjson");
-  writeFileSync(history, change(readFileSync(history, "utf8")));
+  const changed = change(readFileSync(history, "utf8"));
+  writeFileSync(history, changed);
+  const recorded = join(folder, "run.json");
+  const run = JSON.parse(readFileSync(recorded, "utf8")) as RunDocument;
+  // A history that is shorter than the run's own count is refused as cut short.
+  if (changed === "") for (const { calls } of run.stages) calls.sent = 0;
+  writeFileSync(recorded, JSON.stringify(run));
   const { document: before } = judgeAgain(folder);
-  writeFileSync(join(folder, "run.json"), JSON.stringify({ ...before, claims: before.claims.map(reworded) }));
+  writeFileSync(recorded, JSON.stringify({ ...before, claims: before.claims.map(reworded) }));
   rewordJudges();
   const { document: after } = judgeAgain(folder);
   expect(after.claims.every(({ reason }) => reason.includes("word word"))).toBe(true);
