@@ -187,13 +187,13 @@ const lostCapacity = (curve: Curve): string | null => {
   return isLess ? lowerKnee(curve) : null;
 };
 
-/** Steps of a ramp with fewer calls may be carried by chance, or by places that were empty before. */
-export const RAMP_CALLS = 30;
 /**
  * Capacity counts as lost since the ramp if the knee is below this share of the rate that the ramp carried. A limit that
  * adapts and starts too high, or a queue that was empty, lets a step of two seconds carry up to a half more.
  */
 const LEFT_SINCE_RAMP = 0.6;
+/** Between the two shares either explains it, a loss or such a step. */
+const MAYBE_LEFT_SINCE_RAMP = 0.8;
 
 /** The mean of estimates of one figure, each weighted by the inverse of its squared error. */
 const pooled = (all: readonly Estimate[]): Estimate => {
@@ -211,8 +211,7 @@ const pooled = (all: readonly Estimate[]): Estimate => {
 const lostSinceRamp = ({ levels, knee: { overall } }: Curve, ramp: readonly RampStep[]): string | null => {
   const lowestPerS = Math.min(...levels.map(({ ratePerS }) => ratePerS));
   const lowest = levels.filter(({ ratePerS }) => ratePerS === lowestPerS);
-  const steps = ramp.filter(({ offered }) => offered >= RAMP_CALLS);
-  const above = steps.filter(({ rate_per_s: perS }) => perS >= lowestPerS);
+  const above = ramp.filter(({ rate_per_s: perS }) => perS >= lowestPerS);
   const was = pooled(above.map((step) => step.stay_ms));
   const isSlower = ({ stayMs: { p50 }, stayMedianMs }: CurveLevel): boolean =>
     p50 !== null && stayMedianMs !== null && isSlowerThan({ value: p50, ...stayMedianMs }, was);
@@ -220,9 +219,14 @@ const lostSinceRamp = ({ levels, knee: { overall } }: Curve, ramp: readonly Ramp
     const ms = lowest[0]?.stayMs.p50 ?? 0;
     return `calls take ${ms.toFixed(0)} ms (median) at ${rate(lowestPerS)}, and took ${was.value.toFixed(0)} ms at higher rates in the ramp before the curve`;
   }
-  const carriedPerS = steps.at(-1)?.rate_per_s ?? 0;
-  if (overall === null || overall.high >= LEFT_SINCE_RAMP * carriedPerS) return null;
-  return `the knee is ${rate(overall.value)}, and the ramp before the curve carried ${rate(carriedPerS)}`;
+  return lessThanInRamp(overall, ramp, LEFT_SINCE_RAMP);
+};
+
+/** Says that the knee is certainly below a share of the rate that the ramp before the curve carried; else `null`. */
+const lessThanInRamp = (knee: Estimate | null, ramp: readonly RampStep[], share: number): string | null => {
+  const carriedPerS = ramp.at(-1)?.rate_per_s ?? 0;
+  if (knee === null || knee.high >= share * carriedPerS) return null;
+  return `the knee is ${rate(knee.value)}, and the ramp before the curve carried ${rate(carriedPerS)}`;
 };
 
 /**
@@ -234,6 +238,9 @@ const cameBack = (curve: Curve, { exclusive, curve: about }: StageFacts): Findin
   const sinceRamp = exclusive ? lostSinceRamp(curve, about?.ramp ?? []) : null;
   if (sinceRamp !== null)
     return found("fail", `the state before the first overload has not come back: ${sinceRamp}`, sinceRamp);
+  const maybe = exclusive ? lessThanInRamp(curve.knee.overall, about?.ramp ?? [], MAYBE_LEFT_SINCE_RAMP) : null;
+  const unclear =
+    maybe === null ? null : open(`capacity may be lost since the first overload (start the deployment anew): ${maybe}`);
   const less = lostCapacity(curve);
   const [lowest] = upAndDownPairs(curve);
   const pairs = upAndDownPairs(curve).filter(([up]) => up.ratePerS <= CALM * kneePerS);
@@ -245,7 +252,7 @@ const cameBack = (curve: Curve, { exclusive, curve: about }: StageFacts): Findin
       return found("fail", `capacity has not come back: ${lower}`, lower);
     return exclusive && lowest !== undefined && by - half > HALVED * goodOf(lowest[0])
       ? found("fail", `goodput has not come back: ${got}`, got)
-      : open(`no calm level was played again after the overload; ${aroundKnee(curve)}`);
+      : (unclear ?? open(`no calm level was played again after the overload; ${aroundKnee(curve)}`));
   }
   const lost = pairs.map(lostAt);
   const { got } = lost[0] as (typeof lost)[number];
@@ -259,7 +266,7 @@ const cameBack = (curve: Curve, { exclusive, curve: about }: StageFacts): Findin
   const slower = pairs.map(slowerAt);
   if (slower.every((one) => one !== null)) return fail("latency", slower[0] as string);
   if (less !== null) return fail("capacity", less);
-  return lost.every(({ by }) => by > LOST) ? open(`${LONGER}: ${got}`) : found("pass", got);
+  return lost.every(({ by }) => by > LOST) ? open(`${LONGER}: ${got}`) : (unclear ?? found("pass", got));
 };
 
 /** Takes one replica's stated slots for the knee: if it sheds at half of them, the measured knee hides those sheds. */

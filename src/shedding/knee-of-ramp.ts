@@ -178,9 +178,12 @@ export const kneeOfRamp = (lines: readonly CallLine[], ramp: Profile, startUs?: 
   return { found: true, capacityPerS: perS, low, high, by };
 };
 
-/** The steps before the first that was not carried, as far as they settled and had enough calls for an interval. */
+/** Fewer calls are carried, or are slow, by chance, or because places were empty before. */
+const STEP_CALLS = 30;
+
+/** The steps before the first that was not carried, as far as they settled; steps of few calls do not count. */
 export const carriedSteps = (lines: readonly CallLine[], ramp: Profile, startUs?: number): RampStep[] => {
-  const steps = stepsOf(lines, ramp, startUs);
+  const steps = stepsOf(lines, ramp, startUs).filter(({ calls }) => calls.length >= STEP_CALLS);
   const end = steps.findIndex(({ isCarried }) => !isCarried);
   return steps.slice(0, end < 0 ? undefined : end).flatMap((step): RampStep[] => {
     const staysMs = staysMsOf(step.calls).sort((a, b) => a - b);

@@ -8,7 +8,7 @@ import { type Objective, parseObjectives } from "../history/objectives.ts";
 import { type Claim, claimOf, doubt, type Measurement } from "../history/run-document.ts";
 import type { StageFacts, StepFacts } from "../history/stage-facts.ts";
 import { type Curve, levelsOf } from "./curve.ts";
-import { judgeCurve, RAMP_CALLS } from "./curve-claims.ts";
+import { judgeCurve } from "./curve-claims.ts";
 import { openCurve } from "./curve-fold.ts";
 import { openSettling, spansOf } from "./settling.ts";
 import { settlingClaims, settlingMeasures } from "./settling-claims.ts";
@@ -49,7 +49,7 @@ const openOutage = ({ stage, exclusive, curve: { ramp = [] } = { not_played: [] 
     if (SHED_OUTCOMES.has(line.outcome)) shed += 1;
   };
   const claims = (replay: string): Claim[] => {
-    const served = ramp.findLast(({ offered }) => offered >= RAMP_CALLS);
+    const served = ramp.at(-1);
     if (!exclusive || served === undefined || calls < OUTAGE_CALLS || shed < (1 - OUTAGE_SHARE) * calls) return [];
     const got = `${shed} of ${calls} calls were shed, and the ramp before the curve carried ${served.rate_per_s.toFixed(1)}/s`;
     const reason = `the state before the first overload has not come back: ${got}`;
