@@ -54,6 +54,15 @@ describe.skipIf(k6 === null)("the k6 driver", () => {
     }
   });
 
+  test("iterations for which the story plans no call lack no line", async () => {
+    const server = (org: string) => ({ org, server: { key: `svc_sk_live_${org}` } });
+    const target = stub.target({ tenants: [server("org_a"), server("org_b")] });
+    const profile = constant(150, 1);
+    const { lines, problems } = await run("noisy-neighbour-alone", profile, { target, view: viewOf(target) });
+    expect(problems).toEqual([]);
+    expect([lines.length > 0, lines.length < 150]).toEqual([true, true]);
+  });
+
   test("every call goes through transport.proxy, to loopback as well, and the proxy may be a reference", async () => {
     process.env.FLOODGATE_TEST_PROXY = new URL(stub.url).origin;
     try {
