@@ -176,6 +176,20 @@ test("half of the knee is that of the way up before the overload, and that of th
   ]);
 });
 
+test("where the knee is as before and a level carries more on the way down, that is what is said to have moved", () => {
+  const curve = curveOf(queueing({ slots: 16, inFlight: 16, serviceMs: 200 }), 1, LONG_S);
+  const half = ({ value, low, high }: Estimate): Estimate => ({ value: value / 2, low: low / 2, high: high / 2 });
+  const levels = curve.levels.map((level) =>
+    level.pass === "up" && level.ratePerS > KNEE_PER_S ? { ...level, goodputPerS: half(level.goodputPerS) } : level,
+  );
+  const { before } = curve.knee;
+  const claims = claimsOf({ ...curve, levels, knee: { before, after: before, overall: before } });
+  const told = claims.map(({ reason }) => reason).find((reason) => reason.includes("capacity moved"));
+  expect(told).toMatch(
+    /capacity moved .*: of [\d.]+\/s, [\d.]+\/s was served well on the way up and [\d.]+\/s on the way down/,
+  );
+});
+
 test("where nothing is refused past the knee, the time of refusals is skipped", () => {
   const curve = curveOf(queueing({ slots: 16, inFlight: 1_000_000, serviceMs: 200 }), 1, SHORT_S);
   expect(claimsOf(curve).find(({ id }) => id === "curve/refusal_time")).toMatchObject({

@@ -17,6 +17,7 @@ import {
   hysteresisOf,
   levelsBelow,
   measurementsOf,
+  moveOf,
   oscillationOf,
   pastKnee,
   refusalPriceOf,
@@ -561,13 +562,21 @@ type Judged = {
   readonly isFailed: boolean;
 };
 
+const moveInWords = ({ knee: { before, after } }: Curve, moved: NonNullable<ReturnType<typeof moveOf>>): string => {
+  if (moved === "knee")
+    return `the knee was ${rate(before?.value ?? 0)} before the overload and ${rate(after?.value ?? 0)} after it`;
+  const [up, later] = moved;
+  const when = later.pass === "down" ? "on the way down" : "after the overload";
+  const [first, then] = [up, later].map(({ goodputPerS }) => rate(goodputPerS.value));
+  return `of ${rate(up.ratePerS)}, ${first} was served well on the way up and ${then} ${when}`;
+};
+
 /** For each need, the reason why it is not met, else `false` or "". An unmet need makes a verdict inconclusive. */
 const UNMET = {
   knee: ({ curve }) => curve.knee.overall === null && "the load did not reach the knee",
   steady: ({ curve }) => {
-    const { before, after } = curve.knee;
-    const knees = `the knee was ${rate(before?.value ?? 0)} before the overload and ${rate(after?.value ?? 0)} after it`;
-    return hasMoved(curve) && `capacity moved (play it again once it is steady): ${knees}`;
+    const moved = moveOf(curve);
+    return moved !== null && `capacity moved (play it again once it is steady): ${moveInWords(curve, moved)}`;
   },
   settled: ({ curve }) =>
     curve.warmUp.isCut && "calls last longer than a level leaves time to settle; play it for longer",

@@ -197,19 +197,22 @@ const pairsWith = (curve: Curve, pass: Pass): Pair[] =>
 export const upAndDownPairs = (curve: Curve): Pair[] => pairsWith(curve, "down");
 
 /**
- * Reports whether the overload changed the capacity: the knees differ, `after` differs from `up` at the same rate, or
- * more was carried on the way down than up. Levels of mostly late answers do not count: each has its own queue.
+ * What shows that the overload changed the capacity: more was carried on the way down than up, `after` differs from `up`
+ * at the same rate, or the knees differ; else `null`. Levels of mostly late answers do not count: each has its own queue.
  */
-export const hasMoved = (curve: Curve): boolean => {
+export const moveOf = (curve: Curve): Pair | "knee" | null => {
   const { before, after } = curve.knee;
   const isQueue = ({ late, good }: CurveLevel): boolean => late > good;
-  const isMore = upAndDownPairs(curve).some(([up, down]) => down.goodputPerS.low > up.goodputPerS.high && !isQueue(up));
-  const isOther = pairsWith(curve, "after").some(
+  const more = upAndDownPairs(curve).find(([up, down]) => down.goodputPerS.low > up.goodputPerS.high && !isQueue(up));
+  const other = pairsWith(curve, "after").find(
     (pair) => !pair.some(isQueue) && !overlap(pair[0].goodputPerS, pair[1].goodputPerS),
   );
-  if (isMore || isOther || before === null || after === null) return isMore || isOther;
-  return !overlap(before, after) && Math.abs(after.value - before.value) > MOVED * before.value;
+  const pair = more ?? other;
+  if (pair !== undefined || before === null || after === null) return pair ?? null;
+  return !overlap(before, after) && Math.abs(after.value - before.value) > MOVED * before.value ? "knee" : null;
 };
+
+export const hasMoved = (curve: Curve): boolean => moveOf(curve) !== null;
 
 /** Widens intervals: the batches of a level share one state of an adaptive limiter, so levels vary more than batches do. */
 const WIDER = 1.3;
