@@ -98,6 +98,14 @@ test("the same history gets the same verdict, byte for byte", async () => {
   expect(document.verdict).toBe("pass");
 });
 
+test("members of a claim in another order are no difference", async () => {
+  const folder = await recordRun(["401"]);
+  const run = JSON.parse(readFileSync(join(folder, "run.json"), "utf8")) as { claims: object[] };
+  run.claims = run.claims.map((claim) => Object.fromEntries(Object.entries(claim).reverse()));
+  await openRunFolder(folder).writeJson("run.json", run);
+  expect(judgeAgain(folder).changed).toEqual([]);
+});
+
 test("a wrong answer in the history is condemned again", async () => {
   const { document, changed } = judgeAgain(await recordRun(["401", "200"]));
   expect(changed).toEqual([]);

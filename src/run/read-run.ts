@@ -2,6 +2,7 @@
 
 import { closeSync, existsSync, readdirSync, readSync } from "node:fs";
 import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import { parseJson } from "../contract/envelopes.ts";
 import { ERROR_IN_STREAM, OUTCOMES } from "../contract/refusals.ts";
 import { transportCode } from "../contract/transport-codes.ts";
@@ -209,7 +210,8 @@ export const judgeAgain = (folder: string) => {
   const claims = shown(decidedByBoth(recorded.claims.map((claim) => again.get(claim.id) ?? claim)));
   const changed = claims.flatMap((is, at) => {
     const was = recorded.claims[at] ?? null;
-    return JSON.stringify(was) === JSON.stringify(is) ? [] : [{ id: is.id, was, is }];
+    // An older run has the same members in another order.
+    return isDeepStrictEqual(was, JSON.parse(JSON.stringify(is))) ? [] : [{ id: is.id, was, is }];
   });
   const follows = verdictOf(claims, seen, recorded.required ?? []);
   const isStopped = recorded.exit_code > EXIT.inconclusive;
