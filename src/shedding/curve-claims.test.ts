@@ -232,6 +232,25 @@ test("a server that sheds at half of its stated slots sheds below half of the kn
   expect(failedOf(claims)).toEqual(expect.arrayContaining([expect.stringContaining("curve/false_sheds")]));
 });
 
+test("few sheds that chance may explain pass where each is judged by itself, and are left open elsewhere", () => {
+  const [profile, seed] = [upAndDown(80, 120, 800, 0.3), 18];
+  const lines = playRamp(
+    queueing({ slots: 24, inFlight: 24, serviceMs: 300, service: "constant", seed }),
+    profile,
+    seed,
+    {
+      stage: STAGE,
+    },
+  );
+  const verdictOf = (facts: Pick<StageFacts, "shedding">, closedForm: Curve["closedForm"]) => {
+    const fold = openCurve({ stage: STAGE, planned: levelsOf(profile), closedForm });
+    for (const line of lines) fold.see(line);
+    return claimsOf(fold.end(START_US) as Curve, facts).find(({ id }) => id === "curve/false_sheds")?.verdict;
+  };
+  expect(verdictOf({ shedding: "fixed" }, { slots: 24, replicas: 1 })).toBe("pass");
+  expect(verdictOf({ shedding: "adaptive" }, null)).toBe("inconclusive");
+});
+
 test("where no objective is stated, lateness alone leaves a claim open, and a failure has to stand for the most patient caller", () => {
   // At the knee 40 calls share what serves eight, so each takes five times as long as a calm one.
   const sharing = queueing(

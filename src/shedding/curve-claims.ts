@@ -303,7 +303,9 @@ const falseSheds = (seen: Curve, { limits, shedding }: StageFacts): Finding => {
   const isOnBothWays = (share: number): boolean => shedOn("up") > share && shedOn("down") > share;
   // Sheds beside free places are not due to chance, so nothing is added to what is allowed.
   if (low > allowed && isOnBothWays(allowed) && shedsWithRoom(curve, levels, shed)) return failAbove(allowed);
-  if (value <= most || (low <= most && (high <= SURELY_FEW || value * n <= FEW_CALLS))) {
+  // Where one replica's fixed slots are stated, `sheds-only-over-the-cap` judges each of these sheds as well.
+  const isJudgedByCall = shedding === "fixed" && statedSystem(curve)?.replicas === 1;
+  if (value <= most || (low <= most && (isJudgedByCall || high <= SURELY_FEW || value * n <= FEW_CALLS))) {
     const few = Math.max(...levels.map(({ ratePerS }) => chanceSheds(curve, ratePerS, SLOTS_OF_REPLICA)));
     return low <= allowed + CHANCE_TIMES * few
       ? found("pass", got)
