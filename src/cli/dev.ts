@@ -9,7 +9,7 @@ import { MUTANTS } from "../mutants/catalogue.ts";
 import { type Mutant, nobody } from "../mutants/mutant.ts";
 import { HEALTHY } from "../platform/parts.ts";
 import { pictureOf, THEMES } from "../report/picture.ts";
-import { wrapped } from "../report/terminal.ts";
+import { listEntry } from "../report/terminal.ts";
 import { EXIT, EXIT_OF_SIGNAL, UsageError } from "../run/exit-codes.ts";
 import { runChaos } from "../run/experiments/run-chaos.ts";
 import { replayScheduleCrash, runExplore } from "../run/exploration/run-explore.ts";
@@ -166,11 +166,7 @@ const mutantsCommand = (): Command =>
       const mutants = chosen(names, options);
       if (options.list !== true) return tryMutants(mutants, options);
       for (const { name, stage, kills, harm } of mutants) {
-        printResult(
-          [...wrapped(`on ${stage}, by ${kills.join(" and ")}`, `${name}  `, 4), ...wrapped(harm, "    ", 4)].join(
-            "\n",
-          ),
-        );
+        printResult(listEntry(name, `on ${stage}, by ${kills.join(" and ")}`, harm));
       }
     });
 

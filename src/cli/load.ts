@@ -14,7 +14,7 @@ import { UsageError } from "../run/exit-codes.ts";
 import { writeOperator } from "../run/operator/write-operator.ts";
 import { SCENARIOS, type ScenarioWish, SUITES, scenarioStage, withItsPair } from "../run/suites/suites.ts";
 import { callsOfCutLog, type LoadStage, shortened } from "../stages/stage-plan.ts";
-import { redact } from "../supervision/redaction.ts";
+import { redact, SECRET_WORDS } from "../supervision/redaction.ts";
 import { openUserFile, UserFileError } from "../supervision/user-file.ts";
 import type { Target } from "../target/target.ts";
 import { PROFILES } from "../workload/load-profiles.ts";
@@ -63,6 +63,11 @@ export type ProfileOptions = Partial<Record<"profile" | "logFormat" | "timeField
 const PLAYED_MAX_DAYS = 7;
 const SHOWN_CHARS = 160;
 
+const NAMED_SECRET = new RegExp(
+  String.raw`([\w-]*(?:${SECRET_WORDS})[\w-]*["']?\s*[=:]\s*["']?)(?!\[)[^\s"',;&]+`,
+  "gi",
+);
+
 /** A log line for the terminal: cut, without addresses, queries and long tokens, which may be secret or personal. */
 const shown = (line: string): string => {
   const text = redact(line.slice(0, 20 * SHOWN_CHARS))
@@ -70,10 +75,7 @@ const shown = (line: string): string => {
     .replace(/(?:\b[0-9a-f]{1,4}:){4,7}[0-9a-f]{1,4}\b|[0-9a-f:]*::[0-9a-f:]+/gi, "[address]")
     .replace(/[\w.+-]+@[\w-]+\.[\w.-]+/g, "[address]")
     .replace(/\?[^\s"'?]+/g, "?[query]")
-    .replace(
-      /([\w-]*(?:pass|secret|token|key|session|cookie|auth)[\w-]*["']?\s*[=:]\s*["']?)(?!\[)[^\s"',;&]+/gi,
-      "$1[masked]",
-    )
+    .replace(NAMED_SECRET, "$1[masked]")
     .replace(/\b(?:Bearer|Basic)\s+[^\s"',]+/gi, "[masked]")
     .replace(/[\w+=~%-]{20,}/g, (token) => (/\d/.test(token) ? "[masked]" : token));
   return clip(oneLine(text), SHOWN_CHARS);

@@ -1,7 +1,7 @@
 /** `floodgate verify`: black-box conformance of any deployment, rule by rule. */
 import { Command } from "commander";
 import type { RunEvents } from "../deployments/run-context.ts";
-import { wrapped } from "../report/terminal.ts";
+import { listEntry, wrapped } from "../report/terminal.ts";
 import { planOfTarget, type VerifyWishes, verifyTarget } from "../run/bodies.ts";
 import { RULES } from "../verify/catalogue.ts";
 import { AT_A_TIME } from "../verify/context.ts";
@@ -23,7 +23,7 @@ const listed = (): Shown => ({
   document: RULES.map(({ id, level, spec, title, phase, needs }) => ({ id, level, spec, title, phase, needs })),
   lines: RULES.map(({ id, level, phase, title, spec }) => {
     const items = spec.length === 0 ? "" : `, items ${spec.join(" ")}`;
-    return [...wrapped(`${level}, ${phase}${items}`, `${id}  `, 4), ...wrapped(title, "    ", 4)].join("\n");
+    return listEntry(id, `${level}, ${phase}${items}`, title);
   }),
 });
 

@@ -37,7 +37,6 @@ export type Offered = {
 /** One step of a ramp that the deployment carried. */
 export type RampStep = {
   rate_per_s: number;
-  offered: number;
   /** The median time of its admitted calls, in milliseconds, with its 95 % interval. */
   stay_ms: Interval & { value: number };
 };

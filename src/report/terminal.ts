@@ -65,6 +65,10 @@ export const wrapped = (text: string, first = "", indent = 0, { columns = COLUMN
   return [...lines, line.trimEnd()];
 };
 
+/** An entry of a list: a name with what it is, and a sentence beneath. */
+export const listEntry = (name: string, about: string, sentence: string): string =>
+  [...wrapped(about, `${name}  `, 4), ...wrapped(sentence, "    ", 4)].join("\n");
+
 const wrap = (text: string, columns = COLUMNS): string[] => wrapped(text, "", 0, { columns, cuts: true });
 
 /** A command to paste: broken lines end in a backslash. `null` if a break would change it, as inside quotes. */

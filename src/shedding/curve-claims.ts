@@ -13,7 +13,6 @@ import {
   chanceSheds,
   excludesLimit,
   fairnessOfCurve,
-  hasMoved,
   hysteresisOf,
   levelsBelow,
   measurementsOf,
@@ -585,7 +584,7 @@ const UNMET = {
   exclusive: ({ isFailed, facts }) => isFailed && !facts.exclusive && OTHERS,
   // A constant load of others only lowers the knee, so it explains no failure unless the knee moved.
   bracketed: ({ isFailed, facts, curve }) =>
-    isFailed && !facts.exclusive && (curve.knee.after === null || hasMoved(curve)) && OTHERS,
+    isFailed && !facts.exclusive && (curve.knee.after === null || moveOf(curve) !== null) && OTHERS,
   direct: ({ isFailed, curve }) => {
     const edge = mostOfALevel(curve, isEdge);
     return isFailed && edge > SHAPING && `something in front of the API answered ${percent(edge)} of a level's calls`;

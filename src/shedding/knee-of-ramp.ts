@@ -189,7 +189,7 @@ export const carriedSteps = (lines: readonly CallLine[], ramp: Profile, startUs?
     const staysMs = staysMsOf(step.calls).sort((a, b) => a - b);
     const [value, interval] = [median(staysMs), quantileInterval(staysMs, 0.5)];
     if (value === null || interval === null || !isSettled(step)) return [];
-    return [{ rate_per_s: step.ratePerS, offered: step.calls.length, stay_ms: { value, ...interval } }];
+    return [{ rate_per_s: step.ratePerS, stay_ms: { value, ...interval } }];
   });
 };
 

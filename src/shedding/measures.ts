@@ -212,8 +212,6 @@ export const moveOf = (curve: Curve): Pair | "knee" | null => {
   return !overlap(before, after) && Math.abs(after.value - before.value) > MOVED * before.value ? "knee" : null;
 };
 
-export const hasMoved = (curve: Curve): boolean => moveOf(curve) !== null;
-
 /** Widens intervals: the batches of a level share one state of an adaptive limiter, so levels vary more than batches do. */
 const WIDER = 1.3;
 

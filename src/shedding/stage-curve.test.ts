@@ -39,7 +39,7 @@ test("a stage that played no curve has none; one without enough answers says so 
 });
 
 test("a deployment that sheds every call after the ramp has not come back from it", () => {
-  const ramp = [{ rate_per_s: 60, offered: 120, stay_ms: { value: 200, low: 190, high: 210 } }];
+  const ramp = [{ rate_per_s: 60, stay_ms: { value: 200, low: 190, high: 210 } }];
   const outage = (given: StageFacts, outcome = "429 b2b_overloaded") => {
     const curve = openStageCurve(given);
     for (const line of lines) curve?.see({ ...line, outcome, ended: undefined });

@@ -9,7 +9,9 @@ import { cutLines, type LineCutter } from "./lines.ts";
 
 const MASK = "[masked]";
 
-const SECRET_NAME = /token|secret|key|pass|auth|cred|cookie|session|jwt|sid$|sig$/i;
+/** Words in names of secret values, as alternatives of a regular expression. */
+export const SECRET_WORDS = "token|secret|key|pass|auth|cred|cookie|session|jwt";
+const SECRET_NAME = new RegExp(`${SECRET_WORDS}|sid$|sig$`, "i");
 /** Names of values that describe a secret without being one, such as `token_type` and `session_ttl`. */
 const ABOUT_ONE = /(?:type|kind|ttl|expiry|expires_in|scope|name|url)$/i;
 const SCHEME = /^[A-Za-z][A-Za-z0-9-]{2,19}[ \t]+(\S.*)$/s;

@@ -43,8 +43,6 @@ const OF_JOB = [
 const environment = (isWanted: (name: string) => boolean): NodeJS.ProcessEnv =>
   Object.fromEntries(Object.entries(process.env).filter(([name]) => isWanted(name)));
 
-export type Watchdog = Awaited<ReturnType<typeof startWatchdog>>;
-
 const whyNotReady = (child: ChildProcess & { stdout: Readable }): Promise<string | null> => {
   const over = new AbortController();
   const { signal } = over;

@@ -102,9 +102,9 @@ export const hintOf = ({ outcome, status }: Answer, of: KeyRole, context: Contex
 };
 
 /** The rule that judges whether the deployment takes the key of a role. */
-export const RULE_OF_KEY = { server: "runtime-admits", publishable: "exchange-mints" } as const;
+const RULE_OF_KEY = { server: "runtime-admits", publishable: "exchange-mints" } as const;
 
-export type MainRole = keyof typeof RULE_OF_KEY;
+type MainRole = keyof typeof RULE_OF_KEY;
 
 const keyedBy = ({ testCall: { credential } }: Answer): MainRole | null =>
   (["server", "publishable"] as const).find((as) => credential.as === as && credential.of === role(as)) ?? null;

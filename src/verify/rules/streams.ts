@@ -8,7 +8,7 @@ import type { Level } from "../../history/run-document.ts";
 import { type Checks, type Judgement, recorded } from "../checks.ts";
 import { type Context, callerOf } from "../context.ts";
 import { type Rule, rulesOf } from "../rule.ts";
-import { type Answer, inWords } from "../sending/answer.ts";
+import { type Answer, inWords, isPage } from "../sending/answer.ts";
 import { codingOf, readSseText, type SseText } from "../sending/answer-bytes.ts";
 
 const STREAM_ROUTES = { control: "chat.control", summary: "chat.summary", button: "chat.button" } as const;
@@ -52,7 +52,7 @@ const FRAMES = "event: <name>, then data: <JSON>, in every frame";
 
 const frameFault = ({ stream, sse: { frames, strange } }: Specimen, checks: Checks): string | null | undefined => {
   // A gateway that gives up on the API writes its page where the rest of the stream was due.
-  if (strange.some((line) => line.trimStart().startsWith("<")))
+  if (strange.some(isPage))
     return void checks.unclear(`${stream}: an HTML page stands in the middle of the stream, as a gateway writes it`);
   if (strange.length > 0) return `there was a line that is no field of an event: ${foreign.shapeOf(strange[0])}`;
   for (const { event, data, json, inOrder } of frames) {

@@ -60,7 +60,8 @@ const subcodeIn = (fields: Record<string, unknown>): string | null =>
   textIn(fields.error, "code", "error", "detail", "subcode") ??
   textIn(fields, "code", "subcode");
 
-const isPage = (text: string): boolean => /^\s*</.test(text);
+/** Reports whether a text begins like HTML, which is a gateway's. */
+export const isPage = (text: string): boolean => /^\s*</.test(text);
 
 /** Names an answer with a status. `anyBody`: a success may have a body of any kind. */
 export const nameAnswer = (status: number, text: string, anyBody = false): Named => {
