@@ -97,7 +97,7 @@ const retriedTests: Reporter = {
   },
 };
 
-/** The longest files, twenty seconds and more. Many are short to read: begun late, they would leave other workers idle at the end. */
+/** The longest files, twenty seconds and more. Begun late, they would leave other workers idle at the end. */
 const LONGEST = `
   src/verify/load-defects properties/mutants-in-virtual-time src/drivers/k6/alone src/run/capacity/capacity
   src/run/target-run src/cli/doctor src/drivers/k6/k6 src/run/exploration/explore src/stages/verify-stage

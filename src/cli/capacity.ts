@@ -51,7 +51,7 @@ const planned = async (wishes: CapacityWishes): Promise<Shown> => {
 
 const foundLines = ({ answer, limit, advice, objectives }: Found): string[] => [
   "",
-  // Without an interval the reason begins with the answer.
+  // Where no interval was found, the reason itself begins with the answer.
   ...wrapped(
     `Highest rate with ${objectives.join(", ")}: ${answer.kind === "found" ? `${answerText(answer)}; ` : ""}${answer.reason}.`,
   ),

@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 import { main } from "./main.ts";
 
 const answer = process.stdout.write.bind(process.stdout);
-// Each command listens for trouble of its own, as the only one of its process.
+// Each command adds its listeners, as if it were the only one of the process, so there may be any number of them.
 for (const emitter of [process, process.stdout, process.stderr]) emitter.setMaxListeners(0);
 
 for await (const line of createInterface({ input: process.stdin })) {

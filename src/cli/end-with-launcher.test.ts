@@ -62,7 +62,7 @@ test.skipIf(process.platform !== "linux")("a process that cannot be looked up ha
     expect(hasEnded(of)).toBe(false);
     expect(hasEnded({ ...of, start: "" }), "hidden when it was first looked at").toBe(false);
     expect(hasEnded({ ...of, start: `${Number(of.start) - 1}` }), "its id was given to another").toBe(true);
-    // As many files open as are allowed, so that nothing of /proc can be read.
+    // The program opens as many files as it may, so that it can read nothing of /proc.
     const program = `
       const { openSync } = await import("node:fs");
       const { hasEnded, isAlive } = await import(${JSON.stringify(join(REPOSITORY, "src/supervision/processes.ts"))});

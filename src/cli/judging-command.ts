@@ -50,7 +50,7 @@ const NOT_REPEATED: ReadonlySet<string> = new Set(["seed", "out", "json", "quiet
 
 const pathOf = (command: Command): string[] => (command.parent ? [...pathOf(command.parent), command.name()] : []);
 
-/** The words of a command as they were typed, without the options named by `without`; `forK6`: what follows `--`. */
+/** Returns a command's words as they were typed, without the options that `without` names. `forK6`: the words after `--`. */
 const typedWords = (command: Command, without: readonly string[] = []): { words: string[]; forK6: string[] } => {
   const options = command.options.flatMap((option) => {
     const name = option.attributeName();

@@ -37,7 +37,7 @@ const opened = async (name: string): Promise<Command> => {
   return command(commandsFor).addHelpText("after", `\nExamples:\n${shown}`);
 };
 
-/** The command of this name alone, because loading all takes long; all commands if none has this name. */
+/** Returns the command of this name alone, because loading all takes long; returns all if none has this name. */
 export const commandsFor = (name = ""): Promise<Command[]> =>
   Promise.all((Object.hasOwn(COMMANDS, name) ? [name] : Object.keys(COMMANDS)).map(opened));
 
@@ -159,7 +159,7 @@ const listenForTrouble = (): void => {
   );
 };
 
-/** What a user most likely meant with words that commander refuses, beside commander's own sentence. */
+/** Says what a user most likely meant by words that commander refuses; commander prints a sentence of its own before. */
 const meantBy = async (code: string, [first = "", ...rest]: readonly string[]): Promise<string | null> => {
   if (code === "commander.unknownCommand" && (await import("../run/suites/suites.ts")).SUITES.has(first))
     return `${first} is a suite: npx floodgate run ${first}`;

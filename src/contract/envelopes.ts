@@ -30,7 +30,7 @@ type AnswerRead = {
 // A map, because an object also has `constructor` and `toString`.
 export const SUBCODE_OF_OLDER_NAME = new Map<string, string>(Object.entries(LEGACY_SUBCODES));
 
-/** RFC 8259 section 8.1 forbids it before JSON and lets readers ignore it. */
+/** The mark that RFC 8259 (section 8.1) forbids before JSON, and that readers may ignore. */
 export const BYTE_ORDER_MARK = "\ufeff";
 
 export const parseJson = (text: string): unknown => {

@@ -70,7 +70,7 @@ const headerValue = (text: string, known?: string): string =>
 
 const HEADER_VALUES_MOST = 4;
 
-/** A header of any other kind, which may also be a media type, `*` or what we sent (`known`), or several of those. */
+/** Shows a header of any other kind. It may also be a media type, `*`, what we sent (`known`), or a list of those. */
 export const foreignHeader = (text: string | undefined, known?: string): string => {
   if (text === undefined) return "absent";
   const values = text.split(",").map((value) => value.trim());

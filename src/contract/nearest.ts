@@ -33,10 +33,10 @@ export const nearest = (word: string, names: Iterable<string>): string | null =>
 };
 
 const SHOWN = 3;
-/** A shorter word is a part of too many names. */
+/** A word of fewer letters is a part of too many names. */
 const PART_MIN = 3;
 
-/** The message for an unknown name: the nearest one, those that it is a part of, or `listing`, which says what there is. */
+/** The message for an unknown name. It offers the nearest known name, else those that contain the word, else `listing`. */
 export const noSuch = (what: string, word: string, names: Iterable<string>, listing: string): string => {
   const known = [...names];
   const holding = word.length < PART_MIN ? [] : known.filter((name) => name.includes(word));

@@ -22,7 +22,7 @@ type Foreign = {
   what: string;
   status?: number;
   type?: string;
-  /** The content type stands twice, as behind a proxy that adds its own. */
+  /** The header Content-Type comes twice, as behind a proxy that adds its own. */
   twice?: true;
   coding?: string;
   /** From the plain body, which is JSON or an event stream. */

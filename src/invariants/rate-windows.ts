@@ -79,8 +79,9 @@ const rateBound = (ratePerS: number, burst: number) => {
 const RATE_LIMITED = outcomeOf("rate_limited");
 
 /**
- * A limit per clock second admits twice as much around the turn of the second, a limit per replica multiplies it by the
- * replicas (items 214, 230). Other callers only take from a key's rate.
+ * A limit that starts anew with each clock second admits twice as much around the turn of the second. A limit that each
+ * replica keeps by itself admits as many times as much as there are replicas (items 214, 230). Other callers of the key use
+ * up a part of its rate, so they explain no excess.
  */
 export const rateWithinAnyWindow: Judge = (facts) => {
   const { rate_per_s: rate, burst } = facts.limits;

@@ -54,10 +54,10 @@ export const withDriversThere = async (context: Pick<RunContext, "toolOrStandIn"
   return plans.map((plan): StagePlan => (isForK6(plan) ? { ...plan, driver: "open-loop" } : plan));
 };
 
-/** The first calls of a story, in which each of a few dozen callers has had its turn. */
+/** Within so many calls of a story each of a few dozen callers has had its turn. */
 const CALLS_LOOKED_AT = 50;
 
-/** A tenant has a key of either kind, a role has one. */
+/** A tenant has a key of each kind, so its kind is a part of the name; a role has one key. */
 const keyName = (of: string, kind: string): string => (of.startsWith("tenant:") ? `${of} ${kind}` : of);
 
 const keysUsed = (plan: StagePlan, deployment: Deployment, view: TargetView): string[] => {

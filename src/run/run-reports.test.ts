@@ -14,7 +14,7 @@ test("the commit under test is read without writing to the user's repository", a
   writeFileSync(file, "as committed");
   git("add", "file");
   git("-c", "user.name=a", "-c", "user.email=a@b.example", "commit", "--quiet", "--message", "one");
-  // The index has another time of this file, which `git status` would write down.
+  // The index holds another time of this file, and `git status` alone would correct it there.
   utimesSync(file, 1, 1);
   const index = readFileSync(join(folder, ".git/index"));
   const commit = git("rev-parse", "--short=12", "HEAD");

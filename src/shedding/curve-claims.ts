@@ -131,7 +131,7 @@ const SLOWER = 1.5;
 const SLOWER_MS = 50;
 /** Goodput at a calm level counts as lost if it falls by more than this share of the offered calls. */
 const LOST = 0.05;
-/** At a level that is not calm, goodput counts as lost if more than this share of it is: a limit that adapts takes less. */
+/** At a level that is not calm, goodput counts as lost if more than this share of it is gone; a limit that adapts takes less. */
 const HALVED = 0.5;
 /** Capacity counts as lost if the knee is lower by this share after the overload; less is noise. */
 const CAPACITY_LOST = 0.1;
@@ -149,7 +149,7 @@ const lostAt = ([up, down]: [CurveLevel, CurveLevel]): { by: number; half: numbe
   return { by: goodOf(up) - goodOf(down), half: Math.hypot(...halves), got };
 };
 
-/** Compares two medians; the error of their ratio is taken towards a smaller ratio. */
+/** Reports whether the median `is` clearly exceeds `was`; the error of their ratio counts in the deployment's favour. */
 const isSlowerThan = (is: Estimate, was: Estimate): boolean => {
   const error = Math.hypot((was.high - was.value) / was.value, (is.value - is.low) / is.value);
   return is.value * (1 - error) > SLOWER * was.value + SLOWER_MS;
@@ -192,7 +192,7 @@ const lostCapacity = (curve: Curve): string | null => {
  * adapts and starts too high, or a queue that was empty, lets a step of two seconds carry up to a half more.
  */
 const LEFT_SINCE_RAMP = 0.6;
-/** Between the two shares either explains it, a loss or such a step. */
+/** Between the two shares, a loss and such a step are equally possible. */
 const MAYBE_LEFT_SINCE_RAMP = 0.8;
 
 /** The mean of estimates of one figure, each weighted by the inverse of its squared error. */
@@ -205,7 +205,7 @@ const pooled = (all: readonly Estimate[]): Estimate => {
 
 /**
  * Describes what a deployment lost for good in the ramp before the curve, which was its first overload; else `null`. Calls
- * count as slower only if they are at the lowest level, both times, beside steps that the ramp carried at that rate and
+ * count as slower only if both plays of the lowest level are slower than the steps that the ramp carried at that rate and
  * above.
  */
 const lostSinceRamp = ({ levels, knee: { overall } }: Curve, ramp: readonly RampStep[]): string | null => {
@@ -410,8 +410,8 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
       return at10.verdict === "pass" ? at5 : at10;
     },
   },
-  // Item 220 is a gap, which the reference platform fills by refusing at once. A queue before the refusal is allowed here,
-  // but a refusal that takes longer than a served call spares neither its caller nor the deployment.
+  // Item 220 leaves open how soon a call is refused; the reference platform refuses at once. A queue before the refusal is
+  // allowed here. A refusal that takes longer than a served call is not: it spares neither the caller nor the deployment.
   {
     // A busy host slows both down, so it explains no difference between calls of one level.
     ...{ measure: "refusal_time", level: "must", needs: ["knee", "settled", "late", "direct"] },

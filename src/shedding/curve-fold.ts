@@ -217,7 +217,7 @@ const foundByEach = (calls: readonly Kept[]): Map<Kept, Found> => {
 
 /** The usual number of places is this quantile of the calls in flight past the knee: a limit that adapts has peaks. */
 const USUALLY = 0.75;
-/** Shares of the places: up to the first most places are free, from the second on most are taken. */
+/** Most places count as free up to the first share of them in use, and as taken from the second share on. */
 const FREE = 0.5;
 const TAKEN = 0.75;
 

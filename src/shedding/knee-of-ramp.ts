@@ -168,7 +168,7 @@ export const kneeOfRamp = (lines: readonly CallLine[], ramp: Profile, startUs?: 
   const fromUs = by === LATENCY ? first.fromUs : (pastRefused[0] as CallLine).intended_us;
   const toUs = Math.max(...past.map(({ intended_us: us }) => us));
   const { perS: pastPerS, n, atMostPerS } = admittedRate(calls, fromUs, toUs, by);
-  // A full bucket admits more than a key's rate.
+  // A bucket that is full at first lets steps carry more than a key's rate, so they are no lower bound of it.
   const perS = by === RATE_LIMITED ? pastPerS : Math.max(pastPerS, surelyCarriedPerS(steps, calls));
   if (n < CALLS_MIN || !(pastPerS > 0))
     return none(`only ${n} calls were admitted past the knee (${by}): too few to count`);
@@ -178,7 +178,7 @@ export const kneeOfRamp = (lines: readonly CallLine[], ramp: Profile, startUs?: 
   return { found: true, capacityPerS: perS, low, high, by };
 };
 
-/** Fewer calls are carried, or are slow, by chance, or because places were empty before. */
+/** A step of fewer calls may be carried, or be slow, by chance, or because places were empty before it. */
 const STEP_CALLS = 30;
 
 /** The steps before the first that was not carried, as far as they settled; steps of few calls do not count. */

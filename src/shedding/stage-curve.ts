@@ -36,7 +36,7 @@ const openStageStep = (facts: StageFacts, { of, objectives }: StepFacts): StageC
   };
 };
 
-/** Fewer calls, or a larger share of them that is served, is no outage: at ten times the knee a tenth is served. */
+/** The fewest calls of an outage, and the largest share of them that is served. At ten times the knee a tenth is served. */
 const OUTAGE_CALLS = 200;
 const OUTAGE_SHARE = 0.01;
 

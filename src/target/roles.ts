@@ -1,4 +1,4 @@
-/** Names of the credentials in a target file. Apart from its schema, whose validator takes a tenth of a second to load. */
+/** Names of the credentials in a target file. Its schema is another file, whose validator takes a tenth of a second to load. */
 
 export const KEY_ROLES = [
   ...(["publishable", "server", "publishable_other_org", "publishable_no_ai", "publishable_tile_only"] as const),

@@ -196,7 +196,7 @@ export class Checks {
     const [failure] = this.#failures;
     const count = this.#failures.length === 1 ? "1 call" : `${this.#failures.length} calls`;
     if (failure !== undefined) {
-      // Where the outcome decides, it stands in the sentence; else `got` has the whole.
+      // The sentence names the outcome if that is what was judged; `got` has the rest.
       const came = failure.accepts === null ? "" : `, got ${failure.steps.at(-1)?.outcome}`;
       return { ...made("fail", `expected ${failure.expected}${came}; ${count} did not match`, failure.got), failure };
     }

@@ -53,7 +53,7 @@ const judgeWhatAnswers = async (context: Context): Promise<void> => {
   const said = [...new Set(seen.map(inWords))].join("; ");
   const statuses = [...new Set(seen.map(({ status }) => status))].join(", ");
   const isUncertified = base_url.startsWith("https:") && (context.target.transport?.cert ?? null) === null;
-  // nginx answers so over TLS, for want of a certificate, where others end the handshake.
+  // nginx answers 400 over TLS if it wants a client's certificate; others end the handshake.
   const cert = isUncertified && statuses === "400" ? ", or does it want a client certificate (transport.cert)" : "";
   const gateway = `only a gateway answers at ${base_url} (${said}): is the API behind it running, and does it let these calls through${cert}?`;
   const nothing = `nothing of the API is at ${base_url} (${statuses} to the exchange, the control stream and the style catalog, with credentials): does base_url include the version segment (v1)?`;
@@ -66,7 +66,7 @@ export const reach = async (context: Context): Promise<void> => {
   let last: Answer | undefined;
   for (let i = 0; i < ATTEMPTS; i++) {
     last = await context.send(asNobody("design.styles", { once: true }));
-    // Who does not answer within the time of a call does not answer three times either.
+    // A deployment that did not answer within the time of a call is not asked again.
     if (last.received.ended === "timeout") break;
     if (last.status === null) continue;
     if (last.received.error === NOT_SO_CODED) {

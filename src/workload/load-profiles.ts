@@ -56,8 +56,8 @@ const LEVEL_MIN_S = 8;
 
 /**
  * The levels up to `maxPerS`, rising and falling, then twice the knee once more. Each gets its share of the time, or
- * less if that gives enough calls. `stayS`: how long a call takes; if unknown, no level is shortened. In place of the
- * levels that are not permitted there is one at `maxPerS`, because the knee may be higher than was thought.
+ * less if that gives enough calls. `stayS`: how long a call takes; if unknown, no level is shortened. One level at
+ * `maxPerS` replaces those above it, because the knee may be higher than was thought.
  */
 export const upAndDown = (
   ratePerS: number,

@@ -197,7 +197,8 @@ export class LogReader {
   #starts(): number[] {
     const [atMs, took] = [this.#atMs, this.#tookMs];
     if (took === null) atMs.sort((a, b) => a - b);
-    // Of moments in milliseconds one in a thousand is whole by chance; a few odd lines may stand in any log.
+    // The majority decides: one in a thousand moments in milliseconds is a whole second by chance, and any log may hold a few
+    // odd lines.
     if (2 * this.#wholeSeconds > atMs.length) spreadOverSeconds(atMs);
     return took === null ? atMs : atMs.map((ms, k) => ms - (took[k] as number)).sort((a, b) => a - b);
   }

@@ -29,7 +29,7 @@ const STAND_IN = {
   toxiproxy: "a TCP proxy of Floodgate's own stands in for it",
 } as const;
 
-/** `lacksGo`: it would be built by a Go that is not there. */
+/** `lacksGo`: the tool is not there, and neither is a Go to build it. */
 const built = async (name: keyof typeof STAND_IN, options: ToolOptions) => {
   const { tool, problem, go, canBeBuilt } = await seeTool(name, options);
   const { variable, expected } = TOOL_RECIPES[name];

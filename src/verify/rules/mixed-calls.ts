@@ -89,7 +89,7 @@ const judge = (checks: Checks, answer: Answer): void => {
     checks.note(`${answer.outcome} decides at runtime before ${[...legal].find((one) => /^40[13]/.test(one))}`);
   } else if (!checks.isUnclear(answer)) {
     const accepts = [...legal];
-    // Overload and sessions switched off, which are legal for any call, are left out of the sentence.
+    // The sentence leaves out what is legal for any call: overload, and sessions that are switched off.
     const named = accepts.filter((one) => !isTransient(one) && !SESSIONS_OFF.includes(one));
     checks.breach(named.join(" or ") || accepts.join(" or "), callInWords(answer), [answer], accepts);
   }

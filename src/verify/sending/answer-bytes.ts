@@ -6,7 +6,7 @@ import { parseJson } from "../../contract/envelopes.ts";
 const { Z_SYNC_FLUSH, BROTLI_OPERATION_FLUSH, ZSTD_e_flush } = zlib.constants;
 const gunzip = () => zlib.createGunzip({ flush: Z_SYNC_FLUSH });
 type Decoder = ReturnType<typeof gunzip>;
-/** Some servers send `deflate` without its zlib wrapper (RFC 9110 section 8.4.1.2), and browsers read both. */
+/** Some servers send `deflate` without its zlib wrapper (RFC 9110, section 8.4.1.2); browsers read it with and without. */
 const inflate = (first: Uint8Array): Decoder =>
   ((first[0] ?? 0) & 0x0f) === 8
     ? zlib.createInflate({ flush: Z_SYNC_FLUSH })

@@ -79,7 +79,7 @@ export const nameAnswer = (status: number, text: string, anyBody = false): Named
   if (status === 401 || status === 503) return named(`${status}`, null);
   // Item 202 says "various"; FastAPI's list of errors is a reading of item 203.
   if (status === 422) return named("422 malformed_body", subcode);
-  // A 404 or 405 in any words also answers a key that is gone.
+  // A 404 or 405 in any words may be the API's answer about a key that is gone.
   const mayBeGateways = status !== 404 && status !== 405 && !("detail" in fields);
   if (subcode !== null && mayBeGateways && isGateways(status, subcode, false)) return named(`edge ${status}`, null);
   if (subcode !== null && /^[A-Za-z][\w .-]{0,60}$/.test(subcode))
@@ -87,7 +87,7 @@ export const nameAnswer = (status: number, text: string, anyBody = false): Named
   return named(`edge ${status}`, null);
 };
 
-/** A 429 is an allowance used up or a limit that passes, whatever the limit is called; another rule judges its name. */
+/** A 429 means a used-up allowance or a limit that passes, under whatever name; another rule judges the name. */
 const ALLOWANCES = "map_load_quota_exceeded|map_load_hard_stop|tile_access_restricted";
 const TRANSIENT = new RegExp(`^(indeterminate|503|429 (?!(${ALLOWANCES})$).*|edge (429|502|503|504))$`);
 
@@ -100,7 +100,7 @@ export const isTransient = (outcome: string): boolean => TRANSIENT.test(outcome)
 /** 2xx, including a failure reported under 200. */
 export const isAdmitted = ({ outcome }: Pick<Answer, "outcome">): boolean => /^2\d\d/.test(outcome);
 
-/** RFC 9111 section 5.1: with an `Age`, the API did not give this answer to this call. */
+/** An `Age` above 0 says that a cache gave this answer, and not the API (RFC 9111, section 5.1). */
 const cacheInWords = (age: string | undefined): string =>
   /^[1-9]\d{0,9}$/.test(age ?? "") ? `, out of a cache in between (Age: ${age})` : "";
 

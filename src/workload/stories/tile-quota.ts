@@ -71,7 +71,7 @@ const castOf = oncePerView((view: TargetView) => {
   return { noisy: runtimeCallers(view).find(({ org }) => !orgs.has(org)), choose };
 });
 
-/** Each call is a mint, except for those of the noisy organization's bursts. */
+/** Every call mints a session, except those of the noisy organization's bursts. */
 const plan = (seed: number, i: number, view: TargetView): Step[] => {
   const { noisy, choose } = castOf(view);
   if (noisy !== undefined && burstOf(view, i)) return [callAs(view, i, noisy, { route: "chat.control" })];
