@@ -1,6 +1,6 @@
 /** One probe of a capacity search: a short block of calls at a steady rate, and whether each objective is met. */
 import { isWholeAnswer } from "../contract/streams.ts";
-import { type CallLine, classOf } from "../history/line.ts";
+import { type CallLine, classOf, dueWithin, type Span } from "../history/line.ts";
 import { judgeObjectives } from "../history/objective-verdicts.ts";
 import type { Objective } from "../history/objectives.ts";
 import { add, known } from "../history/statistics/counts.ts";
@@ -107,15 +107,9 @@ export const dispersionOf = (tallies: readonly ObjectiveTally[]): number => {
   return Math.max(1, chiSquare / freedom);
 };
 
-type Span = { fromUs: number; toUs: number };
-
 /** A block of a probe lasts this many times as long as a call, so that blocks are nearly independent. */
 const BLOCK_LATENCIES = 5;
 const BLOCK_LEAST_US = 1_000_000;
-
-/** The calls that were due in a span; a call counts when it was due, so late calls count as well. */
-const within = (lines: readonly CallLine[], { fromUs, toUs }: Span): CallLine[] =>
-  lines.filter(({ intended_us }) => intended_us >= fromUs && intended_us < toUs);
 
 const tallyOf = (counted: readonly CallLine[], { isBad }: ShareObjective, fromUs: number, blockUs: number) => {
   const whole = { bad: 0, n: 0 };
@@ -135,10 +129,10 @@ const tallyOf = (counted: readonly CallLine[], { isBad }: ShareObjective, fromUs
 
 /** Tallies without blocks, for a probe that still runs. */
 export const tallyPlainly = (lines: readonly CallLine[], objectives: readonly ShareObjective[], span: Span): Tally[] =>
-  objectives.map((objective) => tallyOf(within(lines, span), objective, span.fromUs, Number.POSITIVE_INFINITY));
+  objectives.map((objective) => tallyOf(dueWithin(lines, span), objective, span.fromUs, Number.POSITIVE_INFINITY));
 
 export const tallyCalls = (lines: readonly CallLine[], objectives: readonly ShareObjective[], span: Span) => {
-  const counted = within(lines, span);
+  const counted = dueWithin(lines, span);
   const answered = counted.filter((line) => classOf(line.outcome) === "answered" && isWholeAnswer(line));
   const medianUs = median(answered.map((line) => line.done_us - line.intended_us));
   const blockUs = Math.max(BLOCK_LEAST_US, BLOCK_LATENCIES * (medianUs ?? 0));

@@ -3,7 +3,7 @@
  * of short blocks, one on each side. A block has a time to settle, a part below the capacity for latency, and a part
  * above it for refusals and goodput. Both blocks of a pair have one seed: they send the same calls at the same moments.
  */
-import type { CallLine } from "../history/line.ts";
+import { type CallLine, dueWithin } from "../history/line.ts";
 import type { Piece, Profile } from "../workload/load-profiles.ts";
 import { saltOf, uniform } from "../workload/random.ts";
 import { type BlockPlan, isWhole } from "./block.ts";
@@ -87,7 +87,7 @@ export type Probe = ReturnType<typeof probeOf>;
 export const probeOf = (ratePerS: number, lines: readonly CallLine[], startUs: number) => {
   const fromUs = startUs + FILLING_S * 1e6;
   const toUs = startUs + PROBE_S * 1e6;
-  const part = lines.filter(({ intended_us: at }) => at >= fromUs && at < toUs);
+  const part = dueWithin(lines, { fromUs, toUs });
   const refused = part.filter((line) => !isWhole(line));
   const byRate = refused.filter(({ outcome }) => outcome === "429 rate_limited");
   return {

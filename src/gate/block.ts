@@ -1,7 +1,7 @@
 /** Reduces a short block of calls to the numbers that the gate compares. */
 import { ERROR_IN_BODY } from "../contract/refusals.ts";
 import { streamResult } from "../contract/streams.ts";
-import { type CallLine, classOf } from "../history/line.ts";
+import { type CallLine, classOf, dueWithin, type Span } from "../history/line.ts";
 import { quantile } from "../history/statistics/statistics.ts";
 
 type MeasurementFacts = {
@@ -49,10 +49,10 @@ export const logWorse = (measurement: GateMeasurement, was: number, is: number):
 export type BlockValues = Record<GateMeasurement, number | null>;
 
 export type BlockPlan = {
-  /** Part below the capacity, in which latency is measured; from inclusive, to exclusive, microseconds of the run. */
-  steady: { fromUs: number; toUs: number };
+  /** Part below the capacity, in which latency is measured. */
+  steady: Span;
   /** Part above the capacity, in which goodput is measured. */
-  past: { fromUs: number; toUs: number };
+  past: Span;
   /** The longest time of a good answer. */
   sloMs: number;
   /** Organizations that reach their own caps on purpose: below the capacity, latency and sheds leave them out. */
@@ -74,7 +74,7 @@ export const isWhole = (call: CallLine): boolean =>
 /** If no stream of either side ended with the known last event, the deployment uses another name (item 173). */
 export const knowsLastEvent = (lines: readonly CallLine[]): boolean => lines.some(({ ended }) => ended === "done");
 
-const wholeMs = (line: CallLine): number => (line.done_us - line.intended_us) / 1000;
+export const wholeMs = (line: CallLine): number => (line.done_us - line.intended_us) / 1000;
 
 const share = (some: number, all: number): number | null => (all === 0 ? null : some / all);
 
@@ -86,13 +86,10 @@ const gapMs = ({ events = 0, first_event_us: first, last_event_us: last }: CallL
 
 const isStream = ({ ended, events }: CallLine): boolean => ended !== undefined || events !== undefined;
 
-/** Calls belong to a part by the moment they should have left. */
 export const measureBlock = (lines: readonly CallLine[], plan: BlockPlan): BlockValues => {
   const { steady, past, sloMs, noisy, foreignLastEvent = false } = plan;
-  const of = ({ fromUs, toUs }: BlockPlan["steady"]): CallLine[] =>
-    lines.filter(({ intended_us: at }) => at >= fromUs && at < toUs);
-  const below = of(steady);
-  const above = of(past);
+  const below = dueWithin(lines, steady);
+  const above = dueWithin(lines, past);
   const quiet = below.filter(({ org }) => noisy?.has(org) !== true);
   const served = quiet.filter(isWhole);
   const latencies = ascending(served.map(wholeMs));

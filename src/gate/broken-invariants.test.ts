@@ -19,7 +19,7 @@ const finding = (side: Side, pair: number, id: string, verdict: Claim["verdict"]
     replay: "",
   },
 });
-const judged = (...findings: BlockFinding[]) => invariantsClaim(findings, "gate", "again");
+const judged = (...findings: BlockFinding[]) => invariantsClaim(findings, "again");
 
 describe("what breaks on the head alone", () => {
   test("fails, and is named with its proof", () => {

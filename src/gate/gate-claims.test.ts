@@ -31,7 +31,7 @@ describe("the table", () => {
   });
 
   test("is followed by what is no comparison: a head that served nothing says so", () => {
-    const claim = sinkingClaim(sinkingOf(pairs, 1.05, 0.003), "gate", "again");
+    const claim = sinkingClaim(sinkingOf(pairs, 1.05, 0.003), "again");
     expect(claim).toMatchObject({ id: "gate/goodput_kept", verdict: "inconclusive" });
     expect(claim.reason).toContain("the head carried nothing");
   });

@@ -10,6 +10,9 @@ import { SIDES, type Side } from "./block-plan.ts";
 import { type Comparison, type GateVerdict, type Pair, smallestSeen } from "./paired-comparison.ts";
 import { typicalDifference } from "./signed-rank.ts";
 
+export const GATE_STAGE = "gate";
+export const stageOf = (side: Side): string => `${GATE_STAGE}.${side}`;
+
 const VERDICTS: Record<GateVerdict, readonly [Claim["verdict"], inTable: string]> = {
   regression: ["fail", "WORSE"],
   "no-regression": ["pass", "ok"],
@@ -26,26 +29,26 @@ const gotOf = (found: Comparison): string => {
     : `${ratio(worseBy)} times as bad (95 %: ${ratio(low)} to ${ratio(high)}) in ${pairs} pairs; ${ratio(smallestSeen(found))} would have been seen`;
 };
 
-export const gateClaims = (comparisons: readonly Comparison[], stage: string, replay: string): Claim[] =>
+export const gateClaims = (comparisons: readonly Comparison[], replay: string): Claim[] =>
   comparisons.map((comparison) => {
     const { measurement, verdict, reason, margin } = comparison;
     return claimOf({
-      ...{ id: `gate/${measurement}`, stage, replay, verdict: VERDICTS[verdict][0] },
+      ...{ id: `gate/${measurement}`, stage: GATE_STAGE, replay, verdict: VERDICTS[verdict][0] },
       reason: verdict === "not-measured" ? `skipped: ${reason}` : reason,
       expected: `the head's ${measurement} at most ${margin} times as bad as the base's (${MEASUREMENT_FACTS[measurement].about})`,
       got: gotOf(comparison),
     });
   });
 
-export const gateMeasurements = (comparisons: readonly Comparison[], stage: string): Measurement[] =>
+export const gateMeasurements = (comparisons: readonly Comparison[]): Measurement[] =>
   comparisons.flatMap(({ measurement, base, head, worseBy, low, high, pairs: n }) => {
     if (base === null || head === null || worseBy === null) return [];
     const { unit } = MEASUREMENT_FACTS[measurement];
     const of = { name: measurement, unit: unit === "share" ? "ratio" : unit, low: null, high: null, n };
     return [
-      { ...of, stage: `${stage}.base`, value: base },
-      { ...of, stage: `${stage}.head`, value: head },
-      { name: `${measurement}_worse_by`, stage, value: worseBy, unit: "ratio", low, high, n },
+      { ...of, stage: stageOf("base"), value: base },
+      { ...of, stage: stageOf("head"), value: head },
+      { name: `${measurement}_worse_by`, stage: GATE_STAGE, value: worseBy, unit: "ratio", low, high, n },
     ];
   });
 
@@ -82,41 +85,36 @@ export const gateTable = (comparisons: readonly Comparison[]): string[] => [
 
 export type BlockFinding = { side: Side; pair: number; claim: Claim };
 
-/** Broken *musts* of a side, by name. */
-const brokenOn = (findings: readonly BlockFinding[], of: Side): Map<string, Claim[]> => {
-  const broken = findings.flatMap(({ side, claim }) =>
-    side === of && claim.level === "must" && claim.verdict === "fail" ? [claim] : [],
-  );
-  return Map.groupBy(broken, ruleOf);
-};
-
 type Broken = [id: string, claims: Claim[]];
 
 const listed = (broken: readonly Broken[]): string =>
   broken.map(([id, { length }]) => `${id} (${length} block${length === 1 ? "" : "s"})`).join(", ");
 
-export const brokenOnHeadAlone = (findings: readonly BlockFinding[]): Broken[] => {
-  const base = brokenOn(findings, "base");
-  return [...brokenOn(findings, "head")].filter(([id]) => !base.has(id));
+/** The *musts* that are broken on the head, by name: those that hold on the base, and those broken there too. */
+export const brokenOnHead = (findings: readonly BlockFinding[]) => {
+  const broken = findings.filter(({ claim }) => claim.level === "must" && claim.verdict === "fail");
+  const claimsOf = (of: Side): Claim[] => broken.flatMap(({ side, claim }) => (side === of ? [claim] : []));
+  const onBase = new Set(claimsOf("base").map(ruleOf));
+  const onHead: Broken[] = [...Map.groupBy(claimsOf("head"), ruleOf)];
+  return { alone: onHead.filter(([id]) => !onBase.has(id)), onBoth: onHead.filter(([id]) => onBase.has(id)) };
 };
 
 /**
  * Judges invariants, which are exact on any machine: one that fails in a block of the head and in no block of the base
  * is a regression, whatever the figures show.
  */
-export const invariantsClaim = (findings: readonly BlockFinding[], stage: string, replay: string): Claim => {
-  const base = brokenOn(findings, "base");
-  const onlyHead = brokenOnHeadAlone(findings);
-  const onBoth = [...brokenOn(findings, "head")].filter(([id]) => base.has(id));
+export const invariantsClaim = (findings: readonly BlockFinding[], replay: string): Claim => {
+  const { alone, onBoth } = brokenOnHead(findings);
   const known = onBoth.length === 0 ? "" : `; broken on both, so not new: ${listed(onBoth)}`;
   const judged = (verdict: Claim["verdict"], reason: string, got: string, evidence: string[] = []): Claim => {
     const expected = "no invariant fails on the head that holds on the base";
-    return claimOf({ id: "gate/invariants", stage, replay, expected, verdict, reason: reason + known, got, evidence });
+    const about = { id: "gate/invariants", stage: GATE_STAGE, replay, expected };
+    return claimOf({ ...about, verdict, reason: reason + known, got, evidence });
   };
-  if (onlyHead.length > 0) {
-    const got = onlyHead.map(([id, [first]]) => `${id}: ${first?.reason}: ${first?.got}`).join("; ");
-    const evidence = onlyHead.flatMap(([, [first]]) => first?.evidence ?? []).slice(0, 10);
-    return judged("fail", `broken on the head alone: ${listed(onlyHead)}`, got, evidence);
+  if (alone.length > 0) {
+    const got = alone.map(([id, [first]]) => `${id}: ${first?.reason}: ${first?.got}`).join("; ");
+    const evidence = alone.flatMap(([, [first]]) => first?.evidence ?? []).slice(0, 10);
+    return judged("fail", `broken on the head alone: ${listed(alone)}`, got, evidence);
   }
   // A side left too many calls unanswered if `answered` fails or is open in half of its blocks.
   const answered = findings.filter(({ claim }) => ruleOf(claim) === "answered");
@@ -185,11 +183,11 @@ export const sinkingOf = (pairs: readonly Pair[], margin: number, falseAlarm: nu
   return { verdict: p <= falseAlarm && lostBy >= margin ? "sinks" : "holds", pairs: worse.length, lostBy, p };
 };
 
-export const sinkingClaim = ({ verdict, pairs, lostBy, p }: Sinking, stage: string, replay: string): Claim => {
+export const sinkingClaim = ({ verdict, pairs, lostBy, p }: Sinking, replay: string): Claim => {
   const [judged, reason] = SINKING[verdict];
   const chance = `a fall like this by chance ${(p * 100).toPrecision(2)} %`;
   return claimOf({
-    ...{ id: "gate/goodput_kept", stage, replay, verdict: judged },
+    ...{ id: "gate/goodput_kept", stage: GATE_STAGE, replay, verdict: judged },
     reason: verdict === "too-few" ? `${reason}: ${pairs}` : reason,
     expected: "the head's goodput beside the base's does not fall while the run goes on",
     got:

@@ -103,7 +103,7 @@ describe("a comparison of paired blocks", () => {
     const found = compare(pairsOf(16, 0.02), { ...GATE_POLICY, measurements: ["latency_ms_p50", "event_gap_ms_p50"] });
     expect(found[1]).toMatchObject({ verdict: "not-measured", worseBy: null });
     expect(verdictOf(found)).toBe("no-regression");
-    expect(gateClaims(found, "gate", "again")[1]).toMatchObject({ verdict: "skipped" });
+    expect(gateClaims(found, "again")[1]).toMatchObject({ verdict: "skipped" });
     expect(verdictOf(compare(pairsOf(16, 0.02), { ...GATE_POLICY, measurements: ["event_gap_ms_p50"] }))).toBe(
       "inconclusive",
     );
@@ -204,7 +204,7 @@ describe("a comparison of paired blocks", () => {
 
 describe("the gate's claims", () => {
   test("fail for a regression, pass for none, and stay open where it could not tell", () => {
-    const claims = gateClaims(comparePairs(pairsOf(16, 0.03, { latency_ms_p50: 1.3 })), "gate", "again");
+    const claims = gateClaims(comparePairs(pairsOf(16, 0.03, { latency_ms_p50: 1.3 })), "again");
     expect(claims.map(({ id, verdict }) => [id, verdict])).toEqual([
       ["gate/latency_ms_p50", "fail"],
       ["gate/latency_ms_p99", "pass"],
@@ -213,7 +213,7 @@ describe("the gate's claims", () => {
     expect(claims[0]?.got).toMatch(
       /^1\.\d{3} times as bad \(95 %: 1\.\d{3} to 1\.\d{3}\) in 16 pairs; 1\.\d{3} would have been seen$/,
     );
-    const open = gateClaims(comparePairs([]), "gate", "again");
+    const open = gateClaims(comparePairs([]), "again");
     expect(open.map(({ verdict, got }) => [verdict, got])).toContainEqual(["inconclusive", "nothing to compare"]);
   });
 });

@@ -145,6 +145,13 @@ export type LedgerLine = Record<"charge_id" | "request_id" | "org" | "key" | "wi
   at: number;
 };
 
+/** A part of a run, in microseconds; from inclusive, to exclusive. */
+export type Span = { fromUs: number; toUs: number };
+
+/** The calls of a span. A call belongs to the moment when it was due, so one that left late counts as well. */
+export const dueWithin = (lines: readonly CallLine[], { fromUs, toUs }: Span): CallLine[] =>
+  lines.filter(({ intended_us: due }) => due >= fromUs && due < toUs);
+
 type CallClass = "answered" | "refused" | "indeterminate";
 
 /** Answered: 2xx. Refused: a definite no. Indeterminate: no answer, so it may have happened; also a stream without one event. */

@@ -3,7 +3,7 @@
  * sheds because too many calls are in flight, a key's rate, slow answers, or no answers at all. If the ramp ends before
  * the knee, nothing is found, and the result says so.
  */
-import { type CallLine, classOf } from "../history/line.ts";
+import { type CallLine, classOf, dueWithin } from "../history/line.ts";
 import type { RampStep } from "../history/stage-facts.ts";
 import { mean, median, mostAtOnce, quantileInterval } from "../history/statistics/statistics.ts";
 import type { RateFound } from "../workload/callers/target-view.ts";
@@ -104,7 +104,7 @@ const admittedRate = (
   by: string,
 ): { perS: number; n: number; atMostPerS: number } => {
   const admitted = calls.filter(isAdmitted);
-  const began = admitted.filter(({ intended_us: us }) => us >= fromUs && us < toUs);
+  const began = dueWithin(admitted, { fromUs, toUs });
   if (by === RATE_LIMITED || by === LATENCY) {
     // A growing queue carries the calls that it completes, not those that enter.
     const counted = by === LATENCY ? admitted.filter(({ done_us: us }) => us >= fromUs && us < toUs) : began;

@@ -157,8 +157,16 @@ export const readAllWitnesses = async (
   return { own, others: printed?.others ?? null };
 };
 
-export const readWitnesses = async (deployment: Witnessed, idRun: string, signal: AbortSignal) =>
-  (await readAllWitnesses(deployment, idRun, Number.POSITIVE_INFINITY, signal)).own;
+/** What is stated and shown of calls without a disturbance, read when they have ended. */
+export const witnessedFacts = async (
+  { epochUs, signal }: Pick<RunContext, "epochUs" | "signal">,
+  deployment: Deployment,
+  stage: string,
+  idRun: string,
+): Promise<StageFacts> => ({
+  ...{ ...statedFacts(stage, deployment), started_at_ms: epochUs / 1000 },
+  ...(await readAllWitnesses(deployment, idRun, Number.POSITIVE_INFINITY, signal)).own,
+});
 
 const CHANGES = ["restarts", "replicas"];
 

@@ -31,7 +31,7 @@ import { calibrationDoubts, inDoubt } from "../../history/time-doubts.ts";
 import { ofCutOffStage } from "../../invariants/invariant.ts";
 import { playLevel } from "../../stages/play.ts";
 import { plannedTarget, prepareTarget, readTarget } from "../../stages/prepare-target.ts";
-import { readWitnesses, statedFacts } from "../../stages/witnesses.ts";
+import { witnessedFacts } from "../../stages/witnesses.ts";
 import { readUserJson } from "../../supervision/user-file.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { Target } from "../../target/target.ts";
@@ -261,11 +261,7 @@ export const findCapacity = async (request: CapacityRun): Promise<RunResult & { 
     await context.addStage(
       stageOutcome({
         summary: { ...summary, driver: "open-loop", ...(protocols.length === 0 ? {} : { protocols }) },
-        facts: {
-          ...statedFacts(STAGE, deployment),
-          started_at_ms: context.epochUs / 1000,
-          ...(await readWitnesses(deployment, `${context.run}.${STAGE}`, context.signal)),
-        },
+        facts: await witnessedFacts(context, deployment, STAGE, `${context.run}.${STAGE}`),
         claims: capacityClaims(found, STAGE, context.replay).map((one) => cut(asCalibrated(one, objectives, failed))),
         // Times and rates pooled over probes at many rates mean nothing.
         measurements: [

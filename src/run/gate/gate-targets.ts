@@ -4,6 +4,7 @@ import { existsSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { noSuch } from "../../contract/nearest.ts";
 import * as blocks from "../../gate/block-plan.ts";
+import { GATE_STAGE } from "../../gate/gate-claims.ts";
 import * as recorded from "../../gate/recorded-comparison.ts";
 import { groupOf, type RunDocument } from "../../history/run-document.ts";
 import { type StageOutcome, stageOutcome } from "../../history/stage-facts.ts";
@@ -17,7 +18,7 @@ import { atPlace, UsageError } from "../exit-codes.ts";
 import { recordedJson } from "../read-run.ts";
 import { type Asked, type RunResult, recordRun } from "../recorded-run.ts";
 import { commitOf } from "../run-reports.ts";
-import { GATE_STAGE, GATE_STORIES, type GateSide, gateSideOf, runGate, statedCapacity } from "./run-gate.ts";
+import { GATE_STORIES, type GateSide, gateSideOf, runGate, statedCapacity } from "./run-gate.ts";
 
 export type GateWishes = {
   baseFile: string;

@@ -2,11 +2,11 @@
 import type { Deployment } from "../../deployments/deployment.ts";
 import type { RunContext } from "../../deployments/run-context.ts";
 import { hostDoubts } from "../../drivers/host-notes.ts";
-import { isWhole, knowsLastEvent, MEASUREMENT_FACTS, measureBlock } from "../../gate/block.ts";
+import { isWhole, knowsLastEvent, MEASUREMENT_FACTS, measureBlock, wholeMs } from "../../gate/block.ts";
 import * as blocks from "../../gate/block-plan.ts";
 import * as verdicts from "../../gate/gate-claims.ts";
 import { type Comparison, comparePairs, GATE_POLICY, type Pair, verdictOf } from "../../gate/paired-comparison.ts";
-import type { CallLine } from "../../history/line.ts";
+import { type CallLine, dueWithin, type Span } from "../../history/line.ts";
 import { type StageMeasure, stageMeasure } from "../../history/measure.ts";
 import { type Claim, claimOf, doubt, type Measurement, type Protocol } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
@@ -16,7 +16,7 @@ import { inOrder, judgeStage } from "../../invariants/invariant.ts";
 import { wrapped } from "../../report/terminal.ts";
 import { type LevelRoom, playLevel } from "../../stages/play.ts";
 import { EVERYWHERE, STREAMS } from "../../stages/stage-plan.ts";
-import { readTenants, readWitnesses, statedFacts } from "../../stages/witnesses.ts";
+import { readTenants, witnessedFacts } from "../../stages/witnesses.ts";
 import { pause } from "../../supervision/waiting.ts";
 import { TargetUnreachableError } from "../../verify/reach.ts";
 import { streamsPerS } from "../../workload/callers/overload.ts";
@@ -28,8 +28,6 @@ import type { Story } from "../../workload/story.ts";
 export const GATE_SCENARIO = "chat-past-capacity";
 /** The stories that are played for scenarios, if they have another name. */
 export const GATE_STORIES: Readonly<Record<string, string>> = { [GATE_SCENARIO]: "chat-beside-noisy" };
-export const GATE_STAGE = "gate";
-export const stageOf = (side: blocks.Side): string => `${GATE_STAGE}.${side}`;
 
 /** Invariants that a few seconds of overload can break; the comparison judges times. */
 const JUDGES = [
@@ -52,7 +50,7 @@ export type GateSide = {
 };
 
 export const nothingSeen = (side: blocks.Side): GateSide["seen"] => {
-  return { measure: stageMeasure(stageOf(side)), hostNotes: [], protocols: new Set(), lastFacts: null };
+  return { measure: stageMeasure(verdicts.stageOf(side)), hostNotes: [], protocols: new Set(), lastFacts: null };
 };
 
 export const gateSideOf = async (side: blocks.Side, deployment: Deployment, story: Story): Promise<GateSide> => {
@@ -83,17 +81,12 @@ export const playBlock = async (
   name: string,
   room: GateRoom,
 ): Promise<PlayedBlock> => {
-  const stage = stageOf(side);
+  const stage = verdicts.stageOf(side);
   const idRun = `${room.run}.${name}`;
   const job = { stage, idPrefix: `${idRun}.c`, story, seed: room.seed, profile, arrivals: "uniform" as const, view };
   const { lines, problems, notes, host, startUs = 0, protocols = [] } = await playLevel(room, deployment, job);
   await pause(REST_MS);
-  const facts: StageFacts = {
-    ...statedFacts(stage, deployment),
-    started_at_ms: room.epochUs / 1000,
-    tenants,
-    ...(await readWitnesses(deployment, idRun, room.signal)),
-  };
+  const facts: StageFacts = { ...(await witnessedFacts(room, deployment, stage, idRun)), tenants };
   for (const line of lines) seen.measure.see(line);
   for (const protocol of protocols) seen.protocols.add(protocol);
   seen.hostNotes.push([...notes, ...hostDoubts(stage, host)]);
@@ -122,11 +115,12 @@ const SLO_OF_OVERLOAD = 1.25;
 /** The longest time of a good answer, in milliseconds; from the base's warm-up alone, so both sides share it. */
 const sloFrom = ({ lines, startUs }: PlayedBlock, load: blocks.BlockLoad): number | null => {
   const { steady, past } = blocks.partsOfBlock(load, startUs);
-  const quantileIn = ({ fromUs, toUs }: typeof steady, p: number): number | null => {
-    const part = lines.filter((line) => line.intended_us >= fromUs && line.intended_us < toUs && isWhole(line));
-    const latenciesMs = part.map((line) => (line.done_us - line.intended_us) / 1000);
-    const ascending = latenciesMs.sort((a, b) => a - b);
-    return quantile(ascending, p);
+  const quantileIn = (part: Span, p: number): number | null => {
+    const latenciesMs = dueWithin(lines, part).filter(isWhole).map(wholeMs);
+    return quantile(
+      latenciesMs.toSorted((a, b) => a - b),
+      p,
+    );
   };
   const low = quantileIn(steady, 0.5);
   return low === null ? null : Math.max(SLO_OF_LOW * low, SLO_OF_OVERLOAD * (quantileIn(past, 0.9) ?? 0));
@@ -179,7 +173,7 @@ export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ..
       plan.onPair?.(number, look);
     }
     comparisons = comparePairs(pairs, policy);
-    const isOpen = verdictOf(comparisons) === "inconclusive" && verdicts.brokenOnHeadAlone(findings).length === 0;
+    const isOpen = verdictOf(comparisons) === "inconclusive" && verdicts.brokenOnHead(findings).alone.length === 0;
     const next = looks[at + 1];
     if (next === undefined || !isOpen || isOver()) break;
     plan.onMore?.(pairs.length, next);
@@ -202,7 +196,7 @@ const droppedClaim = ({ dropped, pairs, isWhole }: GateMeasured, replay: string)
   const isPlayed = isWhole && dropped.length * 3 <= all;
   const open = dropped[0] ?? "stopped before the first comparison";
   return claimOf({
-    ...{ id: "gate/pairs", stage: GATE_STAGE, replay, verdict: isPlayed ? "pass" : "inconclusive" },
+    ...{ id: "gate/pairs", stage: verdicts.GATE_STAGE, replay, verdict: isPlayed ? "pass" : "inconclusive" },
     reason: isPlayed ? "the generator played the pairs as planned" : open,
     expected: "at least two pairs of three are played as planned",
     got: `${pairs.length} of ${all} pairs were compared`,
@@ -233,7 +227,7 @@ export const runGate = async (
   };
   const open = (reason: string): GateResult => {
     const claim = doubt("gate/pairs", reason, "a base that can be measured", replay);
-    return { claims: [{ ...claim, stage: GATE_STAGE }], measurements: [], comparisons: [], table: [] };
+    return { claims: [{ ...claim, stage: verdicts.GATE_STAGE }], measurements: [], comparisons: [], table: [] };
   };
   const deployments = [base.deployment, head.deployment];
   const isOver = (): boolean => room.signal.aborted || deployments.some(({ budget }) => budget.stopped !== null);
@@ -289,11 +283,11 @@ export const runGate = async (
   });
   const { comparisons, pairs, policy, findings } = measured;
   const sinking = verdicts.sinkingOf(pairs, MEASUREMENT_FACTS.goodput.margin, policy.falseAlarm / policy.looks);
-  const broken = verdicts.invariantsClaim(findings, GATE_STAGE, replay);
-  const kept = verdicts.sinkingClaim(sinking, GATE_STAGE, replay);
-  const compared = verdicts.gateClaims(comparisons, GATE_STAGE, replay);
+  const broken = verdicts.invariantsClaim(findings, replay);
+  const kept = verdicts.sinkingClaim(sinking, replay);
+  const compared = verdicts.gateClaims(comparisons, replay);
   const claims = [broken, droppedClaim(measured, replay), ...compared, kept];
-  const measurements = verdicts.gateMeasurements(comparisons, GATE_STAGE);
+  const measurements = verdicts.gateMeasurements(comparisons);
   const below = [broken, kept].flatMap(({ id, verdict, reason }) => wrapped(`${id}: ${verdict}: ${reason}`, "", 2));
   return { claims, measurements, comparisons, table: [...verdicts.gateTable(comparisons), ...below] };
 };

@@ -122,7 +122,7 @@ export const gate: ComparedStage = {
     const pairs: Pair[] = [];
     for (let look = 1; ; look += 1) {
       pairs.push(...(await measurePairs(base, head)));
-      const claims = gateClaims(comparePairs(pairs, SMALL_POLICY), "gate", REPLAY);
+      const claims = gateClaims(comparePairs(pairs, SMALL_POLICY), REPLAY);
       const open = claims.some(({ id, verdict }) => deciding.includes(id) && verdict === "inconclusive");
       if (!open || look === SMALL_POLICY.looks) return claims;
     }
