@@ -1,7 +1,6 @@
 /** Mutants of shedding and of speed, each on its stage in virtual time, one after the other. */
 import { describe, expect, test } from "vitest";
 import { comparePairs, verdictOf } from "../src/gate/paired-comparison.ts";
-import { SMALL_POLICY } from "../src/gate/small-stage-plan.ts";
 import { MUTANTS } from "../src/mutants/catalogue.ts";
 import { type MutantStage, nobody } from "../src/mutants/mutant.ts";
 import { HEALTHY, type Parts } from "../src/platform/parts.ts";
@@ -36,7 +35,7 @@ describe("in virtual time", () => {
 
 describe("the gate, in virtual time", () => {
   const SEEDS = Array.from({ length: 40 }, (_, seed) => seed);
-  const judged = (head: Parts, seed: number) => comparePairs(virtualPairs(HEALTHY, head, seed), SMALL_POLICY);
+  const judged = (head: Parts, seed: number) => comparePairs(virtualPairs(HEALTHY, head, seed));
 
   test.each(MUTANTS.filter(({ stage }) => stage === "gate").map((mutant) => [mutant.name, mutant] as const))(
     "kills %s by the measurement that was meant to, whatever the noise",

@@ -25,7 +25,6 @@ import {
   driverOf,
   type LoadStage,
   plannedFor,
-  type StagePlan,
   type StagesWish,
   type SuiteFor,
   stageMissing,
@@ -150,16 +149,18 @@ const RAMP_S = 24;
 /** The planned seconds of an experiment, which ends its load when it is over. */
 const EXPERIMENT_S = 15;
 
+const NOTHING_PLAYED = { seconds: 0, calls: 0 };
+
 const plannedRules = (plan: VerifyStage, target: Target) => {
   if (plan.only === undefined) return { seconds: Math.ceil(VERIFY_CALLS / plan.ratePerS), calls: VERIFY_CALLS };
   const { would_send, takes_s_at_least } = planVerify(target, chosenRules(plan.only, plan.skip), plan);
   return { seconds: takes_s_at_least + BURSTS_S, calls: would_send.calls };
 };
 
-const plannedPlay = (plan: LoadStage, { target, embedded }: SuiteFor) => {
+/** `target`: with the tenants of the stage. */
+const plannedPlay = (plan: LoadStage, target: Target, embedded: boolean) => {
   const { disturbance, replicas } = plan;
-  const peopled = embedded ? plannedTenants(plan.tenants, target) : target;
-  const sized = embedded && replicas !== undefined ? { ...peopled, limits: { ...target.limits, replicas } } : peopled;
+  const sized = embedded && replicas !== undefined ? { ...target, limits: { ...target.limits, replicas } } : target;
   const planned = plannedFor(plan, { target: sized, embedded, found: {} });
   // A ramp finds the rate first; until then only the permitted one is known.
   if (planned === null) {
@@ -175,18 +176,7 @@ const plannedPlay = (plan: LoadStage, { target, embedded }: SuiteFor) => {
   return { seconds: Math.ceil(seconds), calls: Math.ceil(storyOfPlan(plan).costs(viewOf(sized), due).requests) };
 };
 
-/** `lacks`: why it would be skipped; empty when it would be played. */
-const planOfStage = (plan: StagePlan, given: SuiteFor, lacks: readonly string[] = []) => {
-  const planned =
-    plan.kind === "verify"
-      ? plannedRules(plan, given.target)
-      : lacks.length > 0
-        ? { seconds: 0, calls: 0 }
-        : plannedPlay(plan, given);
-  return { name: plan.name, driver: driverOf(plan), ...planned, lacks };
-};
-
-/** Each stage as far as it is known beforehand, with what the deployment lacks for it. */
+/** Each stage as far as it is known beforehand. `lacks`: why it would be skipped; empty when it would be played. */
 const plansFor = (given: SuiteFor, wish: StagesWish) => {
   const { target, embedded, limiter } = given;
   const missing = embedded ? null : proxiesMissing(target);
@@ -194,9 +184,11 @@ const plansFor = (given: SuiteFor, wish: StagesWish) => {
   const [faults, faultsMissing] = missing === null ? [{ links }, ""] : [null, missing];
   const own = embedded ? { store: { kind: limiter ?? "sqlite" } } : undefined;
   return stagesFor(given, wish).map((plan) => {
-    if (plan.kind === "verify") return planOfStage(plan, given);
-    const can = { target: embedded ? plannedTenants(plan.tenants, target) : target, faults, faultsMissing, own };
-    return planOfStage(plan, given, stageMissing(plan, can));
+    const about = { name: plan.name, driver: driverOf(plan) };
+    if (plan.kind === "verify") return { ...about, ...plannedRules(plan, target), lacks: [] };
+    const peopled = embedded ? plannedTenants(plan.tenants, target) : target;
+    const lacks = stageMissing(plan, { target: peopled, faults, faultsMissing, own });
+    return { ...about, ...(lacks.length > 0 ? NOTHING_PLAYED : plannedPlay(plan, peopled, embedded)), lacks };
   });
 };
 

@@ -14,7 +14,7 @@ import {
   type Measurement,
   type StageSummary,
 } from "../history/run-document.ts";
-import { type StageHost, type StageOutcome, stageOutcome } from "../history/stage-facts.ts";
+import { countedSummary, type StageHost, type StageOutcome, stageOutcome } from "../history/stage-facts.ts";
 import { judgeGrowth, type Reading } from "../history/statistics/growth.ts";
 import { standstillDoubts } from "../history/time-doubts.ts";
 import type { Target } from "../target/target.ts";
@@ -76,10 +76,7 @@ export const unplayedStage = (
   why: Pick<Claim, "verdict" | "reason" | "expected" | "replay">,
 ): StageOutcome =>
   stageOutcome({
-    summary: {
-      ...{ name: plan.name, driver: driverOf(plan), duration_ms: 0, by_outcome: {} },
-      calls: { sent: 0, answered: 0, refused: 0, indeterminate: 0 },
-    },
+    summary: countedSummary(plan.name, driverOf(plan), 0, {}),
     facts: statedFacts(plan.name, { target, exclusive: false }),
     claims: [claimOf({ id: `reached/${plan.name}`, stage: plan.name, ...why, got: "not played" })],
   });

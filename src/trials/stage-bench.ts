@@ -185,7 +185,5 @@ export type MiniStage = {
   play(bench: Bench): Promise<void>;
 };
 
-export type ComparedStage = { compare(base: Parts, head: Parts, deciding: readonly string[]): Promise<Claim[]> };
-
 /** A deployment in virtual time, in its own thread, with the mutant of this name; `null` for the healthy platform. */
 export type VirtualStage = { inVirtualTime(mutant: string | null): Promise<Claim[]> };

@@ -1,5 +1,5 @@
 /** Plans which mutants are tried on which small stages, and tries them. An undecided trial is repeated; a verdict stands. */
-import { SMALL_CLAIM_IDS } from "../gate/small-stage-plan.ts";
+import { GATE_MEASUREMENTS } from "../gate/block.ts";
 import type { Line } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
@@ -7,18 +7,12 @@ import { INVARIANTS } from "../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../invariants/invariant.ts";
 import { type Mutant, type MutantStage, nobody } from "../mutants/mutant.ts";
 import { HEALTHY, type Parts } from "../platform/parts.ts";
-import {
-  type ComparedStage,
-  type MiniStage,
-  openBench,
-  REVOCATION_BUDGET_MS,
-  type VirtualStage,
-} from "./stage-bench.ts";
+import { type MiniStage, openBench, REVOCATION_BUDGET_MS, type VirtualStage } from "./stage-bench.ts";
 import * as virtual from "./stages/curve.ts";
 import * as decisions from "./stages/decisions.ts";
 import * as faults from "./stages/faults.ts";
 import * as load from "./stages/load.ts";
-import * as others from "./stages/verify-and-gate.ts";
+import * as rules from "./stages/verify.ts";
 
 const AFTER_A_FAULT = [
   "fails-closed",
@@ -34,7 +28,7 @@ const AFTER_A_FAULT = [
  * there (ids of invariants, `verify/<rule>`, `gate/<measurement>` or `curve/<measure>`); no judge may fail it.
  */
 // biome-ignore format: a stage is a row
-export const MINI_STAGES: Readonly<Record<MutantStage, (MiniStage | ComparedStage | VirtualStage) & { proves: readonly string[] }>> = {
+export const MINI_STAGES: Readonly<Record<MutantStage, (MiniStage | VirtualStage) & { proves: readonly string[] }>> = {
   answers: { ...decisions.answers, proves: ["answered", "first-failing-check-decides", "envelope-fits-subcode",
     "tells-when-to-retry", "admission-is-stored-and-tier", "refused-is-not-charged", "charged-once",
     "revoked-stays-out", "session-lifetime-is-bounded", "counts-agree", "stream-vocabularies-differ",
@@ -67,11 +61,11 @@ export const MINI_STAGES: Readonly<Record<MutantStage, (MiniStage | ComparedStag
     "events-are-not-buffered", "slots-are-given-back", "counts-agree"] },
   "many-streams": { ...load.manyStreams, proves: ["streams-cut", "streams-end-once", "counts-agree"] },
   deploy: { ...load.deploy, proves: ["streams-end-once"] },
-  verify: { ...others.verify, proves: ["verify/server-key-is-blocked-by-cors", "verify/stream-error-event",
+  verify: { ...rules.verify, proves: ["verify/server-key-is-blocked-by-cors", "verify/stream-error-event",
     "verify/keys-limit-reached"] },
-  "verify-load": { ...others.verifyLoad, proves: ["verify/rate-limit-is-reported", "verify/overload-is-reported",
+  "verify-load": { ...rules.verifyLoad, proves: ["verify/rate-limit-is-reported", "verify/overload-is-reported",
     "verify/overload-names-the-cap"] },
-  gate: { ...others.gate, proves: SMALL_CLAIM_IDS },
+  gate: { ...virtual.gate, proves: GATE_MEASUREMENTS.map((name) => `gate/${name}`) },
   curve: { ...virtual.curve, proves: ["curve/shed_subcodes", "curve/goodput_retention", "curve/collapse", "curve/refusal_time", "curve/metastability",
     "curve/false_sheds", "curve/slots_leaked", "curve/closed_form", "curve/oscillation", "curve/refusal_price",
     "curve/wasted_work", "curve/jain_index"] },
@@ -87,7 +81,7 @@ export type Column = (typeof COLUMNS)[number];
 
 export const columnOf = (name: MutantStage): Column => {
   const stage = MINI_STAGES[name];
-  if ("compare" in stage) return "gate";
+  if (name === "gate") return "gate";
   if ("inVirtualTime" in stage) return "load";
   return stage.rulesAlone === true ? "verify" : stage.options.breakable === true ? "chaos" : "load";
 };
@@ -123,7 +117,7 @@ export type Trial = {
 
 type Judged = Pick<Trial, "verdict" | "by" | "reasons">;
 
-/** Most tries of an undecided trial. The gate measures longer itself, and virtual time repeats itself: both get one try. */
+/** Most tries of an undecided trial; one in virtual time, which repeats itself. */
 const ATTEMPTS = 3;
 
 /** The healthy parts with a short key cache, so that stages can wait for changed records. */
@@ -184,10 +178,7 @@ export const tryOn = async (mutant: Mutant, stage: MutantStage): Promise<Trial> 
   const play = async (): Promise<Claim[]> => {
     const small = MINI_STAGES[stage];
     if ("inVirtualTime" in small) return small.inVirtualTime(healthy ? null : mutant.name);
-    const parts = mutant.spoil(healthyParts());
-    // The gate measures longer for the claims that have to fail the mutant.
-    if ("compare" in small) return small.compare(healthyParts(), parts, intended);
-    return (await playMiniStage(stage, small, parts)).claims;
+    return (await playMiniStage(stage, small, mutant.spoil(healthyParts()))).claims;
   };
   for (let attempts = 1; ; attempts += 1) {
     const judged = await play().then(
@@ -209,7 +200,7 @@ export const isRight = ({ verdict, own }: Trial): boolean => !own || verdict ===
 export const isWrong = ({ verdict }: Trial): boolean =>
   verdict === "survived" || verdict === "wrong-judge" || verdict === "false-positive";
 
-/** The cheapest stage of each column, on which every mutant is tried. The gate has none, because it is slow. */
+/** The cheapest stage of each column, on which every mutant is tried. The gate has none, because it compares times alone. */
 export const CHEAPEST = { verify: "verify", load: "answers", chaos: "limiter-refused" } as const;
 
 /** Mutants of these stages affect calls in flight or rates, which `verify` may see under load. */
@@ -253,10 +244,7 @@ export const tryAll = async (attempts: readonly Attempt[], onTrial: (trial: Tria
       onTrial(trial);
     }
   };
-  const all = [...attempts.entries()];
-  const sideBySide = all.filter(([, { stage }]) => stage !== "gate").values();
+  const sideBySide = attempts.entries();
   await Promise.all(Array.from({ length: AT_ONCE }, () => work(sideBySide)));
-  // The gate compares times, so it runs alone.
-  await work(all.filter(([, { stage }]) => stage === "gate"));
   return trials;
 };

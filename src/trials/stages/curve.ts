@@ -1,18 +1,27 @@
-/** Stages that take minutes and thousands of calls, in virtual time, where a busy machine cannot disturb them. */
+/**
+ * Stages that take minutes and thousands of calls, in virtual time, where a busy machine cannot disturb them: those of
+ * shedding, and the gate's pairs of blocks, a healthy base beside the mutant.
+ */
+
+import { type BlockValues, measureBlock } from "../../gate/block.ts";
+import { loadFor, PAIRS_DEFAULT, partsOfBlock, profileOfBlock, type Side } from "../../gate/block-plan.ts";
+import { gateClaims } from "../../gate/gate-claims.ts";
+import { comparePairs, type Pair } from "../../gate/paired-comparison.ts";
+import type { CallLine, Line } from "../../history/line.ts";
 import type { Claim } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { createIsolation } from "../../shedding/isolation.ts";
 import { openStageCurve } from "../../shedding/stage-curve.ts";
 import type { Trial } from "../../simulation/search-schedules.ts";
 import { startVirtualPlayer, type VirtualLoad } from "../../simulation/virtual-player.ts";
-import { constant, storm, upAndDown } from "../../workload/load-profiles.ts";
+import { constant, type Profile, profileDurationS, storm, upAndDown } from "../../workload/load-profiles.ts";
 import type { VirtualStage } from "../stage-bench.ts";
 
 type Play = { story: string; load: VirtualLoad; facts: Pick<StageFacts, "curve" | "step"> };
 
 /** Enough slots that chance refuses few calls at the knee; slow calls, so that one service time holds many of them. */
-const SLOTS = 24;
-const SERVICE_MS = 300;
+export const SLOTS = 24;
+export const SERVICE_MS = 300;
 const KNEE_PER_S = (SLOTS * 1000) / SERVICE_MS;
 /** Four service times: a call that waits in a queue of ten times the slots misses the objective. */
 const OBJECTIVES = "p99<=1.2s";
@@ -57,13 +66,16 @@ const playVirtually = async (
   }
 };
 
+const firstDueUs = (lines: readonly Line[]): number =>
+  Math.min(...lines.flatMap((line) => (line.type === "call" ? [line.intended_us] : [])));
+
 type Claims = (mutant: string | null, seed: number, replay: string) => Promise<Claim[]>;
 
 const claimsOf =
   ({ story, load, facts }: Play): Claims =>
   async (mutant, seed, replay) => {
     const { lines, facts: seen } = await playVirtually(story, load, mutant, seed);
-    const start_us = Math.min(...lines.flatMap((line) => (line.type === "call" ? [line.intended_us] : [])));
+    const start_us = firstDueUs(lines);
     const judge = openStageCurve({ ...seen, ...facts, offered: { start_us, pieces: load.profile.pieces } });
     for (const line of lines) judge?.see(line);
     return judge?.end(replay).claims ?? [];
@@ -76,6 +88,37 @@ const isolationClaims: Claims = async (mutant, seed, replay) => {
   const alone = await playVirtually("noisy-neighbour-alone", NOISE, mutant, seed);
   isolation.see("alone", alone.lines, alone.facts);
   return isolation.judged(replay).claims;
+};
+
+const BLOCK = loadFor(KNEE_PER_S);
+/** A rest after each block, in which its calls end. */
+const BLOCK_AND_REST = [...profileOfBlock(BLOCK).pieces, { from: 0, to: 0, durationS: 1 }];
+/** The blocks of one side, one after the other: in virtual time the sides need not take turns. */
+export const GATE_BLOCKS: Profile = {
+  name: "gate-blocks",
+  pieces: Array.from({ length: PAIRS_DEFAULT }, () => BLOCK_AND_REST).flat(),
+};
+/** Twice the service time is a good answer. */
+const SLO_MS = 2 * SERVICE_MS;
+
+const GATE_US = profileDurationS(GATE_BLOCKS) * 1e6;
+
+export const pairsOf = (lines: Record<Side, readonly CallLine[]>): Pair[] =>
+  Array.from({ length: PAIRS_DEFAULT }, (_, pair): Pair => {
+    const valuesOf = (side: Side): BlockValues => {
+      const startUs = firstDueUs(lines[side]) + (pair / PAIRS_DEFAULT) * GATE_US;
+      return measureBlock(lines[side], { ...partsOfBlock(BLOCK, startUs), sloMs: SLO_MS });
+    };
+    return { base: valuesOf("base"), head: valuesOf("head") };
+  });
+
+const gatePairClaims: Claims = async (mutant, seed, replay) => {
+  const load = { ...PLATFORM, profile: GATE_BLOCKS };
+  const play = async (of: string | null): Promise<CallLine[]> => {
+    const { lines } = await playVirtually("chat-past-capacity", load, of, seed);
+    return lines.filter((line) => line.type === "call").filter(({ route }) => route !== "sdk.sessions");
+  };
+  return gateClaims(comparePairs(pairsOf({ base: await play(null), head: await play(mutant) })), replay);
 };
 
 /** An adaptive limit adjusts itself below this cap. */
@@ -98,6 +141,9 @@ export const curve = stageOf("curve", claimsOf(CURVE));
 
 /** Streams at four fifths of the knee, then three times it with retries, then as before. */
 export const retryStorm = stageOf("retry-storm", claimsOf(STORM));
+
+/** The gate's blocks on the healthy platform and on the mutant. */
+export const gate = stageOf("gate", gatePairClaims);
 
 /** Bursts of one organization beside three quiet ones, and the quiet ones alone on one seed. */
 export const noisyAndQuiet = stageOf("noisy-and-quiet", isolationClaims);
