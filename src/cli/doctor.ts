@@ -12,12 +12,11 @@ import { ObjectiveError } from "../history/objectives.ts";
 import { counted } from "../report/figures.ts";
 import { wrapped } from "../report/terminal.ts";
 import { calibrateMachine } from "../run/calibration/calibrate.ts";
-import { EXIT, EXIT_OF_SIGNAL, UsageError, worstExit } from "../run/exit-codes.ts";
+import { EXIT, EXIT_OF_SIGNAL, neverOver, UsageError, worstExit, writeNewJson } from "../run/exit-codes.ts";
 import { findLimits } from "../run/limits/find-limits.ts";
 import * as copies from "../run/limits/limits-into-file.ts";
 import { misspeltRequired, prepareTarget } from "../stages/prepare-target.ts";
 import { checkObjectives } from "../stages/stage-claims.ts";
-import { writePrivateFile } from "../supervision/private-file.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import { listenForStop } from "../supervision/stop-signals.ts";
 import type { Target } from "../target/target.ts";
@@ -187,9 +186,6 @@ const addressOf = (text: string, option: string): HttpAddress => {
   throw new UsageError(`${option}: expected an address without user, query and fragment; leave them out`);
 };
 
-const neverOver = (path: string): UsageError =>
-  new UsageError(`${path} is there already and is not overwritten: name another file with --out, or move it`);
-
 const isSet = (name: string): boolean => (process.env[name] ?? "") !== "";
 
 type Role = keyof typeof KEY_VARIABLES;
@@ -262,12 +258,7 @@ const init = async (options: InitOptions): Promise<void> => {
     ca,
   };
   const streamEnds = probed === null ? undefined : await streamEndsOf(proposeTarget(parts), path, origin);
-  const content = `${JSON.stringify(proposeTarget({ ...parts, streamEnds }), null, 2)}\n`;
-  // Readable by its owner only, because a key may be written into it later.
-  await writePrivateFile(path, content, { mayReplace: false }).catch(({ code }: NodeJS.ErrnoException) => {
-    if (code === "EEXIST") throw neverOver(out);
-    throw new UsageError(`--out ${path}: expected a file that can be written (${code})`);
-  });
+  await writeNewJson(path, proposeTarget({ ...parts, streamEnds }), out);
   const notAsked = [
     ...wrapped(`${url.host} is not loopback, so nothing was sent: base_url stands as you wrote it.`),
     ...wrapped(`If the host is yours, --i-own ${url.host} lets init look for itself.`),

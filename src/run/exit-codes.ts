@@ -2,6 +2,7 @@
  * The exit codes of every command, and which error or signal leads to which. No error leads to 1, because 1 is a verdict:
  * a broken claim, a regression or a surviving mutant.
  */
+import { writePrivateFile } from "../supervision/private-file.ts";
 import { fileProblem } from "../supervision/user-file.ts";
 
 export const EXIT = {
@@ -40,6 +41,18 @@ const ORDER: readonly number[] = [EXIT.guarded, EXIT.usage, EXIT.unreachable, EX
 /** Returns the worst of several codes; a signal's code comes before all others. */
 export const worstExit = (...codes: readonly number[]): number =>
   codes.find((code) => !ORDER.includes(code)) ?? ORDER.find((code) => codes.includes(code)) ?? EXIT.inconclusive;
+
+export const neverOver = (path: string): UsageError =>
+  new UsageError(`${path} is there already and is not overwritten: name another file with --out, or move it`);
+
+/** Writes a new file, readable by its owner only, since it may hold keys. Throws `UsageError`. `given`: as the user named it. */
+export const writeNewJson = (path: string, value: unknown, given = path): Promise<void> =>
+  writePrivateFile(path, `${JSON.stringify(value, null, 2)}\n`, { mayReplace: false }).catch(
+    ({ code }: NodeJS.ErrnoException) => {
+      if (code === "EEXIST") throw neverOver(given);
+      throw new UsageError(`--out ${path}: expected a file that can be written (${code})`);
+    },
+  );
 
 /** Runs `act`, which writes to a place that the user can name. Throws `UsageError` if the place is unusable. */
 export const atPlace = <T>(what: string, act: () => T, option = ""): T => {

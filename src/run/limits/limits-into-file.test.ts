@@ -89,6 +89,14 @@ describe("what is written", () => {
     expect(said(found({ alone, together: null }))).toMatch(/32, not written.*state limits\.replicas/);
   });
 
+  test("answers that come whole bound a cap from above, where enough sheds show it", () => {
+    const whole = (most: number | null) => ({ ...climbed("organization", 30, most), heldBack: true });
+    expect(said(found({ alone: whole(33), together: null }))).toContain("not found: at most 33. Answers come whole");
+    expect(said(found({ alone: whole(null), together: null }))).toContain(
+      "org_in_flight: not found: Answers come whole",
+    );
+  });
+
   test("one cap that calls contradict makes the other doubtful", () => {
     const decided = decideLimits(found({ alone: climbed("organization", 31, 25) }), TARGET);
     expect(decided.limits).not.toHaveProperty("global_in_flight");

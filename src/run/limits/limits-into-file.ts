@@ -6,11 +6,10 @@ import { stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { isObject } from "../../contract/envelopes.ts";
 import { isContradiction, isExact, type WholeBounds, writtenRate } from "../../shedding/caps-found.ts";
-import { writePrivateFile } from "../../supervision/private-file.ts";
 import { readUserJson } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";
 import { type Finding, finding } from "../../verify/doctor/finding.ts";
-import { UsageError } from "../exit-codes.ts";
+import { neverOver, UsageError, writeNewJson } from "../exit-codes.ts";
 import { CALLS_MOST, type Climbed, SECONDS_MOST } from "./climb.ts";
 import { isKnown, type LimitsFound } from "./find-limits.ts";
 
@@ -97,7 +96,8 @@ export const decideLimits = (found: LimitsFound, target: Target): Decided => {
       return finding("warn", name, text, "state limits.replicas");
     }
     if (heldBack) {
-      const text = `not found: at most ${most}. Answers come whole, so nobody sees when a stream was admitted`;
+      const bound = most === null ? "" : ` at most ${most}.`;
+      const text = `not found:${bound} Answers come whole, so nobody sees when a stream was admitted`;
       return finding("warn", name, text, "does an edge in between buffer? Streams have to pass as they are written");
     }
     if (!isExact(bounds)) return finding("warn", name, `not found exactly: ${range(bounds)}${of}`);
@@ -174,9 +174,6 @@ export const withLimits = (file: unknown, { limits, isFixed }: Decided, isExclus
 export const copyOf = (file: string, out: string | undefined): string =>
   out ?? `${file.replace(/\.json$/i, "")}.limits.json`;
 
-const neverOver = (path: string): UsageError =>
-  new UsageError(`${path} is there already and is not overwritten: name another file with --out, or move it`);
-
 /** Throws, before anything is sent, if the copy could not be written afterwards. */
 export const checkCopy = async (path: string): Promise<void> => {
   if ((await stat(path).catch(() => null)) !== null) throw neverOver(path);
@@ -187,13 +184,7 @@ export const checkCopy = async (path: string): Promise<void> => {
 /** Writes the copy, readable by its owner only, since it may hold keys. */
 export const writeCopy = async (file: string, path: string, decided: Decided, isExclusive: boolean): Promise<void> => {
   const content = withLimits(readUserJson(resolve(file)), decided, isExclusive);
-  await writePrivateFile(path, `${JSON.stringify(content, null, 2)}\n`, { mayReplace: false }).catch(
-    ({ code }: NodeJS.ErrnoException) => {
-      throw code === "EEXIST"
-        ? neverOver(path)
-        : new UsageError(`${path}: expected a file that can be written (${code})`);
-    },
-  );
+  await writeNewJson(path, content);
 };
 
 /** Says what was written, and how far it can be trusted. */
