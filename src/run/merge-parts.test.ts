@@ -91,6 +91,9 @@ describe.skipIf(!existsSync(binary))("parts of one run", () => {
     const cut = join(folder, "cut.part");
     await writeFile(cut, (await readFile(parts[0] as string, "utf8")).slice(0, -600));
     expect(reachedOf(await merge([cut, ...parts.slice(1)], "cut"))?.reason).toMatch(/breaks off/);
+    const [head = "", call = ""] = (await readFile(parts[0] as string, "utf8")).split("\n");
+    await writeFile(cut, `${head}\n${call.slice(0, 40)}`);
+    expect(reachedOf(await merge([cut, ...parts.slice(1)], "cut-at-once"))?.reason).toMatch(/breaks off/);
     expect(reachedOf(await merge([...parts, parts[0] as string], "twice"))?.reason).toMatch(/given twice/);
   });
 

@@ -1,5 +1,6 @@
 /** Judges as one stage the parts that several k6 processes played (`-e PART=`, `load --operator`). Sends nothing. */
 import { isDeepStrictEqual } from "node:util";
+import { parseJson } from "../contract/envelopes.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { Driver } from "../drivers/driver.ts";
 import { createReader } from "../drivers/k6/k6-process.ts";
@@ -62,8 +63,9 @@ const APART_MOST_US = 1_000_000;
 
 /** Computes from a line when its part's schedule began, in microseconds since 1970; `null` if it cannot. */
 const beginBy = (line: string, momentsUs: readonly number[]): number | null => {
-  if (!line.startsWith('{"type":"call"')) return null;
-  const { i, step, attempt, intendedUs } = JSON.parse(line) as Printed;
+  const printed = parseJson(line) as Printed | PrintedPart | undefined;
+  if (printed?.type !== "call") return null;
+  const { i, step, attempt, intendedUs } = printed;
   const afterUs = momentsUs[i];
   return step === 0 && attempt === 0 && afterUs !== undefined ? intendedUs - afterUs : null;
 };
