@@ -79,8 +79,8 @@ export type RunContext = {
   sample(sample: Sample): void;
   /** Keeps a stage's result, and writes its facts and ledger. */
   addStage(outcome: StageOutcome): Promise<void>;
-  addClaims(claims: readonly Claim[]): void;
-  addMeasurements(measurements: readonly Measurement[]): void;
+  /** Adds what is judged or measured beyond the stages. */
+  add(found: { claims?: readonly Claim[]; measurements?: readonly Measurement[] }): void;
   addCalibration(checks: readonly Calibration[]): void;
   /** Returns a driver's failed calibration checks, which may leave claims about time without a verdict. */
   failedChecks(driver: string): Calibration[];

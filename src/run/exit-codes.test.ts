@@ -87,7 +87,7 @@ const LAYERS: Layer[] = [
         throw new Error("it cannot be taken back");
       }),
   ],
-  ["a claim that no judge could have made", async ({ addClaims }) => addClaims([null as never])],
+  ["a claim that no judge could have made", async ({ add }) => add({ claims: [null as never] })],
   [
     "a report that cannot be written",
     async ({ folder: { path } }) => void mkdirSync(join(path, "report.html", "x"), { recursive: true }),

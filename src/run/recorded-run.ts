@@ -130,8 +130,10 @@ const makeContext = ({ seed, replay, events }: RunRequest, recorded: Recorded, p
       await recorder.addStage(outcome);
       events.stage(outcome);
     },
-    addClaims: (claims) => void progress.claims.push(...claims),
-    addMeasurements: (measurements) => void progress.measurements.push(...measurements),
+    add: ({ claims = [], measurements = [] }) => {
+      progress.claims.push(...claims);
+      progress.measurements.push(...measurements);
+    },
     addCalibration: (checks) => void progress.calibration.push(...checks),
     failedChecks: (driver) => failedChecks(progress.calibration, driver),
   };

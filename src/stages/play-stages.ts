@@ -87,7 +87,7 @@ const findCapacity = async (context: RunContext, deployment: Deployment, plan: L
     ...{ id: `knee/${story}`, stage: story, level: "info", verdict: knee.found ? "pass" : "skipped" },
     ...{ reason: said, expected: "a limit inside permits.load_max_rps", replay: context.replay },
   });
-  context.addClaims([claim]);
+  context.add({ claims: [claim] });
 };
 
 /** The most stages played again; a machine that disturbs more of them would disturb the second try too. */
@@ -294,14 +294,10 @@ export const playStages = async (
   };
   try {
     if (!(await playAll())) return;
-    context.addClaims(pooled.claims(deployment.target.limits, replay));
-    const kept = isolation.judged(replay);
-    context.addClaims(kept.claims);
-    context.addMeasurements(kept.measurements);
+    context.add({ claims: pooled.claims(deployment.target.limits, replay) });
+    context.add(isolation.judged(replay));
   } finally {
     await growth?.rest();
-    const { claims = [], measurements = [] } = growth?.judged(replay) ?? {};
-    context.addClaims(claims);
-    context.addMeasurements(measurements);
+    context.add(growth?.judged(replay) ?? {});
   }
 };

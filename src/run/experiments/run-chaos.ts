@@ -133,7 +133,7 @@ export const runChaos = async (request: ChaosRun): Promise<RunResult> => {
       if (left.length === 0 || deployment.embedded || !isStillHit(outcome)) return false;
       const why = `the deployment did not recover from ${outcome.summary.name}; ${left.length} further experiments were not begun: ${left.map(({ name }) => name).join(", ")}`;
       context.events.result(`  ${why}`);
-      context.addClaims([doubt("run/completed", why, "every experiment is played", replay)]);
+      context.add({ claims: [doubt("run/completed", why, "every experiment is played", replay)] });
       return true;
     },
   });

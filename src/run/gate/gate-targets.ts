@@ -111,8 +111,7 @@ export const gateTargets = async (request: Asked & GateWishes): Promise<RunResul
       });
       const outcomes = [...outcomeOf(sides.base, said), ...outcomeOf(sides.head, [])];
       for (const outcome of outcomes) await context.addStage(outcome);
-      context.addClaims(result.claims);
-      context.addMeasurements(result.measurements);
+      context.add(result);
       await folder.writeJson("gate.json", { schema: "floodgate/gate@1", comparisons: result.comparisons });
       await folder.writeText("gate.txt", `${result.table.join("\n")}\n`);
       return result.table;
