@@ -29,12 +29,10 @@ export type ObjectiveTally = Tally & { readonly blocks: readonly Tally[] };
 type GeneratorFacts = Readonly<Record<"lagMsP99" | "dropped" | "queued" | "unmade", number>> &
   Readonly<Record<"cpuShare" | "stealShare", number | null>> & { readonly notes: readonly string[] };
 
-/** Seconds and calls that counted; a tally for each objective; the outcomes as in `by_outcome` of a run. */
-export type ProbeResult = Readonly<Record<"playedS" | "calls", number>> & {
+/** `playedS`: the seconds that counted. */
+export type ProbeResult = Readonly<Omit<ReturnType<typeof tallyCalls>, "shown" | "organizations">> & {
   readonly plan: ProbePlan;
-  readonly tallies: readonly ObjectiveTally[];
-  readonly outcomes: Readonly<Record<string, number>>;
-  readonly latencyMsP50: number | null;
+  readonly playedS: number;
   readonly generator: GeneratorFacts;
 };
 
@@ -131,6 +129,7 @@ const tallyOf = (counted: readonly CallLine[], { isBad }: ShareObjective, fromUs
 export const tallyPlainly = (lines: readonly CallLine[], objectives: readonly ShareObjective[], span: Span): Tally[] =>
   objectives.map((objective) => tallyOf(dueWithin(lines, span), objective, span.fromUs, Number.POSITIVE_INFINITY));
 
+/** Of the calls of a span: a tally for each objective, in words too; the outcomes as in `by_outcome` of a run. */
 export const tallyCalls = (lines: readonly CallLine[], objectives: readonly ShareObjective[], span: Span) => {
   const counted = dueWithin(lines, span);
   const answered = counted.filter((line) => classOf(line.outcome) === "answered" && isWholeAnswer(line));

@@ -24,7 +24,7 @@ import { arrivalTimesUs } from "../../workload/arrivals.ts";
 import { guardBudget } from "../../workload/budget.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { constant, type Profile, profilePeakPerS } from "../../workload/load-profiles.ts";
-import { type CalibrationStub, startCalibrationStub } from "./stub.ts";
+import { type CalibrationStub, STALL_S, STALLED_S, STEADY_S, startCalibrationStub } from "./stub.ts";
 
 /** autocannon is not calibrated, because no claim about its stages is about time. */
 type DriverName = Exclude<LoadStage["driver"], "autocannon">;
@@ -83,11 +83,6 @@ export const calibrationPlanOf = (deployment: Deployment, plans: readonly StageP
 const STORY = "steady-mix";
 /** The first calls open connections and run cold code, so they do not count. */
 const WARM_UP_S = 1;
-const STEADY_S = 2.2;
-/** The stalled phase: the stall begins `STALL_AFTER_S` into it, and its effects are over at the end. */
-const STALLED_S = 1;
-const STALL_S = 0.2;
-const STALL_AFTER_S = 0.2;
 const NULL_S = 0.5;
 const TENANTS = 12;
 const DRAIN_MS = 2_000;
@@ -140,12 +135,7 @@ export const calibrateDriver = async (
       { from: ceilingPerS, to: ceilingPerS, durationS: NULL_S },
     ],
   };
-  await stub.begin({
-    firstUs: arrivalTimesUs(profile, "poisson", of.seed)[0] ?? 0,
-    stallFromUs: (STEADY_S + STALL_AFTER_S) * 1e6,
-    stallUs: STALL_S * 1e6,
-    nullFromUs: (STEADY_S + STALLED_S) * 1e6,
-  });
+  await stub.begin(arrivalTimesUs(profile, "poisson", of.seed)[0] ?? 0);
   const lines: CallLine[] = [];
   const { schedule, epochUs, problems } = await playOn(stub.url, of, {
     ...{ stage: "calibration", story: STORY, profile },

@@ -12,11 +12,15 @@ import { startBareServer, startNullServer } from "../../drivers/open-loop/bare-s
 import type { Stamp, StampKind } from "../../history/calibration-checks.ts";
 import { blockThread, inTime } from "../../supervision/waiting.ts";
 
-/** Microseconds after the start of the schedule: the first call, the stall and its length, and the null phase. */
-type StubPhases = Record<"firstUs" | "stallFromUs" | "stallUs" | "nullFromUs", number>;
+/** How long the first two phases of a schedule take. The stall is over, with its effects, at the end of the second. */
+export const STEADY_S = 2.2;
+export const STALLED_S = 1;
+export const STALL_S = 0.2;
+/** When the stall begins, after the start of its phase. */
+const STALL_AFTER_S = 0.2;
 
-/** Phases reset the stub, which then waits for the first call of the next schedule. */
-type ToStub = StubPhases | "report" | "look";
+/** `firstUs` resets the stub, which then waits for the call that is due so long after the start of the next schedule. */
+type ToStub = { firstUs: number } | "report" | "look";
 
 type StubReport = { stamps: Stamp[]; stoodStillUs: number };
 /** Requests that the null server beside the stub received since the last look: how many, and when the last came. */
@@ -48,7 +52,7 @@ export const startCalibrationStub = async () => {
     return {
       url: `http://127.0.0.1:${port}/v1`,
       nullUrl: `http://127.0.0.1:${nullPort}/v1`,
-      begin: (phases: StubPhases) => answer(phases),
+      begin: (firstUs: number) => answer({ firstUs }),
       look: () => answer<StubLook>("look"),
       report: () => answer<StubReport>("report"),
       end,
@@ -66,26 +70,28 @@ const EVENT_EVERY_MS = 15;
 const DELAYED = new Set<RouteName>(["poi.enrich", "design.themes"]);
 
 /** The state of one schedule, which begins with the first call that comes. */
-const waitingFor = (phases: StubPhases | null) => {
-  return { phases, startUs: null as number | null, stamps: [] as Stamp[], stoodStillUs: 0 };
+const waitingFor = (firstUs: number | null) => {
+  return { firstUs, startUs: null as number | null, stamps: [] as Stamp[], stoodStillUs: 0 };
 };
 let playing = waitingFor(null);
 
 const standStill = (): void => {
   const fromUs = wallUs();
-  blockThread((playing.phases?.stallUs ?? 0) / 1000);
+  blockThread(STALL_S * 1000);
   playing.stoodStillUs += wallUs() - fromUs;
 };
 
 const begin = (receivedUs: number): void => {
-  const { phases, startUs } = playing;
-  if (phases === null || startUs !== null) return;
-  playing.startUs = receivedUs - phases.firstUs;
-  setTimeout(standStill, Math.max(0, (playing.startUs + phases.stallFromUs - wallUs()) / 1000));
+  const { firstUs, startUs } = playing;
+  if (firstUs === null || startUs !== null) return;
+  playing.startUs = receivedUs - firstUs;
+  const passedMs = (wallUs() - playing.startUs) / 1000;
+  setTimeout(standStill, Math.max(0, (STEADY_S + STALL_AFTER_S) * 1000 - passedMs));
 };
 
-const isOver = (nowUs: number): boolean =>
-  playing.phases !== null && playing.startUs !== null && nowUs >= playing.startUs + playing.phases.nullFromUs;
+/** Reports whether the null phase has begun. */
+const isNullAt = (nowUs: number): boolean =>
+  playing.startUs !== null && nowUs >= playing.startUs + (STEADY_S + STALLED_S) * 1e6;
 
 const PLAIN = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{"ok":true}';
 const STREAM_HEAD = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -131,7 +137,7 @@ const answer = (request: string, socket: Socket): void => {
   const receivedUs = wallUs();
   begin(receivedUs);
   const { kind, parts, atOnce } = answers.get(pathOf(request)) ?? AT_ONCE;
-  const isNull = isOver(receivedUs);
+  const isNull = isNullAt(receivedUs);
   const id = /\r\nx-request-id: *(\S+)/i.exec(request)?.[1] ?? "";
   const times = { received_us: receivedUs, answered_us: receivedUs, last_us: receivedUs };
   const stamp: Stamp = { id, kind: isNull ? "at once" : kind, ...times };
@@ -164,7 +170,7 @@ const serve = async (): Promise<void> => {
   const answerTo = (question: ToStub): StubReport | StubLook | null => {
     if (question === "look") return nullServer.look();
     if (question === "report") return { stamps: playing.stamps, stoodStillUs: playing.stoodStillUs };
-    playing = waitingFor(question);
+    playing = waitingFor(question.firstUs);
     return null;
   };
   parentPort?.on("message", (question: ToStub) => parentPort?.postMessage(answerTo(question)));
