@@ -8,8 +8,8 @@ import { terminalText } from "../report/terminal.ts";
 import { worstExit } from "../run/exit-codes.ts";
 import { mergeParts, readParts } from "../run/merge-parts.ts";
 import { judgeAgain } from "../run/read-run.ts";
-import { openRunFolder } from "../run/recorder.ts";
 import { wordsOf, writeReports } from "../run/run-reports.ts";
+import { openRunFolder } from "../supervision/run-folder.ts";
 import { recorded } from "./judging-command.ts";
 import { isTerminal, printJson, printNote, printPainted } from "./printing.ts";
 

@@ -4,31 +4,10 @@ import type { Calibration, Claim, Measurement } from "../history/run-document.ts
 import type { Sample } from "../history/series.ts";
 import type { StageOutcome } from "../history/stage-facts.ts";
 import type { Journal } from "../supervision/journal.ts";
+import type { RunFolder } from "../supervision/run-folder.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
 import type { ToolName } from "../tools/tool-recipe.ts";
 import type { Deployment } from "./deployment.ts";
-
-type LineWriter = {
-  /** Writes a line, given without its line end; resolves when more may be written. */
-  write: (line: string) => Promise<void>;
-  /** Resolves to the size of the file in bytes when every line so far stands in it. */
-  flushed: () => Promise<number>;
-  close: () => Promise<void>;
-};
-
-export type RunFolder = {
-  /** `<UTC time>-<profile>-<4 hex>`. */
-  readonly id: string;
-  readonly path: string;
-  /** Returns a file's absolute path and makes its folder. Throws if the name leads outside the run folder. */
-  pathOf: (name: string) => string;
-  /** Masks every text in a value before it is written in a format that changes how a secret looks. */
-  masked: <T>(value: T) => T;
-  /** Writes atomically: the file has all of the new text, or its old content. */
-  writeText: (name: string, text: string) => Promise<void>;
-  writeJson: (name: string, value: unknown) => Promise<void>;
-  openLines: (name: string) => LineWriter;
-};
 
 export type Recording = {
   /** Reads the stage's lines back from disk in time order; memory holds only lines that came out of order. */

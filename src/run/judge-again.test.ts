@@ -10,9 +10,10 @@ import type { Claim } from "../history/run-document.ts";
 import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { judgeStage } from "../invariants/invariant.ts";
+import { openRunFolder } from "../supervision/run-folder.ts";
 import { UsageError } from "./exit-codes.ts";
 import { judgeAgain, judgeSecrets } from "./read-run.ts";
-import { createRecorder, openRunFolder } from "./recorder.ts";
+import { createRecorder } from "./recorder.ts";
 import { commitOf, composeDocument, writeReports } from "./run-reports.ts";
 
 const folders: string[] = [];

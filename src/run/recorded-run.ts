@@ -4,7 +4,7 @@ import { rmSync, writeFileSync } from "node:fs";
 import { wallUs } from "../client/clock.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { fromTarget } from "../deployments/from-target.ts";
-import { type RunContext, type RunEvents, type RunFolder, stoppedBy } from "../deployments/run-context.ts";
+import { type RunContext, type RunEvents, stoppedBy } from "../deployments/run-context.ts";
 import { WATCHDOG_PROCESS } from "../faults/watchdog-process.ts";
 import { failedChecks } from "../history/calibration-checks.ts";
 import {
@@ -20,6 +20,7 @@ import type { PreparedTarget } from "../stages/prepare-target.ts";
 import { openJournal } from "../supervision/journal.ts";
 import { redactor } from "../supervision/redaction.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
+import type { RunFolder } from "../supervision/run-folder.ts";
 import { listenForStop, type StopSignals } from "../supervision/stop-signals.ts";
 import { Supervisor } from "../supervision/supervisor.ts";
 import { lockTarget } from "../target/target-guard.ts";

@@ -1,11 +1,8 @@
 /** What is on disk of a run while it goes on, so that a killed run leaves its lines and an inconclusive `run.json`. */
 import { randomBytes } from "node:crypto";
-import { once } from "node:events";
 import * as fs from "node:fs";
-import { stat } from "node:fs/promises";
-import { basename, dirname, isAbsolute, join, normalize, relative, resolve } from "node:path";
-import { finished } from "node:stream/promises";
-import type { Recording, RecordingOptions, RunFolder } from "../deployments/run-context.ts";
+import { join, relative, resolve } from "node:path";
+import type { Recording, RecordingOptions } from "../deployments/run-context.ts";
 import { callFold } from "../history/call-fold.ts";
 import { seriesFold } from "../history/fold-series.ts";
 import type { Line } from "../history/line.ts";
@@ -14,8 +11,8 @@ import type { Sample } from "../history/series.ts";
 import type { RecordedStage, StageOutcome } from "../history/stage-facts.ts";
 import { inTimeOrder, Lateness } from "../history/time-order.ts";
 import { looksWrong } from "../invariants/evidence/legal-answers.ts";
-import { writePrivateFile } from "../supervision/private-file.ts";
-import { redactor as ofThisProcess, type Redactor } from "../supervision/redaction.ts";
+import type { Redactor } from "../supervision/redaction.ts";
+import { openRunFolder, type RunFolder } from "../supervision/run-folder.ts";
 import { makeFolders } from "../supervision/user-file.ts";
 import { atPlace, UsageError } from "./exit-codes.ts";
 import type { OtlpExport } from "./otlp-export.ts";
@@ -96,46 +93,6 @@ export const makeRunFolder = ({ profile, now, reports, out, redactor }: Where): 
   // With `--out` an existing link is moved too, so that it never names an earlier run.
   if (out === undefined || statOf(join(reports, "latest"))) pointLatestAt(resolve(reports), path);
   return openRunFolder(path, redactor, id);
-};
-
-/** Every text is masked before it is written. Files other than those of lines are written whole or not at all. */
-export const openRunFolder = (path: string, redactor: Redactor = ofThisProcess, id = basename(path)): RunFolder => {
-  const pathOf = (name: string): string => {
-    if (isAbsolute(name) || normalize(name).startsWith(".."))
-      throw new Error(`a file of the run folder is named inside it, not "${name}"`);
-    makeFolders(dirname(join(path, name)), 0o700);
-    return join(path, name);
-  };
-  const writeText = async (name: string, text: string): Promise<void> =>
-    writePrivateFile(pathOf(name), redactor.redact(text));
-  return {
-    ...{ id, path, pathOf, writeText },
-    masked: <T>(value: T) => redactor.redactValue(value) as T,
-    writeJson: (name, value) => writeText(name, `${JSON.stringify(redactor.redactValue(value), null, 2)}\n`),
-    openLines: (name) => {
-      const file = pathOf(name);
-      const stream = fs.createWriteStream(file, { flags: "a", mode: 0o600 });
-      // A failure is thrown by the next write, or when the file is closed.
-      stream.on("error", () => undefined);
-      return {
-        write: async (line) => {
-          if (stream.errored !== null) throw stream.errored;
-          if (!stream.write(`${redactor.redact(line)}\n`)) await once(stream, "drain");
-        },
-        flushed: async () => {
-          await new Promise<void>((resolve, reject) =>
-            stream.write("", (error) => (error == null ? resolve() : reject(error))),
-          );
-          return (await stat(file)).size;
-        },
-        close: async () => {
-          if (stream.errored !== null) throw stream.errored;
-          stream.end();
-          await finished(stream);
-        },
-      };
-    },
-  };
 };
 
 const HISTORY = "history.ndjson";
