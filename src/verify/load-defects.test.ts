@@ -51,6 +51,17 @@ describe.concurrent("a deployment that loses slots", () => {
   test("is caught by a run whose single calls are all shed, from one on to its end", async () => {
     expect(await judge({ defects: ["keeps-a-slot-for-nobody"] })).toBe("fail");
   });
+  test("is not acquitted where all slots were lost before the first call", async () => {
+    const { claims } = await verifySecondApi({ defects: ["keeps-a-slot-for-nobody"] }, async ({ target }) => {
+      const calls = Array.from({ length: 45 }, async () => (await fetch(`${target.base_url}/design/styles`)).text());
+      await Promise.all(calls);
+      return { skip: ["load", "quota-burn"], patienceMs: 5_000 };
+    });
+    expect(claims.find(({ id }) => id === "verify/shedding-ends")).toMatchObject({
+      verdict: "inconclusive",
+      reason: expect.stringContaining("the deployment admitted no call at all"),
+    });
+  });
   test("is not waited for where it asks for a day", async () => {
     expect(await judge({ defects: ["keeps-a-slot-for-nobody"], variants: ["asks-for-a-day"] })).toBe("inconclusive");
   });

@@ -298,9 +298,14 @@ export const SHEDDING_ENDS = rulesOf("every-answer").must("shedding-ends", [210,
     if (context.target.shedding !== "fixed" || cap === undefined || orgCap === undefined)
       return "fixed shedding with limits.global_in_flight and limits.org_in_flight in the target file";
     for (const { whose, answers } of groupsOf(context)) {
+      const admitted = answers.filter(isAdmitted);
       // Without an admitted call there is no moment since which calls are shed.
-      const lastUs = Math.max(...answers.filter(isAdmitted).map(({ received }) => received.doneUs));
-      const shed = answers.filter((one) => Number.isFinite(lastUs) && one.received.sentUs > lastUs);
+      if (admitted.length === 0 && answers.length >= SHED_SINCE_MIN) {
+        checks.unclear(`${whose} admitted no call at all, and ${answers.length} were shed`);
+        continue;
+      }
+      const lastUs = Math.max(...admitted.map(({ received }) => received.doneUs));
+      const shed = admitted.length === 0 ? [] : answers.filter((one) => one.received.sentUs > lastUs);
       // Only a call that spends nothing is repeated.
       const one = shed.findLast(({ testCall: { route, product } }) => route !== "design.analyze" && product !== "tile");
       if (shed.length < SHED_SINCE_MIN || one === undefined) {
