@@ -2,10 +2,11 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
+import { pause } from "../supervision/waiting.ts";
 import { checkTarget } from "../target/target-file.ts";
-import { runCommand } from "./command.fixture.ts";
+import { runCommand, startCommand } from "./command.fixture.ts";
 import { findingsText } from "./doctor.ts";
 
 const SERVER_KEY = "svc_sk_live_0123456789abcdefghij";
@@ -136,6 +137,28 @@ describe("from an address to a checked target file", () => {
       expect([code, err]).toEqual([2, expect.stringMatching(words)]);
     }
     expect(stub.asked.length).toBe(before);
+  });
+
+  test("a search for limits that is signalled twice ends at once, with the code of its signal", async () => {
+    const credentials = { server: { key: SERVER_KEY } };
+    const target = { schema: "floodgate/target@1", base_url: stub.url, credentials, permits: { load_max_rps: 100 } };
+    writeFileSync(join(folder, "t.json"), JSON.stringify(target));
+    const options = { env: { ...tools }, cwd: folder };
+    const { child, said, exited } = startCommand(["doctor", "--find-limits", "--target", "t.json"], options);
+    await vi.waitUntil(() => said().includes("limits: streams alone"), { timeout: 60_000 });
+    const { streamMs } = stub;
+    onTestFinished(() => {
+      stub.streamMs = streamMs;
+      child.kill("SIGKILL");
+    });
+    // A stream that is under way keeps the first signal from ending the command.
+    stub.streamMs = 10_000;
+    await pause(500);
+    child.kill("SIGTERM");
+    await pause(200);
+    expect(child.exitCode).toBeNull();
+    child.kill("SIGTERM");
+    expect(await exited).toBe(143);
   });
 
   test("without a target it looks at the machine; a tool that is not there is exit code 3", async () => {

@@ -86,10 +86,10 @@ const lookForLimits = async (file: string, copy: string, iOwn: readonly string[]
   using atEnd = new DisposableStack();
   const lock = lockTarget(target.base_url);
   atEnd.defer(lock.release);
-  const stop = listenForStop((_, times) => {
+  const stop = listenForStop((signal, times) => {
     // The lock is all that has to be released.
     lock.release();
-    if (times > 1) process.exit(EXIT_OF_SIGNAL.SIGINT);
+    if (times > 1) process.exit(EXIT_OF_SIGNAL[signal]);
   });
   atEnd.defer(stop.release);
   const onProgress = (text: string): void => printNote(`limits: ${text}`);
