@@ -34,7 +34,7 @@ export type Offered = {
   pieces: readonly { readonly from: number; readonly to: number; readonly durationS: number }[];
 };
 
-/** One step of a ramp that the deployment carried. */
+/** A part of a ramp, and the rate at which it was served. */
 export type RampStep = {
   rate_per_s: number;
   /** The median time of its admitted calls, in milliseconds, with its 95 % interval. */
@@ -42,7 +42,10 @@ export type RampStep = {
 };
 
 type CurveFacts = {
-  /** The steps of the ramp before the curve, up to the first that was not carried: how the deployment was before any overload. */
+  /**
+   * The steps of the ramp before the curve, up to the first that was not carried, and the part of it that was served at the
+   * highest rate: how the deployment was before, and at the beginning of, its first overload.
+   */
   ramp?: RampStep[];
   /** Levels that were wanted and are beyond what is permitted, as multiples of the knee. */
   not_played: number[];

@@ -8,7 +8,7 @@ import { kneeRamp } from "../workload/stories/find-knee.ts";
 import { type Curve, type Estimate, levelsOf, type PlannedLevel } from "./curve.ts";
 import { judgeCurve } from "./curve-claims.ts";
 import { openCurve } from "./curve-fold.ts";
-import { carriedSteps, kneeOfRamp } from "./knee-of-ramp.ts";
+import { kneeOfRamp, servedSteps } from "./knee-of-ramp.ts";
 import { levelsBelow } from "./measures.ts";
 import {
   FAULTY,
@@ -44,7 +44,7 @@ const curveOf = (
 };
 
 /** The claims of a curve around the knee that a ramp found just before, on the same server. */
-const claimsAfterRamp = (server: Server, seed: number, lastsS: number): Claim[] => {
+const claimsAfterRamp = (server: Server, seed: number, lastsS: number, facts: Partial<StageFacts> = {}): Claim[] => {
   const ramp = kneeRamp(6 * KNEE_PER_S);
   const lines = playRamp(server, ramp, seed);
   const knee = kneeOfRamp(lines, ramp);
@@ -55,7 +55,7 @@ const claimsAfterRamp = (server: Server, seed: number, lastsS: number): Claim[] 
   for (const line of playRamp(server, profile, seed, { stage: STAGE, startUs })) fold.see(line);
   const curve = fold.end(startUs);
   if (typeof curve === "string") throw new Error(curve);
-  return claimsOf(curve, { curve: { not_played: [], ramp: carriedSteps(lines, ramp) } });
+  return claimsOf(curve, { ...facts, curve: { not_played: [], ramp: servedSteps(lines, ramp) } });
 };
 
 const claimsOf = (curve: Curve, facts: Partial<StageFacts> = {}): Claim[] =>
@@ -133,25 +133,31 @@ describe("a ramp before the curve is the first overload", () => {
     expect(failedOf(claimsAfterRamp(make(4, SHORT_S), 4, SHORT_S))).toEqual([]);
   });
 
-  test("capacity that may be lost since then is left open", () => {
-    const make = spoilt((refused) => ({ limit: () => (refused() > 100 ? 6 : 16) }));
-    const claim = claimsAfterRamp(make(), 1, LONG_S).find(({ id }) => id === "curve/metastability");
-    expect(claim).toMatchObject({
+  test("half of the slots gone from then on may be a limit that adapts, unless limits are stated as fixed", () => {
+    const make = spoilt((refused) => ({ limit: () => (refused() > 100 ? 8 : 16) }));
+    const cameBack = (facts: Partial<StageFacts>): Claim | undefined =>
+      claimsAfterRamp(make(), 1, LONG_S, facts).find(({ id }) => id === "curve/metastability");
+    expect(cameBack({})).toMatchObject({
       verdict: "inconclusive",
-      reason: expect.stringContaining("may be lost since the first overload"),
+      reason: expect.stringContaining("state `shedding: fixed`"),
     });
+    expect(cameBack({ shedding: "fixed" })).toMatchObject({ verdict: "fail" });
+    const steady = claimsAfterRamp(queueing(SHAPE), 1, LONG_S, { shedding: "fixed" });
+    expect(failedOf(steady)).toEqual([]);
   });
 
   const SHAPE = { slots: 16, inFlight: 16, serviceMs: 200 };
-  const spoilt = (habits: (refused: () => number) => Parameters<typeof queueing>[1]) => (): Server => {
-    let refused = 0;
-    return queueing(SHAPE, {
-      refused: () => {
-        refused += 1;
-      },
-      ...habits(() => refused),
-    });
-  };
+  const spoilt =
+    (habits: (refused: () => number) => Parameters<typeof queueing>[1], shape = SHAPE) =>
+    (): Server => {
+      let refused = 0;
+      return queueing(shape, {
+        refused: () => {
+          refused += 1;
+        },
+        ...habits(() => refused),
+      });
+    };
 
   test.each([
     ["slower from then on", spoilt((refused) => ({ slower: () => (refused() > 200 ? 4 : 1) }))],
@@ -161,6 +167,14 @@ describe("a ramp before the curve is the first overload", () => {
     ],
     ["slots that leak until most are gone", spoilt((refused) => ({ limit: () => 16 - Math.min(12, refused() / 300) }))],
     ["slots that leak until none is left", spoilt((refused) => ({ limit: () => 16 - refused() / 1_000 }))],
+    [
+      "calls of two seconds that are slower from then on",
+      spoilt((refused) => ({ slower: () => (refused() > 200 ? 4 : 1) }), {
+        slots: 160,
+        inFlight: 160,
+        serviceMs: 2_000,
+      }),
+    ],
   ])("%s: the state before it has not come back", (_name, make) => {
     expect(failedOf(claimsAfterRamp(make(), 1, LONG_S)).join()).toContain("curve/metastability");
   });
@@ -211,7 +225,7 @@ test("a figure that few calls leave open says what would settle it", () => {
     const server = queueing({ slots: 16, inFlight: 16, serviceMs: 200 });
     return claimsOf(curveOf(server, 1, 30, undefined, kneePerS)).map(({ reason }) => reason);
   };
-  expect(reasonsOf(KNEE_PER_S).join("\n")).toContain("play it for longer (`--duration`)");
+  expect(reasonsOf(KNEE_PER_S).join("\n")).toMatch(/so play it \d+ times as long \(`--duration`\)/);
   expect(reasonsOf(2.5 * KNEE_PER_S).join("\n")).toMatch(/`load shedding-curve --rate [78]\d` plays levels/);
 });
 

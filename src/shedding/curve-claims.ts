@@ -48,6 +48,15 @@ const rate = (perS: number): string => `${perS.toFixed(1)}/s`;
 
 const NOT_ENOUGH = "not enough to judge by";
 const LONGER = "too few calls, so play it for longer (`--duration`)";
+/** A play that is this many times as long may still leave a figure so near to its bound open. */
+const TIMES_LONGER_MOST = 12;
+
+/** Says how many times as long a play has to be for the interval of a figure to leave out the bound. */
+const longer = ({ value, low, high }: Estimate, bound: number): string => {
+  const times = Math.max(2, Math.ceil((Math.max(high - value, value - low) / Math.abs(value - bound)) ** 2));
+  return times > TIMES_LONGER_MOST ? LONGER : `too few calls, so play it ${times} times as long (\`--duration\`)`;
+};
+
 const open = (reason: string, got = NOT_ENOUGH): Finding => found("inconclusive", reason, got);
 
 /** Compares `of` with a bound. `words` says what the figure is; `write` formats it. */
@@ -64,7 +73,7 @@ const against = (
     return found("fail", `${words} is certainly ${least === undefined ? "above" : "below"} ${bound}`, got);
   }
   if (least === undefined ? of.high <= most : of.low >= least) return found("pass", got);
-  return open(`${LONGER}: ${got}; the bound is ${bound}`, got);
+  return open(`${longer(of, least ?? most)}: ${got}; the bound is ${bound}`, got);
 };
 
 const shareIn = (levels: readonly CurveLevel[], of: (level: CurveLevel) => number) => {
@@ -82,10 +91,11 @@ const isEdge = (outcome: string): boolean => outcome.startsWith("edge ");
 const isOtherRefusal = (outcome: string): boolean =>
   /^(?:[45]\d\d|200 error)/.test(outcome) && outcome !== RATE_LIMITED && !/^429 (?:map_load|tile_access)/.test(outcome);
 
-const CAME_BACK: readonly Need[] = ["knee", "settled", "late", "host", "direct", "even"];
-const SETTLED: readonly Need[] = [...CAME_BACK, "bracketed"];
+const CAME_BACK: readonly Need[] = ["knee", "late", "host", "direct", "even"];
+const SETTLED: readonly Need[] = [...CAME_BACK, "settled", "bracketed"];
 const OVERLOAD: readonly Need[] = [...SETTLED, "steady"];
 
+const UNSETTLED = "calls last longer than a level leaves time to settle, so play it for longer (`--duration`)";
 const OTHERS = "other callers may explain it (the target file does not state `exclusive`)";
 
 /** Says how to play levels that suit the measured knee, where a rate stated or found by a ramp did not. */
@@ -188,12 +198,12 @@ const lostCapacity = (curve: Curve): string | null => {
 };
 
 /**
- * Capacity counts as lost since the ramp if the knee is below this share of the rate that the ramp carried. A limit that
- * adapts and starts too high, or a queue that was empty, lets a step of two seconds carry up to a half more.
+ * Capacity counts as lost since the ramp if every level of the curve shows less than this share of the rate that the ramp
+ * was served at. A limit that adapts may start too high, and then sinks to about half.
  */
-const LEFT_SINCE_RAMP = 0.6;
-/** Between the two shares, a loss and such a step are equally possible. */
-const MAYBE_LEFT_SINCE_RAMP = 0.8;
+const LEFT_SINCE_RAMP = 0.4;
+/** Fixed caps keep this share. A limit that adapts may sink below it, or capacity is lost. */
+const FIXED_SINCE_RAMP = 0.85;
 
 /** The mean of estimates of one figure, each weighted by the inverse of its squared error. */
 const pooled = (all: readonly Estimate[]): Estimate => {
@@ -208,7 +218,9 @@ const pooled = (all: readonly Estimate[]): Estimate => {
  * count as slower only if both plays of the lowest level are slower than the steps that the ramp carried at that rate and
  * above.
  */
-const lostSinceRamp = ({ levels, knee: { overall } }: Curve, ramp: readonly RampStep[]): string | null => {
+const lostSinceRamp = (curve: Curve, { shedding, curve: about }: StageFacts): string | null => {
+  const { levels } = curve;
+  const ramp = about?.ramp ?? [];
   const lowestPerS = Math.min(...levels.map(({ ratePerS }) => ratePerS));
   const lowest = levels.filter(({ ratePerS }) => ratePerS === lowestPerS);
   const above = ramp.filter(({ rate_per_s: perS }) => perS >= lowestPerS);
@@ -219,28 +231,38 @@ const lostSinceRamp = ({ levels, knee: { overall } }: Curve, ramp: readonly Ramp
     const ms = lowest[0]?.stayMs.p50 ?? 0;
     return `calls take ${ms.toFixed(0)} ms (median) at ${rate(lowestPerS)}, and took ${was.value.toFixed(0)} ms at higher rates in the ramp before the curve`;
   }
-  return lessThanInRamp(overall, ramp, LEFT_SINCE_RAMP);
+  // Where calls outlast a level, it may carry less than it could. It explains no slower calls.
+  if (curve.warmUp.isCut) return null;
+  return lessThanInRamp(curve, ramp, shedding === "fixed" ? FIXED_SINCE_RAMP : LEFT_SINCE_RAMP);
 };
 
-/** Says that the knee is certainly below a share of the rate that the ramp before the curve carried; else `null`. */
-const lessThanInRamp = (knee: Estimate | null, ramp: readonly RampStep[], share: number): string | null => {
-  const carriedPerS = ramp.at(-1)?.rate_per_s ?? 0;
-  if (knee === null || knee.high >= share * carriedPerS) return null;
-  return `the knee is ${rate(knee.value)}, and the ramp before the curve carried ${rate(carriedPerS)}`;
+/** Says that no level shows a share of the rate at which the ramp before the curve was served; else `null`. */
+const lessThanInRamp = ({ levels, knee: { overall } }: Curve, ramp: readonly RampStep[], share: number) => {
+  const servedPerS = ramp.at(-1)?.rate_per_s ?? 0;
+  const most = Math.max(overall?.high ?? 0, ...levels.map(({ goodputPerS }) => goodputPerS.value));
+  if (overall === null || most >= share * servedPerS) return null;
+  return `the knee is ${rate(overall.value)}, and the ramp before the curve was served at ${rate(servedPerS)}`;
+};
+
+/** Says that capacity may be lost since the ramp, and how to find out; else `null`. */
+const maybeLostSinceRamp = (curve: Curve, { exclusive, curve: about }: StageFacts): string | null => {
+  const less = exclusive ? lessThanInRamp(curve, about?.ramp ?? [], FIXED_SINCE_RAMP) : null;
+  const how = "start the deployment anew, and state `shedding: fixed` if its limits do not adapt";
+  return less && `capacity may be lost since the first overload, or a limit that adapts has sunk (${how}): ${less}`;
 };
 
 /**
  * A loss counts only if every calm level shows it. Lost goodput counts only if, besides, no level up to the knee was served
  * better on the way down: a limiter that probes its round trip disturbs a few levels, a bad state all of them.
  */
-const cameBack = (curve: Curve, { exclusive, curve: about }: StageFacts): Finding => {
+const cameBack = (curve: Curve, facts: StageFacts): Finding => {
+  const { exclusive } = facts;
   const kneePerS = curve.knee.overall?.value ?? 0;
-  const sinceRamp = exclusive ? lostSinceRamp(curve, about?.ramp ?? []) : null;
+  const sinceRamp = exclusive ? lostSinceRamp(curve, facts) : null;
   if (sinceRamp !== null)
     return found("fail", `the state before the first overload has not come back: ${sinceRamp}`, sinceRamp);
-  const maybe = exclusive ? lessThanInRamp(curve.knee.overall, about?.ramp ?? [], MAYBE_LEFT_SINCE_RAMP) : null;
-  const unclear =
-    maybe === null ? null : open(`capacity may be lost since the first overload (start the deployment anew): ${maybe}`);
+  if (curve.warmUp.isCut) return open(UNSETTLED);
+  const maybe = maybeLostSinceRamp(curve, facts);
   const less = lostCapacity(curve);
   const [lowest] = upAndDownPairs(curve);
   const pairs = upAndDownPairs(curve).filter(([up]) => up.ratePerS <= CALM * kneePerS);
@@ -252,7 +274,7 @@ const cameBack = (curve: Curve, { exclusive, curve: about }: StageFacts): Findin
       return found("fail", `capacity has not come back: ${lower}`, lower);
     return exclusive && lowest !== undefined && by - half > HALVED * goodOf(lowest[0])
       ? found("fail", `goodput has not come back: ${got}`, got)
-      : (unclear ?? open(`no calm level was played again after the overload; ${aroundKnee(curve)}`));
+      : open(maybe ?? `no calm level was played again after the overload; ${aroundKnee(curve)}`);
   }
   const lost = pairs.map(lostAt);
   const { got } = lost[0] as (typeof lost)[number];
@@ -266,7 +288,11 @@ const cameBack = (curve: Curve, { exclusive, curve: about }: StageFacts): Findin
   const slower = pairs.map(slowerAt);
   if (slower.every((one) => one !== null)) return fail("latency", slower[0] as string);
   if (less !== null) return fail("capacity", less);
-  return lost.every(({ by }) => by > LOST) ? open(`${LONGER}: ${got}`) : (unclear ?? found("pass", got));
+  return lost.every(({ by }) => by > LOST)
+    ? open(`${LONGER}: ${got}`)
+    : maybe === null
+      ? found("pass", got)
+      : open(maybe);
 };
 
 /** Takes one replica's stated slots for the knee: if it sheds at half of them, the measured knee hides those sheds. */
@@ -281,12 +307,13 @@ const asStated = (curve: Curve): Curve => {
  * Fails only if the way up and the way down both show it: if capacity moved, the levels of one way are too high. One way has
  * few calls in a short play, so its share alone has to exceed the bound; of both ways together the whole interval has to.
  */
-const falseSheds = (seen: Curve, { limits, shedding }: StageFacts): Finding => {
+const falseSheds = (seen: Curve, facts: StageFacts): Finding => {
+  const { limits, shedding } = facts;
   const curve = shedding === "fixed" ? asStated(seen) : seen;
   const half = levelsBelow(curve, 0.5);
   const levels = half.length > 0 ? half : levelsBelow(curve, 0.7);
   const shed = shedOver(levels);
-  const noLevel = `no level lies below half of the knee; ${aroundKnee(curve)}`;
+  const noLevel = `no level lies below half of the knee; ${maybeLostSinceRamp(seen, facts) ?? aroundKnee(curve)}`;
   if (shed === null) return open(noLevel);
   const chance = Math.max(...levels.map(({ ratePerS }) => chanceSheds(curve, ratePerS)));
   const allowed = allowedIn(limits);
@@ -579,8 +606,7 @@ const UNMET = {
     const moved = moveOf(curve);
     return moved !== null && `capacity moved (play it again once it is steady): ${moveInWords(curve, moved)}`;
   },
-  settled: ({ curve }) =>
-    curve.warmUp.isCut && "calls last longer than a level leaves time to settle; play it for longer",
+  settled: ({ curve }) => curve.warmUp.isCut && UNSETTLED,
   exclusive: ({ isFailed, facts }) => isFailed && !facts.exclusive && OTHERS,
   // A constant load of others only lowers the knee, so it explains no failure unless the knee moved.
   bracketed: ({ isFailed, facts, curve }) =>

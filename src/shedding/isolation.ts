@@ -96,7 +96,8 @@ export const createIsolation = () => {
         return { ...found("fail", reason, got), evidence: beside.evidence };
       }
       if (kept >= KEPT * n) return found("pass", got);
-      if (n - lost < KEPT * n) return open(`too few calls to be certain: ${got}`, got);
+      if (n - lost < KEPT * n)
+        return open(`too few calls to be certain, so play it for longer (\`--duration\`): ${got}`, got);
       const full = count(({ now }) => now === "full");
       const stated = "`limits.org_in_flight` that is at most half of `limits.global_in_flight`";
       return {

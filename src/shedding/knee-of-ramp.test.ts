@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { kneeRamp } from "../workload/stories/find-knee.ts";
-import { carriedSteps, kneeOfRamp } from "./knee-of-ramp.ts";
+import { kneeOfRamp, servedSteps } from "./knee-of-ramp.ts";
 import {
   adaptive,
   always,
@@ -153,10 +153,10 @@ describe("no knee", () => {
   });
 });
 
-describe("the steps that a ramp carried", () => {
+describe("the steps that a ramp was served at", () => {
   const ramp = kneeRamp(400);
   const stepsOf = (serviceMs: number) =>
-    carriedSteps(playRamp(queueing({ slots: 24, inFlight: 24, serviceMs, seed: 1 }), ramp, 1), ramp);
+    servedSteps(playRamp(queueing({ slots: 24, inFlight: 24, serviceMs, seed: 1 }), ramp, 1), ramp);
 
   test("end before the first that was not, and have the median time of their calls", () => {
     const steps = stepsOf(300);
@@ -169,10 +169,14 @@ describe("the steps that a ramp carried", () => {
   test("go on after a few calls that were slow by chance", () => {
     const lines = playRamp(queueing({ slots: 24, inFlight: 24, serviceMs: 300, seed: 1 }), ramp, 1);
     const slow = lines.map((line, at) => (at < 6 ? { ...line, done_us: line.done_us + 1_500_000 } : line));
-    expect(carriedSteps(slow, ramp).at(-1)).toEqual(carriedSteps(lines, ramp).at(-1));
+    expect(servedSteps(slow, ramp).at(-1)).toEqual(servedSteps(lines, ramp).at(-1));
   });
 
-  test("are none where calls last too long for a step to settle", () => {
-    expect(stepsOf(3_000)).toEqual([]);
+  test("where calls outlast a step, have the rate that their calls in flight show", () => {
+    for (const serviceMs of [3_000, 6_000]) {
+      const steps = stepsOf(serviceMs);
+      expect(steps.length).toBeGreaterThan(0);
+      for (const { rate_per_s: perS } of steps) expect(perS).toBeLessThan((1.1 * 24_000) / serviceMs);
+    }
   });
 });

@@ -5,7 +5,7 @@
  */
 import { type CallLine, classOf, dueWithin } from "../history/line.ts";
 import type { RampStep } from "../history/stage-facts.ts";
-import { mean, median, mostAtOnce, quantileInterval } from "../history/statistics/statistics.ts";
+import { mean, median, mostAtOnce, quantileInterval, sumOf } from "../history/statistics/statistics.ts";
 import type { RateFound } from "../workload/callers/target-view.ts";
 import type { Profile } from "../workload/load-profiles.ts";
 
@@ -78,24 +78,32 @@ const stepsOf = (lines: readonly CallLine[], ramp: Profile, startUs: number | un
 
 type Step = ReturnType<typeof stepsOf>[number];
 
-/** A step is in steady state for two thirds of its time if a call lasts at most this share of it. */
-const SETTLED_SHARE = 1 / 3;
 /** Fewer ends of calls than this do not show at which rate a step serves. */
 const ENDED_MIN = 30;
 
-const staysMsOf = (calls: readonly CallLine[]): number[] =>
-  calls.filter(isAdmitted).map(({ intended_us: due, done_us: done }) => (done - due) / 1000);
+type Span = Pick<Step, "fromUs" | "toUs">;
 
-const isSettled = ({ calls, fromUs, toUs }: Pick<Step, "calls" | "fromUs" | "toUs">): boolean =>
-  1000 * (mean(staysMsOf(calls)) ?? 0) <= SETTLED_SHARE * (toUs - fromUs);
+/**
+ * The rate at which calls are served in a span: mean in flight over mean stay (Little, "A Proof for the Queuing Formula
+ * L = λW", Operations Research 9, 1961), which holds for calls that last longer than the span. `n`: the calls that show it.
+ */
+const servedIn = (admitted: readonly CallLine[], { fromUs, toUs }: Span) => {
+  const overlapping = admitted.filter(({ sent_us: sent, done_us: done }) => done > fromUs && sent < toUs);
+  const inFlightUs = sumOf(
+    overlapping.map(({ sent_us: sent, done_us: done }) => Math.min(done, toUs) - Math.max(sent, fromUs)),
+  );
+  const began = dueWithin(overlapping, { fromUs, toUs });
+  const counted = began.length >= CALLS_MIN ? began : overlapping;
+  const stayS = (mean(counted.map(({ sent_us: sent, done_us: done }) => done - sent)) ?? 0) / 1e6;
+  if (stayS === 0) return { perS: 0, n: 0, atMostPerS: 0, stayS };
+  // A place may be empty between two arrivals, so the most calls ever in flight at once bound the rate from above.
+  const atOnce = mostAtOnce(overlapping.map(({ sent_us: sent, done_us: done }) => [sent, done] as const));
+  return { perS: inFlightUs / (toUs - fromUs) / stayS, n: counted.length, atMostPerS: atOnce / stayS, stayS };
+};
 
 /**
  * The rate admitted past the knee, how many calls show it, and its upper bound. Before, a full bucket and empty slots
- * admit more.
- *
- * If a rate is limited: admitted calls over time. If calls in flight are limited: mean in flight over mean stay
- * (Little, "A Proof for the Queuing Formula L = λW", Operations Research 9, 1961), which holds for streams that last
- * longer than a step.
+ * admit more. If a rate is limited: admitted calls over time. If calls in flight are limited: `servedIn`.
  */
 const admittedRate = (
   calls: readonly CallLine[],
@@ -111,17 +119,7 @@ const admittedRate = (
     const perS = (counted.length * 1e6) / (toUs - fromUs);
     return { perS, n: counted.length, atMostPerS: perS };
   }
-  const overlapping = admitted.filter(({ sent_us: sent, done_us: done }) => done > fromUs && sent < toUs);
-  const inFlightUs = overlapping.reduce(
-    (sum, { sent_us: sent, done_us: done }) => sum + (Math.min(done, toUs) - Math.max(sent, fromUs)),
-    0,
-  );
-  const counted = began.length >= CALLS_MIN ? began : overlapping;
-  const stayS = (mean(counted.map(({ sent_us: sent, done_us: done }) => done - sent)) ?? 0) / 1e6;
-  if (stayS === 0) return { perS: 0, n: 0, atMostPerS: 0 };
-  // A place may be empty between two arrivals, so the most calls ever in flight at once bound the rate from above.
-  const atOnce = mostAtOnce(overlapping.map(({ sent_us: sent, done_us: done }) => [sent, done] as const));
-  return { perS: inFlightUs / (toUs - fromUs) / stayS, n: counted.length, atMostPerS: atOnce / stayS };
+  return servedIn(admitted, { fromUs, toUs });
 };
 
 /** The largest of several counts is too large by chance, so only this share of it is believed. */
@@ -180,17 +178,45 @@ export const kneeOfRamp = (lines: readonly CallLine[], ramp: Profile, startUs?: 
 
 /** A step of fewer calls may be carried, or be slow, by chance, or because places were empty before it. */
 const STEP_CALLS = 30;
+/** The highest of several rates is less biased the more calls each has. */
+const SPAN_CALLS = 60;
+/** A span is in steady state for two thirds of its time if a call lasts at most this share of it. */
+const SETTLED_SHARE = 1 / 3;
 
-/** The steps before the first that was not carried, as far as they settled; steps of few calls do not count. */
-export const carriedSteps = (lines: readonly CallLine[], ramp: Profile, startUs?: number): RampStep[] => {
-  const steps = stepsOf(lines, ramp, startUs).filter(({ calls }) => calls.length >= STEP_CALLS);
-  const end = steps.findIndex(({ isCarried }) => !isCarried);
-  return steps.slice(0, end < 0 ? undefined : end).flatMap((step): RampStep[] => {
-    const staysMs = staysMsOf(step.calls).sort((a, b) => a - b);
-    const [value, interval] = [median(staysMs), quantileInterval(staysMs, 0.5)];
-    if (value === null || interval === null || !isSettled(step)) return [];
-    return [{ rate_per_s: step.ratePerS, stay_ms: { value, ...interval } }];
+/** Calls due in a span that was served at this rate. */
+const rampStep = (ratePerS: number, calls: readonly CallLine[]): RampStep[] => {
+  const staysMs = calls.filter(isAdmitted).map(({ intended_us: due, done_us: done }) => (done - due) / 1000);
+  staysMs.sort((a, b) => a - b);
+  const [value, interval] = [median(staysMs), quantileInterval(staysMs, 0.5)];
+  return value === null || interval === null ? [] : [{ rate_per_s: ratePerS, stay_ms: { value, ...interval } }];
+};
+
+/**
+ * The steps before the first that was not carried, each with the rate that its calls in flight show, because calls that
+ * outlast a step do not fill the deployment within it. Steps of few calls do not count. Last, if it was served at a higher
+ * rate, the best span of steps past the knee, with the rate that it surely had: a deployment of few slots refuses calls of
+ * every step near its knee.
+ */
+export const servedSteps = (lines: readonly CallLine[], ramp: Profile, startUs?: number): RampStep[] => {
+  const admitted = lines.filter(isAdmitted);
+  const steps = stepsOf(lines, ramp, startUs);
+  const counted = steps.filter(({ calls }) => calls.length >= STEP_CALLS);
+  const end = counted.findIndex(({ isCarried }) => !isCarried);
+  const carried = counted
+    .slice(0, end < 0 ? undefined : end)
+    .flatMap((step) => rampStep(Math.min(step.ratePerS, servedIn(admitted, step).perS), step.calls));
+  const spans = steps.flatMap(({ fromUs }, at) => {
+    for (const { toUs } of steps.slice(at)) {
+      const { perS, n, stayS } = servedIn(admitted, { fromUs, toUs });
+      if (n < SPAN_CALLS || 1e6 * stayS > SETTLED_SHARE * (toUs - fromUs)) continue;
+      // Counts of served calls vary at most like those of a Poisson process.
+      return [{ fromUs, toUs, surelyPerS: perS - (Z_95 * perS) / Math.sqrt(n) }];
+    }
+    return [];
   });
+  const [best] = spans.toSorted((a, b) => b.surelyPerS - a.surelyPerS);
+  if (best === undefined || best.surelyPerS <= (carried.at(-1)?.rate_per_s ?? 0)) return carried;
+  return [...carried, ...rampStep(best.surelyPerS, dueWithin(lines, best))];
 };
 
 /** The result as stories read it (`capacity` of their view). */

@@ -51,7 +51,7 @@ const openOutage = ({ stage, exclusive, curve: { ramp = [] } = { not_played: [] 
   const claims = (replay: string): Claim[] => {
     const served = ramp.at(-1);
     if (!exclusive || served === undefined || calls < OUTAGE_CALLS || shed < (1 - OUTAGE_SHARE) * calls) return [];
-    const got = `${shed} of ${calls} calls were shed, and the ramp before the curve carried ${served.rate_per_s.toFixed(1)}/s`;
+    const got = `${shed} of ${calls} calls were shed, and the ramp before the curve was served at ${served.rate_per_s.toFixed(1)}/s`;
     const reason = `the state before the first overload has not come back: ${got}`;
     const expected = "a deployment that serves again after its first overload";
     return [claimOf({ id: "curve/metastability", stage, verdict: "fail", reason, got, expected, replay })];

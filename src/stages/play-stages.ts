@@ -20,7 +20,7 @@ import { bareFacts, type StageOutcome, stageOutcome } from "../history/stage-fac
 import { hostNotesOf } from "../history/time-doubts.ts";
 import { createPooledRefusals } from "../invariants/refusal-times.ts";
 import { createIsolation } from "../shedding/isolation.ts";
-import { carriedSteps, kneeOfRamp, rateFoundOf } from "../shedding/knee-of-ramp.ts";
+import { kneeOfRamp, rateFoundOf, servedSteps } from "../shedding/knee-of-ramp.ts";
 import type { RunFolder } from "../supervision/run-folder.ts";
 import type { KeyRole } from "../target/roles.ts";
 import { PATIENCE_MS, runVerify, VERIFY_COMMAND, type VerifyOptions, type VerifyResult } from "../verify/run-verify.ts";
@@ -83,7 +83,7 @@ const findCapacity = async (context: RunContext, deployment: Deployment, plan: L
   context.events.result(`  ${said}`);
   const rate = rateFoundOf(knee);
   if (rate !== null) deployment.found[kind] = rate;
-  if (kind === "chat") deployment.found.ramp = carriedSteps(calls, planned.profile);
+  if (kind === "chat") deployment.found.ramp = servedSteps(calls, planned.profile);
   const claim = claimOf({
     ...{ id: `knee/${story}`, stage: story, level: "info", verdict: knee.found ? "pass" : "skipped" },
     ...{ reason: said, expected: "a limit inside permits.load_max_rps", replay: context.replay },
