@@ -84,6 +84,13 @@ test("the table of a terminal is aligned in 80 columns and says both ways", () =
   expect(lines.at(-1)).toMatch(/^Once more at 120\/s, after calm: /);
 });
 
+test("a curve without stated slots says that a limit set too low is not seen", () => {
+  const sentence = "No fixed slots are stated: a limit set too low looks like a smaller deployment.";
+  const closedForm = { slots: 12, replicas: 1 };
+  expect(curveLines({ ...MADE, closedForm: null })).toContain(sentence);
+  expect(curveLines({ ...MADE, closedForm })).not.toContain(sentence);
+});
+
 test("the summary has the same rows, and the sentences beneath them", () => {
   const text = summaryMarkdown(madeRun(), { curve: MADE });
   expect(text.indexOf("## Shedding by load")).toBeLessThan(text.indexOf("## Not judged"));

@@ -98,7 +98,9 @@ export const curveTable = (curve: Curve): { heads: string[]; rows: string[][] } 
   return { heads: ["× knee", "offered/s", ...["up", "down"].flatMap((way) => WAY.map((of) => `${way}: ${of}`))], rows };
 };
 
-export const kneeSentences = ({ knee: { before, after, overall }, levels, notPlayed, kneeBy }: Curve): string[] => {
+export const kneeSentences = (curve: Curve): string[] => {
+  const { levels, notPlayed, kneeBy, closedForm } = curve;
+  const { before, after, overall } = curve.knee;
   const isSame = before !== null && after !== null && overlap(before, after);
   const rated = ({ value, low, high }: Estimate): string =>
     `${perSecond(value)}${Number.isFinite(high) ? ` (${perSecond(low)} to ${perSecond(high)})` : ""}`;
@@ -107,6 +109,9 @@ export const kneeSentences = ({ knee: { before, after, overall }, levels, notPla
       ? `No knee up to ${perSecond(Math.max(...levels.map(({ ratePerS }) => ratePerS)))}.`
       : `The knee is at ${rated(overall)}${kneeBy === null ? "" : `, ended by ${kneeBy}`}.`,
     ...(after === null || isSame ? [] : [`After the overload it is at ${rated(after)}.`]),
+    ...(overall === null || closedForm !== null
+      ? []
+      : ["No fixed slots are stated: a limit set too low looks like a smaller deployment."]),
     ...(notPlayed.length === 0 ? [] : [`Not played: ${notPlayed.map(figure).join(", ")} times the knee.`]),
   ];
 };

@@ -8,7 +8,7 @@ import { kneeRamp } from "../workload/stories/find-knee.ts";
 import { type Curve, type Estimate, levelsOf, type PlannedLevel } from "./curve.ts";
 import { judgeCurve } from "./curve-claims.ts";
 import { openCurve } from "./curve-fold.ts";
-import { kneeOfRamp, servedSteps } from "./knee-of-ramp.ts";
+import { readRamp } from "./knee-of-ramp.ts";
 import { levelsBelow } from "./measures.ts";
 import {
   FAULTY,
@@ -47,7 +47,7 @@ const curveOf = (
 const claimsAfterRamp = (server: Server, seed: number, lastsS: number, facts: Partial<StageFacts> = {}): Claim[] => {
   const ramp = kneeRamp(6 * KNEE_PER_S);
   const lines = playRamp(server, ramp, seed);
-  const knee = kneeOfRamp(lines, ramp);
+  const { knee, served } = readRamp(lines, ramp);
   if (!knee.found) throw new Error(knee.reason);
   const profile = upAndDown(knee.capacityPerS, lastsS);
   const startUs = START_US + (profileDurationS(ramp) + 5) * 1e6;
@@ -55,7 +55,7 @@ const claimsAfterRamp = (server: Server, seed: number, lastsS: number, facts: Pa
   for (const line of playRamp(server, profile, seed, { stage: STAGE, startUs })) fold.see(line);
   const curve = fold.end(startUs);
   if (typeof curve === "string") throw new Error(curve);
-  return claimsOf(curve, { ...facts, curve: { not_played: [], ramp: servedSteps(lines, ramp) } });
+  return claimsOf(curve, { ...facts, curve: { not_played: [], ramp: served } });
 };
 
 const claimsOf = (curve: Curve, facts: Partial<StageFacts> = {}): Claim[] =>

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { kneeRamp } from "../workload/stories/find-knee.ts";
-import { kneeOfRamp, servedSteps } from "./knee-of-ramp.ts";
+import { readRamp } from "./knee-of-ramp.ts";
 import {
   adaptive,
   always,
@@ -77,7 +77,7 @@ describe("the knee of a ramp against servers whose capacity is known", () => {
       let held = 0;
       for (const seed of SEEDS) {
         const ramp = kneeRamp(maxPerS);
-        const knee = kneeOfRamp(playRamp(server(seed), ramp, seed), ramp, START_US);
+        const { knee } = readRamp(playRamp(server(seed), ramp, seed), ramp, START_US);
         if (!knee.found) throw new Error(`seed ${seed}: ${knee.reason}`);
         expect(knee.by).toBe(by);
         expect(knee.capacityPerS / truth, `seed ${seed}`).toBeGreaterThan(0.75);
@@ -90,7 +90,7 @@ describe("the knee of a ramp against servers whose capacity is known", () => {
 
   test("the start may be unknown: the first call stands for it", () => {
     const ramp = kneeRamp(400);
-    const knee = kneeOfRamp(playRamp(rateLimited(50, 100, 5), ramp, 3), ramp);
+    const { knee } = readRamp(playRamp(rateLimited(50, 100, 5), ramp, 3), ramp);
     expect(knee).toMatchObject({ found: true, by: "429 rate_limited" });
   });
 });
@@ -102,7 +102,7 @@ test("a server that collapses past its knee has the knee of the steps before", (
       { refused: ({ atUs }, pool) => pool.burn(atUs, 50_000) },
     );
     const ramp = kneeRamp(500);
-    const knee = kneeOfRamp(playRamp(server, ramp, seed), ramp);
+    const { knee } = readRamp(playRamp(server, ramp, seed), ramp);
     expect(knee.found ? knee.capacityPerS / 80 : 0, `seed ${seed}`).toBeGreaterThan(0.5);
   }
 });
@@ -111,7 +111,7 @@ test("a queue that fills in a step does not raise the knee", () => {
   for (const seed of SEEDS.slice(0, 5)) {
     const server = queueing({ slots: 16, inFlight: 64, serviceMs: 200, seed, service: "constant" });
     const ramp = kneeRamp(500);
-    const knee = kneeOfRamp(playRamp(server, ramp, seed), ramp);
+    const { knee } = readRamp(playRamp(server, ramp, seed), ramp);
     expect(knee.found ? knee.capacityPerS / 80 : 9, `seed ${seed}`).toBeLessThan(1.15);
   }
 });
@@ -119,7 +119,7 @@ test("a queue that fills in a step does not raise the knee", () => {
 describe("no knee", () => {
   test("a ramp that ends below capacity found none, and says how far it went", () => {
     const ramp = kneeRamp(60);
-    const knee = kneeOfRamp(playRamp(queueing({ slots: 64, inFlight: 64, serviceMs: 200 }), ramp, 1), ramp, START_US);
+    const { knee } = readRamp(playRamp(queueing({ slots: 64, inFlight: 64, serviceMs: 200 }), ramp, 1), ramp, START_US);
     expect(knee).toMatchObject({
       found: false,
       atLeastPerS: 60,
@@ -132,31 +132,31 @@ describe("no knee", () => {
     const ramp = kneeRamp(60);
     for (const seed of SEEDS) {
       const server = queueing({ slots: 24, inFlight: 24, serviceMs: 300, seed });
-      expect(kneeOfRamp(playRamp(server, ramp, seed), ramp, START_US).found).toBe(false);
+      expect(readRamp(playRamp(server, ramp, seed), ramp, START_US).knee.found).toBe(false);
     }
   });
 
   test("calls that are refused at every rate are no matter of load", () => {
     const ramp = kneeRamp(50);
-    const knee = kneeOfRamp(playRamp(always("401"), ramp, 1), ramp, START_US);
+    const { knee } = readRamp(playRamp(always("401"), ramp, 1), ramp, START_US);
     expect(knee).toMatchObject({ found: false, atLeastPerS: 0, reason: expect.stringContaining("401") });
     let n = 0;
     const half: Server = (atUs) => ({ doneUs: atUs + 800, outcome: n++ % 2 === 0 ? "200" : "403 insufficient_scope" });
-    expect(kneeOfRamp(playRamp(half, ramp, 1), ramp, START_US)).toMatchObject({
+    expect(readRamp(playRamp(half, ramp, 1), ramp, START_US).knee).toMatchObject({
       found: false,
       reason: expect.stringContaining("insufficient_scope"),
     });
   });
 
   test("nothing was sent", () => {
-    expect(kneeOfRamp([], kneeRamp(50))).toMatchObject({ found: false, atLeastPerS: 0 });
+    expect(readRamp([], kneeRamp(50)).knee).toMatchObject({ found: false, atLeastPerS: 0 });
   });
 });
 
 describe("the steps that a ramp was served at", () => {
   const ramp = kneeRamp(400);
   const stepsOf = (serviceMs: number) =>
-    servedSteps(playRamp(queueing({ slots: 24, inFlight: 24, serviceMs, seed: 1 }), ramp, 1), ramp);
+    readRamp(playRamp(queueing({ slots: 24, inFlight: 24, serviceMs, seed: 1 }), ramp, 1), ramp).served;
 
   test("end before the first that was not, and have the median time of their calls", () => {
     const steps = stepsOf(300);
@@ -169,7 +169,7 @@ describe("the steps that a ramp was served at", () => {
   test("go on after a few calls that were slow by chance", () => {
     const lines = playRamp(queueing({ slots: 24, inFlight: 24, serviceMs: 300, seed: 1 }), ramp, 1);
     const slow = lines.map((line, at) => (at < 6 ? { ...line, done_us: line.done_us + 1_500_000 } : line));
-    expect(servedSteps(slow, ramp).at(-1)).toEqual(servedSteps(lines, ramp).at(-1));
+    expect(readRamp(slow, ramp).served.at(-1)).toEqual(readRamp(lines, ramp).served.at(-1));
   });
 
   test("where calls outlast a step, have the rate that their calls in flight show", () => {

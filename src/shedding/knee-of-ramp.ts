@@ -78,9 +78,6 @@ const stepsOf = (lines: readonly CallLine[], ramp: Profile, startUs: number | un
 
 type Step = ReturnType<typeof stepsOf>[number];
 
-/** Fewer ends of calls than this do not show at which rate a step serves. */
-const ENDED_MIN = 30;
-
 type Span = Pick<Step, "fromUs" | "toUs">;
 
 /**
@@ -122,6 +119,8 @@ const admittedRate = (
   return servedIn(admitted, { fromUs, toUs });
 };
 
+/** Fewer ends of calls than this do not show at which rate a step serves. */
+const ENDED_MIN = 30;
 /** The largest of several counts is too large by chance, so only this share of it is believed. */
 const SURELY = 0.8;
 
@@ -135,11 +134,28 @@ const surelyCarriedPerS = (steps: readonly Step[], calls: readonly CallLine[]): 
   return Math.max(0, ...rates);
 };
 
-/** `startUs`: when the ramp began, by the clock of its lines; where absent, when its first call should have left. */
-export const kneeOfRamp = (lines: readonly CallLine[], ramp: Profile, startUs?: number): Knee => {
-  // Sessions are minted before the ramp.
-  const calls = lines.filter(({ route }) => route !== "sdk.sessions");
-  const steps = stepsOf(calls, ramp, startUs);
+/** The highest of several rates is less biased the more calls each has. */
+const SPAN_CALLS = 60;
+/** A span is in steady state for two thirds of its time if a call lasts at most this share of it. */
+const SETTLED_SHARE = 1 / 3;
+
+/** The settled span of steps that was surely served at the highest rate; `null` where calls are too few or last too long. */
+const bestSpan = (steps: readonly Step[], admitted: readonly CallLine[]): (Span & { surelyPerS: number }) | null => {
+  let best: ReturnType<typeof bestSpan> = null;
+  for (const [at, { fromUs }] of steps.entries()) {
+    for (const { toUs } of steps.slice(at)) {
+      const { perS, n, stayS } = servedIn(admitted, { fromUs, toUs });
+      if (n < SPAN_CALLS || 1e6 * stayS > SETTLED_SHARE * (toUs - fromUs)) continue;
+      // Counts of served calls vary at most like those of a Poisson process.
+      const surelyPerS = perS - (Z_95 * perS) / Math.sqrt(n);
+      if (surelyPerS > (best?.surelyPerS ?? 0)) best = { fromUs, toUs, surelyPerS };
+      break;
+    }
+  }
+  return best;
+};
+
+const kneeOf = (steps: readonly Step[], calls: readonly CallLine[]): Knee => {
   const notCarried = steps.findIndex(({ isCarried }) => !isCarried);
   const carried = steps.slice(0, notCarried < 0 ? undefined : notCarried).findLast((step) => step.calls.length > 0);
   const none = (reason: string): Knee => ({ found: false, reason, atLeastPerS: carried?.ratePerS ?? 0 });
@@ -178,11 +194,6 @@ export const kneeOfRamp = (lines: readonly CallLine[], ramp: Profile, startUs?: 
 
 /** A step of fewer calls may be carried, or be slow, by chance, or because places were empty before it. */
 const STEP_CALLS = 30;
-/** The highest of several rates is less biased the more calls each has. */
-const SPAN_CALLS = 60;
-/** A span is in steady state for two thirds of its time if a call lasts at most this share of it. */
-const SETTLED_SHARE = 1 / 3;
-
 /** Calls due in a span that was served at this rate. */
 const rampStep = (ratePerS: number, calls: readonly CallLine[]): RampStep[] => {
   const staysMs = calls.filter(isAdmitted).map(({ intended_us: due, done_us: done }) => (done - due) / 1000);
@@ -191,32 +202,30 @@ const rampStep = (ratePerS: number, calls: readonly CallLine[]): RampStep[] => {
   return value === null || interval === null ? [] : [{ rate_per_s: ratePerS, stay_ms: { value, ...interval } }];
 };
 
-/**
- * The steps before the first that was not carried, each with the rate that its calls in flight show, because calls that
- * outlast a step do not fill the deployment within it. Steps of few calls do not count. Last, if it was served at a higher
- * rate, the best span of steps past the knee, with the rate that it surely had: a deployment of few slots refuses calls of
- * every step near its knee.
- */
-export const servedSteps = (lines: readonly CallLine[], ramp: Profile, startUs?: number): RampStep[] => {
-  const admitted = lines.filter(isAdmitted);
-  const steps = stepsOf(lines, ramp, startUs);
-  const counted = steps.filter(({ calls }) => calls.length >= STEP_CALLS);
+/** The steps up to the first that was not carried, and the best span, if it was served at a higher rate. */
+const servedSteps = (steps: readonly Step[], calls: readonly CallLine[]): RampStep[] => {
+  const admitted = calls.filter(isAdmitted);
+  const counted = steps.filter((step) => step.calls.length >= STEP_CALLS);
   const end = counted.findIndex(({ isCarried }) => !isCarried);
+  // Calls that outlast a step do not fill the deployment within it, so their number in flight bounds the rate.
   const carried = counted
     .slice(0, end < 0 ? undefined : end)
     .flatMap((step) => rampStep(Math.min(step.ratePerS, servedIn(admitted, step).perS), step.calls));
-  const spans = steps.flatMap(({ fromUs }, at) => {
-    for (const { toUs } of steps.slice(at)) {
-      const { perS, n, stayS } = servedIn(admitted, { fromUs, toUs });
-      if (n < SPAN_CALLS || 1e6 * stayS > SETTLED_SHARE * (toUs - fromUs)) continue;
-      // Counts of served calls vary at most like those of a Poisson process.
-      return [{ fromUs, toUs, surelyPerS: perS - (Z_95 * perS) / Math.sqrt(n) }];
-    }
-    return [];
-  });
-  const [best] = spans.toSorted((a, b) => b.surelyPerS - a.surelyPerS);
-  if (best === undefined || best.surelyPerS <= (carried.at(-1)?.rate_per_s ?? 0)) return carried;
-  return [...carried, ...rampStep(best.surelyPerS, dueWithin(lines, best))];
+  // A deployment of few slots refuses calls of every step near its knee, so its carried steps end far below it.
+  const best = bestSpan(steps, admitted);
+  const isHigher = best !== null && best.surelyPerS > (carried.at(-1)?.rate_per_s ?? 0);
+  return isHigher ? [...carried, ...rampStep(best.surelyPerS, dueWithin(calls, best))] : carried;
+};
+
+/**
+ * The knee of a ramp, and the rates at which it was served. `startUs`: when the ramp began, by the clock of its lines;
+ * where absent, when its first call should have left.
+ */
+export const readRamp = (lines: readonly CallLine[], ramp: Profile, startUs?: number) => {
+  // Sessions are minted before the ramp.
+  const calls = lines.filter(({ route }) => route !== "sdk.sessions");
+  const steps = stepsOf(calls, ramp, startUs);
+  return { knee: kneeOf(steps, calls), served: servedSteps(steps, calls) };
 };
 
 /** The result as stories read it (`capacity` of their view). */

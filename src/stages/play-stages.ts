@@ -20,7 +20,7 @@ import { bareFacts, type StageOutcome, stageOutcome } from "../history/stage-fac
 import { hostNotesOf } from "../history/time-doubts.ts";
 import { createPooledRefusals } from "../invariants/refusal-times.ts";
 import { createIsolation } from "../shedding/isolation.ts";
-import { kneeOfRamp, rateFoundOf, servedSteps } from "../shedding/knee-of-ramp.ts";
+import { rateFoundOf, readRamp } from "../shedding/knee-of-ramp.ts";
 import type { RunFolder } from "../supervision/run-folder.ts";
 import type { KeyRole } from "../target/roles.ts";
 import { PATIENCE_MS, runVerify, VERIFY_COMMAND, type VerifyOptions, type VerifyResult } from "../verify/run-verify.ts";
@@ -76,14 +76,14 @@ const findCapacity = async (context: RunContext, deployment: Deployment, plan: L
   await context.addStage(outcome);
   calls.sort((one, other) => one.sent_us - other.sent_us);
   if (calls.length === 0) return;
-  const knee = kneeOfRamp(calls, planned.profile);
+  const { knee, served } = readRamp(calls, planned.profile);
   const said = knee.found
     ? `${knee.capacityPerS.toFixed(1)} calls/s (${knee.low.toFixed(1)} to ${knee.high.toFixed(1)}), ended by ${knee.by}`
     : `no limit was met: ${knee.reason}; at least ${knee.atLeastPerS.toFixed(1)} calls/s`;
   context.events.result(`  ${said}`);
   const rate = rateFoundOf(knee);
   if (rate !== null) deployment.found[kind] = rate;
-  if (kind === "chat") deployment.found.ramp = servedSteps(calls, planned.profile);
+  if (kind === "chat") deployment.found.ramp = served;
   const claim = claimOf({
     ...{ id: `knee/${story}`, stage: story, level: "info", verdict: knee.found ? "pass" : "skipped" },
     ...{ reason: said, expected: "a limit inside permits.load_max_rps", replay: context.replay },

@@ -1,5 +1,5 @@
 /**
- * Ramps for targets without a stated capacity: each step is 1.5 times the one before. `kneeOfRamp` of shedding/ finds
+ * Ramps for targets without a stated capacity: each step is 1.5 times the one before. `readRamp` of shedding/ finds
  * the knee in the lines of a ramp, which may be ended once the knee is found.
  */
 import type { RouteName } from "../../contract/routes.ts";
