@@ -204,6 +204,18 @@ test("where the knee is as before and a level carries more on the way down, that
   );
 });
 
+test("where calls outlast a level, the claims say how many times as long to play it", () => {
+  const curve = curveOf(queueing({ slots: 16, inFlight: 16, serviceMs: 200 }), 1, SHORT_S);
+  const warmUp = { seconds: 0.05, isCut: true };
+  for (const id of ["curve/metastability", "curve/goodput_retention"]) {
+    const claim = claimsOf({ ...curve, warmUp }).find((one) => one.id === id);
+    expect(claim).toMatchObject({
+      verdict: "inconclusive",
+      reason: expect.stringMatching(/play it [45] times as long/),
+    });
+  }
+});
+
 test("where nothing is refused past the knee, the time of refusals is skipped", () => {
   const curve = curveOf(queueing({ slots: 16, inFlight: 1_000_000, serviceMs: 200 }), 1, SHORT_S);
   expect(claimsOf(curve).find(({ id }) => id === "curve/refusal_time")).toMatchObject({

@@ -48,13 +48,14 @@ const rate = (perS: number): string => `${perS.toFixed(1)}/s`;
 
 const NOT_ENOUGH = "not enough to judge by";
 const LONGER = "too few calls, so play it for longer (`--duration`)";
+const timesAsLong = (times: number): string => `play it ${times} times as long (\`--duration\`)`;
 /** A play that is this many times as long may still leave a figure so near to its bound open. */
 const TIMES_LONGER_MOST = 12;
 
 /** Says how many times as long a play has to be for the interval of a figure to leave out the bound. */
 const longer = ({ value, low, high }: Estimate, bound: number): string => {
   const times = Math.max(2, Math.ceil((Math.max(high - value, value - low) / Math.abs(value - bound)) ** 2));
-  return times > TIMES_LONGER_MOST ? LONGER : `too few calls, so play it ${times} times as long (\`--duration\`)`;
+  return times > TIMES_LONGER_MOST ? LONGER : `too few calls, so ${timesAsLong(times)}`;
 };
 
 const open = (reason: string, got = NOT_ENOUGH): Finding => found("inconclusive", reason, got);
@@ -95,7 +96,11 @@ const CAME_BACK: readonly Need[] = ["knee", "late", "host", "direct", "even"];
 const SETTLED: readonly Need[] = [...CAME_BACK, "settled", "bracketed"];
 const OVERLOAD: readonly Need[] = [...SETTLED, "steady"];
 
-const UNSETTLED = "calls last longer than a level leaves time to settle, so play it for longer (`--duration`)";
+const unsettled = ({ warmUp, serviceMs }: Curve): string | false => {
+  const times = Math.max(2, Math.ceil(serviceMs / 1000 / warmUp.seconds));
+  return warmUp.isCut && `calls last longer than a level leaves time to settle, so ${timesAsLong(times)}`;
+};
+
 const OTHERS = "other callers may explain it (the target file does not state `exclusive`)";
 
 /** Says how to play levels that suit the measured knee, where a rate stated or found by a ramp did not. */
@@ -126,7 +131,9 @@ const kept = (times: number, least: number): Pick<CurveClaim, "expected" | "need
       // A limiter that measures its shortest round trip disturbs one level, and seldom the later one of the same rate too.
       const again = retentionAt(curve, times, "again");
       const isKeptLater = again !== null && again.high >= bound.least;
-      return isKeptLater ? open(`${finding.reason}, but on the way down it keeps ${percent(again.value)}`) : finding;
+      return isKeptLater
+        ? open(`${finding.reason}, but on the way down it keeps ${percent(again.value)}, so play it again`)
+        : finding;
     },
   };
 };
@@ -245,10 +252,13 @@ const lessThanInRamp = ({ levels, knee: { overall } }: Curve, ramp: readonly Ram
 };
 
 /** Says that capacity may be lost since the ramp, and how to find out; else `null`. */
-const maybeLostSinceRamp = (curve: Curve, { exclusive, curve: about }: StageFacts): string | null => {
+const maybeLostSinceRamp = (curve: Curve, { exclusive, shedding, curve: about }: StageFacts): string | null => {
   const less = exclusive ? lessThanInRamp(curve, about?.ramp ?? [], FIXED_SINCE_RAMP) : null;
-  const how = "start the deployment anew, and state `shedding: fixed` if its limits do not adapt";
-  return less && `capacity may be lost since the first overload, or a limit that adapts has sunk (${how}): ${less}`;
+  const [or, state] =
+    shedding === "fixed"
+      ? ["", ""]
+      : [", or a limit that adapts has sunk", ", and state `shedding: fixed` if its limits do not adapt"];
+  return less && `capacity may be lost since the first overload${or} (start the deployment anew${state}): ${less}`;
 };
 
 /**
@@ -261,7 +271,8 @@ const cameBack = (curve: Curve, facts: StageFacts): Finding => {
   const sinceRamp = exclusive ? lostSinceRamp(curve, facts) : null;
   if (sinceRamp !== null)
     return found("fail", `the state before the first overload has not come back: ${sinceRamp}`, sinceRamp);
-  if (curve.warmUp.isCut) return open(UNSETTLED);
+  const notSettled = unsettled(curve);
+  if (notSettled !== false) return open(notSettled);
   const maybe = maybeLostSinceRamp(curve, facts);
   const less = lostCapacity(curve);
   const [lowest] = upAndDownPairs(curve);
@@ -340,10 +351,13 @@ const falseSheds = (seen: Curve, facts: StageFacts): Finding => {
         );
   }
   if (low <= most) return open(`${LONGER}: ${got}; the bound is ${percent(most)}`);
-  if (!isOnBothWays(most)) return open(`only on one way, as where capacity moved: ${got}`);
+  if (!isOnBothWays(most))
+    return open(`only on one way, as where capacity moved (play it again once it is steady): ${got}`);
   const isEvery = levels.every(({ shedShare }) => shedShare.low > most);
   if (shedding !== "fixed" && !isEvery && !excludesLimit(levels))
-    return open(`only at some levels, and up to a number of calls in flight, as of a limit that adapts: ${got}`);
+    return open(
+      `only at some levels, and up to a number of calls in flight, as of a limit that adapts (state \`shedding: fixed\` if none does): ${got}`,
+    );
   const slots = Math.max(0, ...systemsOf(curve).map((system) => system.slots));
   return slots < FEW_SLOTS
     ? open(
@@ -606,7 +620,7 @@ const UNMET = {
     const moved = moveOf(curve);
     return moved !== null && `capacity moved (play it again once it is steady): ${moveInWords(curve, moved)}`;
   },
-  settled: ({ curve }) => curve.warmUp.isCut && UNSETTLED,
+  settled: ({ curve }) => unsettled(curve),
   exclusive: ({ isFailed, facts }) => isFailed && !facts.exclusive && OTHERS,
   // A constant load of others only lowers the knee, so it explains no failure unless the knee moved.
   bracketed: ({ isFailed, facts, curve }) =>

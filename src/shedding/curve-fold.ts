@@ -320,8 +320,10 @@ export const openCurve = (options: CurveOptions) => {
     if (calmest === undefined) return "a schedule";
     const isCalm = ({ intended_us: due }: Kept): boolean => due < startUs + calmest.toUs;
     const calm = first.filter((call) => isCalm(call) && isWhole(call));
-    if (calm.length < CALM_CALLS)
-      return `${CALM_CALLS} whole answers at the lowest rate (${calm.length} came), so a longer play (\`--duration\`)`;
+    if (calm.length < CALM_CALLS) {
+      const times = calm.length === 0 ? "for longer" : `${Math.ceil(CALM_CALLS / calm.length) + 1} times as long`;
+      return `${CALM_CALLS} whole answers at the lowest rate (${calm.length} came), so play it ${times} (\`--duration\`)`;
+    }
     const calmStaysMs = calm.map(stayMs);
     const calmS = (median(calmStaysMs) as number) / 1000;
     const levelS = Math.min(...planned.map(({ fromUs, toUs }) => toUs - fromUs)) / 1e6;
