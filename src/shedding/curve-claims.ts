@@ -9,6 +9,7 @@ import { sumOf } from "../history/statistics/statistics.ts";
 import type { Curve, CurveLevel, Estimate, Pass } from "./curve.ts";
 import { type Finding, found, machineDoubts, skipped } from "./finding.ts";
 import { carriedPerS, worstOf } from "./knee.ts";
+import { RATE_LIMITED } from "./knee-of-ramp.ts";
 import {
   chanceSheds,
   excludesLimit,
@@ -40,8 +41,6 @@ type CurveClaim = {
   readonly needs: readonly Need[];
   readonly judge: (curve: Curve, facts: StageFacts) => Finding;
 };
-
-const RATE_LIMITED = "429 rate_limited";
 
 const percent = (share: number): string => `${Number((share * 100).toFixed(Math.abs(share) < 0.1 ? 2 : 1))} %`;
 const rate = (perS: number): string => `${perS.toFixed(1)}/s`;

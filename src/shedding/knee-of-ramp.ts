@@ -5,12 +5,12 @@
  */
 import { type CallLine, classOf, dueWithin } from "../history/line.ts";
 import type { RampStep } from "../history/stage-facts.ts";
-import { mean, median, mostAtOnce, quantileInterval, sumOf } from "../history/statistics/statistics.ts";
+import { mean, median, mostAtOnce, quantileInterval, sumOf, Z_95 } from "../history/statistics/statistics.ts";
 import type { RateFound } from "../workload/callers/target-view.ts";
 import type { Profile } from "../workload/load-profiles.ts";
 
 export const LATENCY = "latency";
-const RATE_LIMITED = "429 rate_limited";
+export const RATE_LIMITED = "429 rate_limited";
 
 export const isAdmitted = ({ outcome }: Pick<CallLine, "outcome">): boolean => classOf(outcome) === "answered";
 
@@ -38,7 +38,6 @@ const ENOUGH_STEPS = 2;
 const SLOW = 3;
 /** How many admitted calls at the lowest rates show how long a call stays in an idle target. */
 const CALM_CALLS = 16;
-const Z_95 = 1.96;
 
 const isOfLoad = (outcome: string): boolean => /^(429|503|5\d\d|edge|indeterminate)/.test(outcome);
 
@@ -80,6 +79,9 @@ type Step = ReturnType<typeof stepsOf>[number];
 
 type Span = Pick<Step, "fromUs" | "toUs">;
 
+const endedIn = (admitted: readonly CallLine[], { fromUs, toUs }: Span): CallLine[] =>
+  admitted.filter(({ done_us: us }) => us >= fromUs && us < toUs);
+
 /**
  * The rate at which calls are served in a span: mean in flight over mean stay (Little, "A Proof for the Queuing Formula
  * L = λW", Operations Research 9, 1961), which holds for calls that last longer than the span. `n`: the calls that show it.
@@ -103,20 +105,15 @@ const servedIn = (admitted: readonly CallLine[], { fromUs, toUs }: Span) => {
  * admit more. If a rate is limited: admitted calls over time. If calls in flight are limited: `servedIn`.
  */
 const admittedRate = (
-  calls: readonly CallLine[],
-  fromUs: number,
-  toUs: number,
+  admitted: readonly CallLine[],
+  span: Span,
   by: string,
-): { perS: number; n: number; atMostPerS: number } => {
-  const admitted = calls.filter(isAdmitted);
-  const began = dueWithin(admitted, { fromUs, toUs });
-  if (by === RATE_LIMITED || by === LATENCY) {
-    // A growing queue carries the calls that it completes, not those that enter.
-    const counted = by === LATENCY ? admitted.filter(({ done_us: us }) => us >= fromUs && us < toUs) : began;
-    const perS = (counted.length * 1e6) / (toUs - fromUs);
-    return { perS, n: counted.length, atMostPerS: perS };
-  }
-  return servedIn(admitted, { fromUs, toUs });
+): Omit<ReturnType<typeof servedIn>, "stayS"> => {
+  if (by !== RATE_LIMITED && by !== LATENCY) return servedIn(admitted, span);
+  // A growing queue carries the calls that it completes, not those that enter.
+  const { length: n } = by === LATENCY ? endedIn(admitted, span) : dueWithin(admitted, span);
+  const perS = (n * 1e6) / (span.toUs - span.fromUs);
+  return { perS, n, atMostPerS: perS };
 };
 
 /** Fewer ends of calls than this do not show at which rate a step serves. */
@@ -125,11 +122,10 @@ const ENDED_MIN = 30;
 const SURELY = 0.8;
 
 /** The largest rate at which calls surely ended in a step: a server that collapses carries less past its knee than at it. */
-const surelyCarriedPerS = (steps: readonly Step[], calls: readonly CallLine[]): number => {
-  const admitted = calls.filter(isAdmitted);
-  const rates = steps.map(({ fromUs, toUs }) => {
-    const ended = admitted.filter(({ done_us: us }) => us >= fromUs && us < toUs).length;
-    return ended < ENDED_MIN ? 0 : (SURELY * ended * 1e6) / (toUs - fromUs);
+const surelyCarriedPerS = (steps: readonly Step[], admitted: readonly CallLine[]): number => {
+  const rates = steps.map((step) => {
+    const ended = endedIn(admitted, step).length;
+    return ended < ENDED_MIN ? 0 : (SURELY * ended * 1e6) / (step.toUs - step.fromUs);
   });
   return Math.max(0, ...rates);
 };
@@ -160,7 +156,8 @@ const kneeOf = (steps: readonly Step[], calls: readonly CallLine[]): Knee => {
   const carried = steps.slice(0, notCarried < 0 ? undefined : notCarried).findLast((step) => step.calls.length > 0);
   const none = (reason: string): Knee => ({ found: false, reason, atLeastPerS: carried?.ratePerS ?? 0 });
   if (calls.length < CALLS_MIN) return none(`the ramp had ${calls.length} calls`);
-  if (!calls.some(isAdmitted)) return none(`no call was admitted at any rate: ${commonest(calls)}`);
+  const admitted = calls.filter(isAdmitted);
+  if (admitted.length === 0) return none(`no call was admitted at any rate: ${commonest(calls)}`);
   const refused = calls.filter((call) => !isAdmitted(call));
   const strange = refused.filter(({ outcome }) => !isOfLoad(outcome));
   if (strange.length > refused.length / 2) return none(`calls were refused whatever the rate: ${commonest(strange)}`);
@@ -181,9 +178,9 @@ const kneeOf = (steps: readonly Step[], calls: readonly CallLine[]): Knee => {
   const by = pastRefused.length >= (PAST / 2) * past.length ? commonest(pastRefused) : LATENCY;
   const fromUs = by === LATENCY ? first.fromUs : (pastRefused[0] as CallLine).intended_us;
   const toUs = Math.max(...past.map(({ intended_us: us }) => us));
-  const { perS: pastPerS, n, atMostPerS } = admittedRate(calls, fromUs, toUs, by);
+  const { perS: pastPerS, n, atMostPerS } = admittedRate(admitted, { fromUs, toUs }, by);
   // A bucket that is full at first lets steps carry more than a key's rate, so they are no lower bound of it.
-  const perS = by === RATE_LIMITED ? pastPerS : Math.max(pastPerS, surelyCarriedPerS(steps, calls));
+  const perS = by === RATE_LIMITED ? pastPerS : Math.max(pastPerS, surelyCarriedPerS(steps, admitted));
   if (n < CALLS_MIN || !(pastPerS > 0))
     return none(`only ${n} calls were admitted past the knee (${by}): too few to count`);
   // Counts of admitted calls vary at most like those of a Poisson process.
