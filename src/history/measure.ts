@@ -2,6 +2,7 @@
 import { STREAM_ENDS, type StreamEnd } from "../contract/streams.ts";
 import { type CallLine, classOf, FOLDED_DURATIONS, type FoldedMoments, type FoldLine, type Line } from "./line.ts";
 import type { Measurement, StageSummary } from "./run-document.ts";
+import { countedSummary } from "./stage-facts.ts";
 import { BatchedHistogram } from "./statistics/batched-histogram.ts";
 import { add, known } from "./statistics/counts.ts";
 import { fairnessIndex, type Interval, sumOf } from "./statistics/statistics.ts";
@@ -24,7 +25,7 @@ export const stageMeasure = (stage: string) => {
   const drivers = new Set<string>();
   const outcomes = new Map<string, number>();
   const byOrg = new Map<string, { offered: number; served: number }>();
-  const calls = { sent: 0, answered: 0, refused: 0, indeterminate: 0 };
+  let sent = 0;
   const durations = Object.fromEntries(Object.keys(DURATIONS).map((name) => [name, new BatchedHistogram()])) as {
     [name in DurationName]: BatchedHistogram;
   };
@@ -38,16 +39,14 @@ export const stageMeasure = (stage: string) => {
     const counted = countedIn(line);
     if (counted === null) return;
     const { driver, outcome, org } = line;
-    const kind = classOf(outcome);
-    calls.sent += counted.n;
-    calls[kind] += counted.n;
+    sent += counted.n;
     drivers.add(driver);
     add(outcomes, outcome, counted.n);
     // An organization that got no answer counts as zero: leaving out the starved would make a stage look fair.
     if (org !== "-") {
       const own = known(byOrg, org, () => ({ offered: 0, served: 0 }));
       own.offered += counted.n;
-      if (kind === "answered") own.served += counted.n;
+      if (classOf(outcome) === "answered") own.served += counted.n;
     }
     moments = joinedMoments(moments, counted.moments);
     for (const { call, n } of counted.kinds) {
@@ -83,10 +82,10 @@ export const stageMeasure = (stage: string) => {
     return [
       ["achieved_rate", achieved, "1/s", first],
       ...(offered > 0 ? ofSchedule : []),
-      ["first_attempts", first, "1", calls.sent],
-      ["retries", retries, "1", calls.sent],
+      ["first_attempts", first, "1", sent],
+      ["retries", retries, "1", sent],
       ["amplification", (first + retries) / first, "ratio", first],
-      ["session_mints", mints, "1", calls.sent],
+      ["session_mints", mints, "1", sent],
     ];
   };
 
@@ -133,13 +132,9 @@ export const stageMeasure = (stage: string) => {
     },
     end: (options: StageMeasureOptions = {}): { summary: StageSummary; measurements: Measurement[] } => {
       const spanUs = moments === null ? 0 : moments.last_done_us - moments.first_intended_us;
-      const summary = {
-        name: stage,
-        driver: [...drivers].sort().join("+") || "-",
-        duration_ms: options.durationMs ?? spanUs / 1000,
-        calls: { ...calls },
-        by_outcome: Object.fromEntries([...outcomes].sort(([a], [b]) => (a < b ? -1 : 1))),
-      };
+      const byOutcome = Object.fromEntries([...outcomes].sort(([a], [b]) => (a < b ? -1 : 1)));
+      const driver = [...drivers].sort().join("+") || "-";
+      const summary = countedSummary(stage, driver, options.durationMs ?? spanUs / 1000, byOutcome);
       const measurements = [...rates(options), ...times(), ...streams(), ...fairness()].map(
         ([name, value, unit, n, interval]) => ({ name, stage, value, unit, low: null, high: null, n, ...interval }),
       );

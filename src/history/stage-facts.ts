@@ -171,7 +171,7 @@ export const stageOutcome = (parts: Pick<StageOutcome, "summary" | "facts"> & Pa
 /** What a run keeps of a stage in memory; the facts are on disk. */
 export type RecordedStage = Omit<StageOutcome, "facts" | "isLeftBroken" | "keysRefused" | "didNotRecover">;
 
-/** Makes the summary of a stage whose calls are known by their outcomes alone. */
+/** Makes the summary of a stage from its calls by outcome. */
 export const countedSummary = (
   name: string,
   driver: string,
@@ -183,5 +183,5 @@ export const countedSummary = (
     calls.sent += n;
     calls[classOf(outcome)] += n;
   }
-  return { name, driver, duration_ms: Math.round(durationMs), calls, by_outcome: byOutcome };
+  return { name, driver, duration_ms: durationMs, calls, by_outcome: byOutcome };
 };

@@ -212,7 +212,7 @@ const playScript = async (context: RunContext, deployment: Deployment, request: 
   });
   await context.addStage(
     stageOutcome({
-      summary: countedSummary(STAGE, "k6 (own script)", performance.now() - began, outcomes),
+      summary: countedSummary(STAGE, "k6 (own script)", Math.round(performance.now() - began), outcomes),
       facts: bareFacts(STAGE),
       claims: [thresholds],
       measurements: summary === null ? [] : userScript.measurementsOf(summary, STAGE, made),

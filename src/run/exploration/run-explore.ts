@@ -156,7 +156,7 @@ const search = async (context: RunContext, request: ExploreRun, player: Player):
       const spanUs = first === undefined || last === undefined ? 0 : lineTimeUs(last) - lineTimeUs(first);
       await context.addStage(
         stageOutcome({
-          summary: countedSummary(stage, driver, spanUs / 1000, byOutcome),
+          summary: countedSummary(stage, driver, Math.round(spanUs / 1000), byOutcome),
           facts: { ...facts, stage },
           claims: failed.map((claim) => ({ ...ofStage(claim, stage), replay: crash.replay })),
           faults: faultRecords(lines.filter((line) => line.type === "fault")),
@@ -168,7 +168,7 @@ const search = async (context: RunContext, request: ExploreRun, player: Player):
   events.result(`  ${claim.reason}`);
   await context.addStage(
     stageOutcome({
-      summary: countedSummary(STAGE, driver, performance.now() - began, searched.byOutcome),
+      summary: countedSummary(STAGE, driver, Math.round(performance.now() - began), searched.byOutcome),
       claims: [claim],
       facts: { ...bareFacts(STAGE), exclusive: true, shedding: "fixed", faults: true, drained: true },
     }),
