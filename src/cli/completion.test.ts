@@ -22,6 +22,20 @@ test("bash completes commands, the names that a command takes, and its options",
   expect(offered(source, ["floodgate", "chaos", "keys-ref"])).toEqual(["keys-refused"]);
 });
 
+test.each([
+  ["demo", "--page"],
+  ["gate", "--before"],
+  ["gate", "--save-baseline"],
+  ["serve", "--write-target"],
+  ["serve", "--tls-cert"],
+  ["load", "--profile"],
+  ["run", "--target"],
+])("bash completes files behind %s %s", (command, option) => {
+  expect(offered(script("bash"), ["floodgate", command, option, "src/cli/completion.te"])).toEqual([
+    "src/cli/completion.test.ts",
+  ]);
+});
+
 test("bash completes behind npx as well, and leaves other programs of npx alone", () => {
   const source = script("bash");
   expect(source).toContain("complete -o default -F _floodgate_by_npx npx");

@@ -155,7 +155,10 @@ const wordsOf = (command: Command) => {
   const names = NAMES[command.name()]?.() ?? [];
   const children = command.commands.map((child) => child.name());
   const options = command.options.flatMap(({ long, hidden }) => (long == null || hidden ? [] : [long]));
-  return { command: command.name(), about: command.description(), words: [...names, ...children, ...options] };
+  // The name of a value in the help says what it is, as in `--page <file>`.
+  const takesPath = command.options.filter(({ flags }) => /<(?:name-or-file|file|dir|folder|run)\b/.test(flags));
+  const files = takesPath.map(({ long }) => `${long}`);
+  return { command: command.name(), about: command.description(), words: [...names, ...children, ...options], files };
 };
 
 type Words = ReturnType<typeof wordsOf>;
@@ -167,7 +170,7 @@ const forBash = (all: readonly Words[]): string => `_floodgate() {
     case $part in floodgate | -*) ;; *) command=$part; break ;; esac
   done
   case \${COMP_WORDS[COMP_CWORD-1]} in
-    --target | --base | --head | --script | --demand | --out | --ca | --profile | --run | --baseline | --operator)
+    ${[...new Set(all.flatMap(({ files }) => files))].join(" | ")})
       COMPREPLY=($(compgen -f -- "$word")); return ;;
   esac
   case $command in

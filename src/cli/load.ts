@@ -191,7 +191,7 @@ const OPTIONS: readonly checks.OptionRow[] = [
   ["--rate <n>", "calls per second, in place of the scenario's own; autocannon's highest", checks.positive],
   ["--duration <length>", "such as 15s or 2m", checks.seconds],
   ["--arrivals <kind>", "how calls are spaced", ["uniform", "poisson"]],
-  ["--profile <name>", `how the rate runs over time: ${PROFILE_NAMES}; or an access log to be replayed`, checks.once],
+  ["--profile <name-or-file>", `how the rate runs over time: ${PROFILE_NAMES}; or an access log to be replayed`, checks.once],
   ["--log-format <name>", "of the access log; found out where it is not given", LOG_FORMAT_NAMES],
   ["--time-field <name>", "which field of the access log holds the start of a call: a member of JSON, a key, or the number of a column"],
   ["--skip-unreadable", "leave out lines of the access log that cannot be read, be they more than 1 %"],
