@@ -74,6 +74,8 @@ export const outcomeOf = (name: AnyRefusalName): string => {
   return subcode === null ? `${status}` : `${status} ${subcode}`;
 };
 
+export const RATE_LIMITED = outcomeOf("rate_limited");
+
 export const SHED_OUTCOMES: ReadonlySet<string> = new Set(SHEDS.map(outcomeOf));
 
 export const REFUSAL_BY_OUTCOME: ReadonlyMap<string, Refusal> = new Map(

@@ -3,6 +3,7 @@
  * of short blocks, one on each side. A block has a time to settle, a part below the capacity for latency, and a part
  * above it for refusals and goodput. Both blocks of a pair have one seed: they send the same calls at the same moments.
  */
+import { RATE_LIMITED } from "../contract/refusals.ts";
 import { type CallLine, dueWithin } from "../history/line.ts";
 import type { Piece, Profile } from "../workload/load-profiles.ts";
 import { saltOf, uniform } from "../workload/random.ts";
@@ -89,7 +90,7 @@ export const probeOf = (ratePerS: number, lines: readonly CallLine[], startUs: n
   const toUs = startUs + PROBE_S * 1e6;
   const part = dueWithin(lines, { fromUs, toUs });
   const refused = part.filter((line) => !isWhole(line));
-  const byRate = refused.filter(({ outcome }) => outcome === "429 rate_limited");
+  const byRate = refused.filter(({ outcome }) => outcome === RATE_LIMITED);
   return {
     ratePerS,
     servedPerS: (part.length - refused.length) / (PROBE_S - FILLING_S),

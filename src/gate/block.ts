@@ -1,7 +1,7 @@
 /** Reduces a short block of calls to the numbers that the gate compares. */
 import { ERROR_IN_BODY } from "../contract/refusals.ts";
 import { streamResult } from "../contract/streams.ts";
-import { type CallLine, classOf, dueWithin, type Span } from "../history/line.ts";
+import { type CallLine, classOf, dueWithin, type Span, stayMs } from "../history/line.ts";
 import { quantile } from "../history/statistics/statistics.ts";
 
 type MeasurementFacts = {
@@ -74,8 +74,6 @@ export const isWhole = (call: CallLine): boolean =>
 /** If no stream of either side ended with the known last event, the deployment uses another name (item 173). */
 export const knowsLastEvent = (lines: readonly CallLine[]): boolean => lines.some(({ ended }) => ended === "done");
 
-export const wholeMs = (line: CallLine): number => (line.done_us - line.intended_us) / 1000;
-
 const share = (some: number, all: number): number | null => (all === 0 ? null : some / all);
 
 const ascending = (values: number[]): number[] => values.sort((a, b) => a - b);
@@ -92,7 +90,7 @@ export const measureBlock = (lines: readonly CallLine[], plan: BlockPlan): Block
   const above = dueWithin(lines, past);
   const quiet = below.filter(({ org }) => noisy?.has(org) !== true);
   const served = quiet.filter(isWhole);
-  const latencies = ascending(served.map(wholeMs));
+  const latencies = ascending(served.map(stayMs));
   const firsts = served
     .filter(isStream)
     .flatMap(({ first_event_us: first, intended_us: at }) => (first === undefined ? [] : [(first - at) / 1000]));
@@ -107,8 +105,8 @@ export const measureBlock = (lines: readonly CallLine[], plan: BlockPlan): Block
     event_gap_ms_p50: quantile(ascending(served.flatMap(gapMs)), 0.5),
     shed_share: share(quiet.filter(isRefusedForALimit).length, quiet.length),
     error_share: share(wrong.length, measured.length),
-    refusal_ms_p50: quantile(ascending(above.filter(isRefusedForALimit).map(wholeMs)), 0.5),
+    refusal_ms_p50: quantile(ascending(above.filter(isRefusedForALimit).map(stayMs)), 0.5),
     goodput:
-      pastSeconds > 0 ? above.filter((line) => isWhole(line) && wholeMs(line) <= sloMs).length / pastSeconds : null,
+      pastSeconds > 0 ? above.filter((line) => isWhole(line) && stayMs(line) <= sloMs).length / pastSeconds : null,
   };
 };

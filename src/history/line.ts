@@ -152,6 +152,10 @@ export type Span = { fromUs: number; toUs: number };
 export const dueWithin = (lines: readonly CallLine[], { fromUs, toUs }: Span): CallLine[] =>
   lines.filter(({ intended_us: due }) => due >= fromUs && due < toUs);
 
+/** How long a call takes, from the moment when it was due. */
+export const stayMs = ({ intended_us: due, done_us: done }: Pick<CallLine, "intended_us" | "done_us">): number =>
+  (done - due) / 1000;
+
 type CallClass = "answered" | "refused" | "indeterminate";
 
 /** Answered: 2xx. Refused: a definite no. Indeterminate: no answer, so it may have happened; also a stream without one event. */

@@ -2,7 +2,7 @@
 import { isError } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
 import { isWholeAnswer } from "../contract/streams.ts";
-import { type CallLine, classOf, type FoldLine } from "./line.ts";
+import { type CallLine, classOf, type FoldLine, stayMs } from "./line.ts";
 import type { Objective } from "./objectives.ts";
 import { type Claim, claimOf } from "./run-document.ts";
 import type { StageHost } from "./stage-facts.ts";
@@ -48,7 +48,7 @@ const waitedMs = (call: CallLine, of: "answer" | "first event"): number | null =
   if (kind !== "answered") return null;
   if (of === "first event") {
     if (call.first_event_us !== undefined) return (call.first_event_us - call.intended_us) / 1000;
-  } else if (isWholeAnswer(call)) return (call.done_us - call.intended_us) / 1000;
+  } else if (isWholeAnswer(call)) return stayMs(call);
   return call.aborted === true ? null : Number.POSITIVE_INFINITY;
 };
 

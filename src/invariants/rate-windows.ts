@@ -1,5 +1,5 @@
 /** Calls admitted beyond a key's rate, over every window of time. */
-import { outcomeOf } from "../contract/refusals.ts";
+import { RATE_LIMITED } from "../contract/refusals.ts";
 import { Heap } from "../history/heap.ts";
 import { type CallLine, lineTimeUs } from "../history/line.ts";
 import { known } from "../history/statistics/counts.ts";
@@ -75,8 +75,6 @@ const rateBound = (ratePerS: number, burst: number) => {
     },
   };
 };
-
-const RATE_LIMITED = outcomeOf("rate_limited");
 
 /**
  * A limit that starts anew with each clock second admits twice as much around the turn of the second. A limit that each

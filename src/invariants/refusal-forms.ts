@@ -1,5 +1,5 @@
 /** Judges refusals: their envelope, their Retry-After, and the time that they take. */
-import { outcomeOf, REFUSAL_BY_OUTCOME } from "../contract/refusals.ts";
+import { outcomeOf, RATE_LIMITED, REFUSAL_BY_OUTCOME } from "../contract/refusals.ts";
 import { readRetryAfter } from "../contract/retry-after.ts";
 import type { CallLine } from "../history/line.ts";
 import { Histogram } from "../history/statistics/histogram.ts";
@@ -8,7 +8,7 @@ import { earliestUs, isAdmitted, isDefinite, isReference, isShed, latestUs } fro
 import { Evidence, failed, failedBy, inconclusive, type Judge, passed, unseen } from "./invariant.ts";
 
 /** A13: the specification lists them neither as flat nor as hard stops. */
-const EITHER_FORM = new Set(["429 limiter_unavailable", "429 rate_limited"]);
+const EITHER_FORM = new Set(["429 limiter_unavailable", RATE_LIMITED]);
 
 const quotaFault = ({ quota }: CallLine): string | null => {
   if (quota === undefined) return "the quota fields are missing";
@@ -61,7 +61,6 @@ export const envelopeFitsSubcode: Judge = (facts) => {
   };
 };
 
-const RATE_LIMITED = outcomeOf("rate_limited");
 const TILE_RESTRICTED = outcomeOf("tile_access_restricted");
 const LIMITER_UNAVAILABLE = outcomeOf("limiter_unavailable");
 const OVERLOADED = [outcomeOf("b2b_overloaded"), outcomeOf("org_overloaded")];

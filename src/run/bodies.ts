@@ -54,7 +54,7 @@ export const withDriversThere = async (context: Pick<RunContext, "toolOrStandIn"
   return plans.map((plan): StagePlan => (isForK6(plan) ? { ...plan, driver: "open-loop" } : plan));
 };
 
-/** Within so many calls of a story each of a few dozen callers has had its turn. */
+/** How many calls of a story are searched for keys: enough for each of a few dozen callers to have its turn. */
 const CALLS_LOOKED_AT = 50;
 
 /** A tenant has a key of each kind, so its kind is a part of the name; a role has one key. */

@@ -28,7 +28,7 @@ const newId = (profile: string, now: Date): string => {
 
 const statOf = (path: string) => fs.lstatSync(path, { throwIfNoEntry: false });
 
-/** Names of runs that begin in the same second with the same profile differ only in four hex digits, so a name may be taken. */
+/** How many names are tried. Two runs of one profile in one second differ only in four hex digits, so a name may be taken. */
 const NAMES_TRIED = 20;
 
 const makeUnder = (runs: string, profile: string, now: Date): { id: string; path: string } => {

@@ -6,6 +6,7 @@
  * are spread in a way that nobody outside knows: an admission shows only that one replica had room, C > least / R.
  * A key's bucket is bounded in the same way: an admission shows that a token was there, a refusal that none was.
  */
+import { RATE_LIMITED } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
 import type { CallLine } from "../history/line.ts";
 import { median, mostAtOnce } from "../history/statistics/statistics.ts";
@@ -15,7 +16,6 @@ import { isAdmitted } from "./knee-of-ramp.ts";
 
 export const GLOBAL_SHED = "429 b2b_overloaded";
 export const ORGANIZATION_SHED = "429 org_overloaded";
-export const KEY_REFUSED = "429 rate_limited";
 
 /** Only streams count: a read holds a slot for a moment or not at all, so its admission does not show a cap. */
 const isStream = ({ route }: CallLine): boolean => route !== "-" && routeOf(route).stream !== undefined;
@@ -160,10 +160,10 @@ const evenly = <T>(all: readonly T[]): readonly T[] => {
 export const bucketFound = (lines: readonly CallLine[]): BucketFound => {
   const none = (code: (BucketFound & { found: false })["code"]): BucketFound => ({ found: false, code });
   const calls = lines
-    .filter((call) => isAdmitted(call) || call.outcome === KEY_REFUSED)
+    .filter((call) => isAdmitted(call) || call.outcome === RATE_LIMITED)
     .toSorted((a, b) => a.sent_us - b.sent_us);
   const [first] = calls;
-  const refused = calls.find(({ outcome }) => outcome === KEY_REFUSED);
+  const refused = calls.find(({ outcome }) => outcome === RATE_LIMITED);
   if (first === undefined || refused === undefined) return none("never-refused");
   const admitted = calls.filter(isAdmitted);
   if (admitted.filter(({ sent_us: sent }) => sent > refused.done_us).length < PRESSED_MIN) return none("too-short");
@@ -175,7 +175,7 @@ export const bucketFound = (lines: readonly CallLine[]): BucketFound => {
     s: (decidedUs(call) - first.sent_us + CLOCK_US) / 1e6,
     n: until(decided, call.sent_us) + 1,
   }));
-  const denied = evenly(calls.filter(({ outcome }) => outcome === KEY_REFUSED)).map((call) => ({
+  const denied = evenly(calls.filter(({ outcome }) => outcome === RATE_LIMITED)).map((call) => ({
     sentUs: call.sent_us - CLOCK_US,
     n: until(sent, decidedUs(call)) + 1,
   }));

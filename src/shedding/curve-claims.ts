@@ -3,13 +3,13 @@
  * Otherwise it is inconclusive, also if something else may explain the figure: other callers, an edge that answers,
  * capacity that moved, a key's rate below the deployment's capacity, a late generator.
  */
+import { RATE_LIMITED } from "../contract/refusals.ts";
 import { type Claim, claimOf, type Level, type Measurement } from "../history/run-document.ts";
 import type { Gauges, RampStep, StageFacts } from "../history/stage-facts.ts";
 import { sumOf } from "../history/statistics/statistics.ts";
 import type { Curve, CurveLevel, Estimate, Pass } from "./curve.ts";
 import { type Finding, found, machineDoubts, skipped } from "./finding.ts";
 import { carriedPerS, worstOf } from "./knee.ts";
-import { RATE_LIMITED } from "./knee-of-ramp.ts";
 import {
   chanceSheds,
   excludesLimit,
@@ -204,8 +204,8 @@ const lostCapacity = (curve: Curve): string | null => {
 };
 
 /**
- * Capacity counts as lost since the ramp if every level of the curve shows less than this share of the rate that the ramp
- * was served at. A limit that adapts may start too high, and then sinks to about half.
+ * The ramp before the curve was served at some rate. Capacity counts as lost if every level of the curve shows less than
+ * this share of it. An honest limit that adapts may start too high and then sink to about half.
  */
 const LEFT_SINCE_RAMP = 0.4;
 /** Fixed caps keep this share. A limit that adapts may sink below it, or capacity is lost. */
@@ -242,7 +242,7 @@ const lostSinceRamp = (curve: Curve, { shedding, curve: about }: StageFacts): st
   return lessThanInRamp(curve, ramp, shedding === "fixed" ? FIXED_SINCE_RAMP : LEFT_SINCE_RAMP);
 };
 
-/** Says that no level shows a share of the rate at which the ramp before the curve was served; else `null`. */
+/** Says that every level shows less than `share` of the rate at which the ramp before the curve was served; else `null`. */
 const lessThanInRamp = ({ levels, knee: { overall } }: Curve, ramp: readonly RampStep[], share: number) => {
   const servedPerS = ramp.at(-1)?.rate_per_s ?? 0;
   const most = Math.max(overall?.high ?? 0, ...levels.map(({ goodputPerS }) => goodputPerS.value));
@@ -298,11 +298,8 @@ const cameBack = (curve: Curve, facts: StageFacts): Finding => {
   const slower = pairs.map(slowerAt);
   if (slower.every((one) => one !== null)) return fail("latency", slower[0] as string);
   if (less !== null) return fail("capacity", less);
-  return lost.every(({ by }) => by > LOST)
-    ? open(`${LONGER}: ${got}`)
-    : maybe === null
-      ? found("pass", got)
-      : open(maybe);
+  if (lost.every(({ by }) => by > LOST)) return open(`${LONGER}: ${got}`);
+  return maybe === null ? found("pass", got) : open(maybe);
 };
 
 /** Takes one replica's stated slots for the knee: if it sheds at half of them, the measured knee hides those sheds. */

@@ -4,7 +4,7 @@
  */
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import { streamResult } from "../contract/streams.ts";
-import { type CallLine, classOf, type Line } from "../history/line.ts";
+import { type CallLine, classOf, type Line, stayMs } from "../history/line.ts";
 import type { Objective } from "../history/objectives.ts";
 import { Histogram } from "../history/statistics/histogram.ts";
 import {
@@ -67,7 +67,6 @@ const WINDOW_CALLS = 10;
 type Found = { inFlight: number; hadRoom: boolean };
 type Told = Found & { call: Kept; end: "good" | "late" | "shed" | "failed" | "aborted"; outcome: string };
 
-const stayMs = ({ intended_us: due, done_us: done }: Kept): number => (done - due) / 1000;
 const firstMs = ({ intended_us: due, first_event_us: first, done_us: done }: Kept): number =>
   ((first ?? done) - due) / 1000;
 

@@ -3,14 +3,14 @@
  * sheds because too many calls are in flight, a key's rate, slow answers, or no answers at all. If the ramp ends before
  * the knee, nothing is found, and the result says so.
  */
-import { type CallLine, classOf, dueWithin } from "../history/line.ts";
+import { RATE_LIMITED } from "../contract/refusals.ts";
+import { type CallLine, classOf, dueWithin, type Span, stayMs } from "../history/line.ts";
 import type { RampStep } from "../history/stage-facts.ts";
 import { mean, median, mostAtOnce, quantileInterval, sumOf, Z_95 } from "../history/statistics/statistics.ts";
 import type { RateFound } from "../workload/callers/target-view.ts";
 import type { Profile } from "../workload/load-profiles.ts";
 
 export const LATENCY = "latency";
-export const RATE_LIMITED = "429 rate_limited";
 
 export const isAdmitted = ({ outcome }: Pick<CallLine, "outcome">): boolean => classOf(outcome) === "answered";
 
@@ -77,8 +77,6 @@ const stepsOf = (lines: readonly CallLine[], ramp: Profile, startUs: number | un
 
 type Step = ReturnType<typeof stepsOf>[number];
 
-type Span = Pick<Step, "fromUs" | "toUs">;
-
 const endedIn = (admitted: readonly CallLine[], { fromUs, toUs }: Span): CallLine[] =>
   admitted.filter(({ done_us: us }) => us >= fromUs && us < toUs);
 
@@ -101,8 +99,9 @@ const servedIn = (admitted: readonly CallLine[], { fromUs, toUs }: Span) => {
 };
 
 /**
- * The rate admitted past the knee, how many calls show it, and its upper bound. Before, a full bucket and empty slots
- * admit more. If a rate is limited: admitted calls over time. If calls in flight are limited: `servedIn`.
+ * Returns the rate admitted past the knee, how many calls show it, and its upper bound. Before the knee more is admitted,
+ * because a key's bucket is full and slots are empty. A limited rate is admitted calls over time; for limited calls in
+ * flight, see `servedIn`.
  */
 const admittedRate = (
   admitted: readonly CallLine[],
@@ -189,12 +188,14 @@ const kneeOf = (steps: readonly Step[], calls: readonly CallLine[]): Knee => {
   return { found: true, capacityPerS: perS, low, high, by };
 };
 
-/** A step of fewer calls may be carried, or be slow, by chance, or because places were empty before it. */
+/** A step counts from so many calls on. With fewer, chance or slots that were still empty decide whether it is carried. */
 const STEP_CALLS = 30;
 /** Calls due in a span that was served at this rate. */
 const rampStep = (ratePerS: number, calls: readonly CallLine[]): RampStep[] => {
-  const staysMs = calls.filter(isAdmitted).map(({ intended_us: due, done_us: done }) => (done - due) / 1000);
-  staysMs.sort((a, b) => a - b);
+  const staysMs = calls
+    .filter(isAdmitted)
+    .map(stayMs)
+    .sort((a, b) => a - b);
   const [value, interval] = [median(staysMs), quantileInterval(staysMs, 0.5)];
   return value === null || interval === null ? [] : [{ rate_per_s: ratePerS, stay_ms: { value, ...interval } }];
 };

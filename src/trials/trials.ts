@@ -200,7 +200,7 @@ export const isRight = ({ verdict, own }: Trial): boolean => !own || verdict ===
 export const isWrong = ({ verdict }: Trial): boolean =>
   verdict === "survived" || verdict === "wrong-judge" || verdict === "false-positive";
 
-/** The cheapest stage of each column, on which every mutant is tried. The gate has none, because it compares times alone. */
+/** The cheapest stage of each kind of judge. Every mutant is tried on it. The gate has none, because it compares times alone. */
 export const CHEAPEST = { verify: "verify", load: "answers", chaos: "limiter-refused" } as const;
 
 /** Mutants of these stages affect calls in flight or rates, which `verify` may see under load. */

@@ -55,9 +55,9 @@ const LEVEL_STAYS = 7;
 const LEVEL_MIN_S = 8;
 
 /**
- * The levels up to `maxPerS`, rising and falling, then twice the knee once more. Each gets its share of the time, or
- * less if that gives enough calls. `stayS`: how long a call takes; if unknown, no level is shortened. One level at
- * `maxPerS` replaces those above it, because the knee may be higher than was thought.
+ * The levels up to `maxPerS`, rising and falling, then twice the knee once more. Each gets its share of the time. A level
+ * that has enough calls sooner is shorter, if `stayS`, the time that a call takes, is known. One level at `maxPerS`
+ * replaces those above it, because the knee may be higher than was thought.
  */
 export const upAndDown = (
   ratePerS: number,

@@ -84,7 +84,7 @@ export const layersOf = ({ by_outcome, offered }: Pick<StageSeries, "by_outcome"
   const named = refusals.length > REFUSAL_PATTERNS.length ? REFUSAL_PATTERNS.length - 1 : refusals.length;
   for (const [outcome, counts] of Object.entries(by_outcome)) {
     const kind = kindOf(outcome);
-    // An outcome that is not among them has rank -1, and the pattern of its kind.
+    // An outcome that is not in `refusals` has rank -1, so it gets the pattern of its kind.
     const rank = Math.min(refusals.indexOf(outcome), named);
     const isNamed = kind === "shed" || (kind === "refused" && rank < named);
     const name = isNamed ? outcome : kind === "refused" ? "refused otherwise" : OUTCOME_KINDS[kind].label;

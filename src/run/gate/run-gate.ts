@@ -2,11 +2,11 @@
 import type { Deployment } from "../../deployments/deployment.ts";
 import type { RunContext } from "../../deployments/run-context.ts";
 import { hostDoubts } from "../../drivers/host-notes.ts";
-import { isWhole, knowsLastEvent, MEASUREMENT_FACTS, measureBlock, wholeMs } from "../../gate/block.ts";
+import { isWhole, knowsLastEvent, MEASUREMENT_FACTS, measureBlock } from "../../gate/block.ts";
 import * as blocks from "../../gate/block-plan.ts";
 import * as verdicts from "../../gate/gate-claims.ts";
 import { type Comparison, comparePairs, GATE_POLICY, type Pair, verdictOf } from "../../gate/paired-comparison.ts";
-import { type CallLine, dueWithin, type Span } from "../../history/line.ts";
+import { type CallLine, dueWithin, type Span, stayMs } from "../../history/line.ts";
 import { type StageMeasure, stageMeasure } from "../../history/measure.ts";
 import { type Claim, claimOf, doubt, type Measurement, type Protocol } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
@@ -116,7 +116,7 @@ const SLO_OF_OVERLOAD = 1.25;
 const sloFrom = ({ lines, startUs }: PlayedBlock, load: blocks.BlockLoad): number | null => {
   const { steady, past } = blocks.partsOfBlock(load, startUs);
   const quantileIn = (part: Span, p: number): number | null => {
-    const latenciesMs = dueWithin(lines, part).filter(isWhole).map(wholeMs);
+    const latenciesMs = dueWithin(lines, part).filter(isWhole).map(stayMs);
     return quantile(
       latenciesMs.toSorted((a, b) => a - b),
       p,

@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { openApiClient } from "../../client/api-client.ts";
 import { createRunClock, wallUs } from "../../client/clock.ts";
+import { RATE_LIMITED } from "../../contract/refusals.ts";
 import type { RouteName } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
 import { median, mostAtOnce, quantile } from "../../history/statistics/statistics.ts";
@@ -103,7 +104,7 @@ export const lookAtCalm = async (sender: Sender, caller: Caller) => {
       sender.otherHeader();
       line = await sender.ask(caller, route);
     }
-    for (let again = 0; again < 5 && line?.outcome === caps.KEY_REFUSED; again += 1) {
+    for (let again = 0; again < 5 && line?.outcome === RATE_LIMITED; again += 1) {
       await sender.pause(1_000);
       line = await sender.ask(caller, route);
     }
@@ -176,7 +177,7 @@ const metIn = (lines: readonly CallLine[]): Pick<Climbed, "met" | "outcome"> => 
   const outcomes = lines.map(({ outcome }) => outcome);
   if (outcomes.includes(caps.GLOBAL_SHED)) return { met: "global" };
   if (outcomes.includes(caps.ORGANIZATION_SHED)) return { met: "organization" };
-  if (outcomes.includes(caps.KEY_REFUSED)) return { met: "key" };
+  if (outcomes.includes(RATE_LIMITED)) return { met: "key" };
   const outcome = outcomes.find((one) => /^(edge |indeterminate$|5\d\d)/.test(one));
   return outcome === undefined ? { met: "nothing" } : { met: "edge", outcome };
 };
@@ -233,7 +234,7 @@ const round = async (
   }
   await Promise.all(pending);
   const used = lines.filter(isAdmitted).length / callers.length;
-  const isRefused = lines.some(({ outcome }) => outcome === caps.KEY_REFUSED);
+  const isRefused = lines.some(({ outcome }) => outcome === RATE_LIMITED);
   const restMs = Math.max(isRefused ? REST_UNKNOWN_MS : 0, refillMs(bucket, used));
   await sender.pause(Math.max(restMs, LATE_RELEASE_MS + 50, (2 * calm.marginUs) / 1000));
   return lines;

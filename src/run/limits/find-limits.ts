@@ -2,11 +2,11 @@
  * Finds limits by calls (`doctor --find-limits`): streams alone, one key pressed past its rate with reads, then climbs from
  * idle to the cap. It sends inside permits and budget; `shedding/caps-found.ts` computes the bounds.
  */
+import { RATE_LIMITED } from "../../contract/refusals.ts";
 import type { CallLine } from "../../history/line.ts";
 import {
   type BucketFound,
   bucketFound,
-  KEY_REFUSED,
   serviceTimeMs,
   slotBounds,
   type WholeBounds,
@@ -79,7 +79,7 @@ const press = async (
       const line = await sender.ask(caller, READ);
       if (line === null) return;
       lines.push(line);
-      if (line.outcome === KEY_REFUSED) {
+      if (line.outcome === RATE_LIMITED) {
         refusedMs ??= performance.now();
         await sender.pause(pauseMs * running);
       } else if (!isAdmitted(line)) return;
@@ -109,7 +109,7 @@ const perSecond = (lines: readonly CallLine[]): number => {
  */
 const roughly = (lines: readonly CallLine[]): { burst: number; perS: number } | null => {
   const calls = lines.toSorted((one, other) => one.sent_us - other.sent_us);
-  const burst = calls.findIndex(({ outcome }) => outcome === KEY_REFUSED);
+  const burst = calls.findIndex(({ outcome }) => outcome === RATE_LIMITED);
   const after = burst < 0 ? [] : calls.slice(burst);
   const admitted = after.filter(isAdmitted).length;
   if (admitted === 0) return null;

@@ -103,14 +103,16 @@ const SLO_MS = 2 * SERVICE_MS;
 
 const GATE_US = profileDurationS(GATE_BLOCKS) * 1e6;
 
-export const pairsOf = (lines: Record<Side, readonly CallLine[]>): Pair[] =>
-  Array.from({ length: PAIRS_DEFAULT }, (_, pair): Pair => {
+export const pairsOf = (lines: Record<Side, readonly CallLine[]>): Pair[] => {
+  const begunUs = { base: firstDueUs(lines.base), head: firstDueUs(lines.head) };
+  return Array.from({ length: PAIRS_DEFAULT }, (_, pair): Pair => {
     const valuesOf = (side: Side): BlockValues => {
-      const startUs = firstDueUs(lines[side]) + (pair / PAIRS_DEFAULT) * GATE_US;
+      const startUs = begunUs[side] + (pair / PAIRS_DEFAULT) * GATE_US;
       return measureBlock(lines[side], { ...partsOfBlock(BLOCK, startUs), sloMs: SLO_MS });
     };
     return { base: valuesOf("base"), head: valuesOf("head") };
   });
+};
 
 const gatePairClaims: Claims = async (mutant, seed, replay) => {
   const load = { ...PLATFORM, profile: GATE_BLOCKS };

@@ -60,7 +60,7 @@ const subcodeIn = (fields: Record<string, unknown>): string | null =>
   textIn(fields.error, "code", "error", "detail", "subcode") ??
   textIn(fields, "code", "subcode");
 
-/** Reports whether a text begins like HTML, which is a gateway's. */
+/** Reports whether a text begins like HTML. The API never answers in HTML, so a gateway wrote such a text. */
 export const isPage = (text: string): boolean => /^\s*</.test(text);
 
 /** Names an answer with a status. `anyBody`: a success may have a body of any kind. */

@@ -1,4 +1,5 @@
 /** Predicts the refusal that overload meets first: of the deployment, an organization or a key. Required if certain. */
+import { RATE_LIMITED } from "../../contract/refusals.ts";
 import { type Profile, profilePeakPerS } from "../load-profiles.ts";
 import { notReaching, type Reach, reaching } from "../story.ts";
 import { runtimeCallers } from "./callers.ts";
@@ -8,7 +9,7 @@ import { evenly, turnsOf } from "./tenants.ts";
 
 export const GLOBAL = "429 b2b_overloaded";
 export const ORGANIZATION = "429 org_overloaded";
-export const KEY = "429 rate_limited";
+export const KEY = RATE_LIMITED;
 const OVERLOADS: readonly string[] = [GLOBAL, ORGANIZATION, KEY];
 
 /** Offered calls per admitted one from which refusals are certain, not a matter of chance. */
