@@ -5,6 +5,8 @@ import { ENTRY } from "./command.fixture.ts";
 const script = (shell: string): string =>
   spawnSync(process.execPath, [ENTRY, "completion", shell], { encoding: "utf8" }).stdout;
 
+const FOR_BASH = script("bash");
+
 /** What bash would offer behind these words. */
 const offered = (source: string, words: readonly string[], by = "_floodgate"): string[] => {
   const typed = `COMP_WORDS=(${words.map((word) => `'${word}'`).join(" ")}); COMP_CWORD=${words.length - 1}`;
@@ -15,11 +17,10 @@ const offered = (source: string, words: readonly string[], by = "_floodgate"): s
 };
 
 test("bash completes commands, the names that a command takes, and its options", () => {
-  const source = script("bash");
-  expect(offered(source, ["floodgate", "ch"])).toEqual(["chaos"]);
-  expect(offered(source, ["npx", "floodgate", "load", "chat-past"])).toEqual(["chat-past-capacity"]);
-  expect(offered(source, ["floodgate", "run", "--sho"])).toEqual(["--short"]);
-  expect(offered(source, ["floodgate", "chaos", "keys-ref"])).toEqual(["keys-refused"]);
+  expect(offered(FOR_BASH, ["floodgate", "ch"])).toEqual(["chaos"]);
+  expect(offered(FOR_BASH, ["npx", "floodgate", "load", "chat-past"])).toEqual(["chat-past-capacity"]);
+  expect(offered(FOR_BASH, ["floodgate", "run", "--sho"])).toEqual(["--short"]);
+  expect(offered(FOR_BASH, ["floodgate", "chaos", "keys-ref"])).toEqual(["keys-refused"]);
 });
 
 test.each([
@@ -31,16 +32,15 @@ test.each([
   ["load", "--profile"],
   ["run", "--target"],
 ])("bash completes files behind %s %s", (command, option) => {
-  expect(offered(script("bash"), ["floodgate", command, option, "src/cli/completion.te"])).toEqual([
+  expect(offered(FOR_BASH, ["floodgate", command, option, "src/cli/completion.te"])).toEqual([
     "src/cli/completion.test.ts",
   ]);
 });
 
 test("bash completes behind npx as well, and leaves other programs of npx alone", () => {
-  const source = script("bash");
-  expect(source).toContain("complete -o default -F _floodgate_by_npx npx");
-  expect(offered(source, ["npx", "floodgate", "ch"], "_floodgate_by_npx")).toEqual(["chaos"]);
-  expect(offered(source, ["npx", "vitest", "ch"], "_floodgate_by_npx")).toEqual([""]);
+  expect(FOR_BASH).toContain("complete -o default -F _floodgate_by_npx npx");
+  expect(offered(FOR_BASH, ["npx", "floodgate", "ch"], "_floodgate_by_npx")).toEqual(["chaos"]);
+  expect(offered(FOR_BASH, ["npx", "vitest", "ch"], "_floodgate_by_npx")).toEqual([""]);
 });
 
 test("zsh gets the same function, fish its own lines", () => {

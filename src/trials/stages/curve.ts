@@ -10,6 +10,7 @@ import { comparePairs, type Pair } from "../../gate/paired-comparison.ts";
 import type { CallLine, Line } from "../../history/line.ts";
 import type { Claim } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
+import { known } from "../../history/statistics/counts.ts";
 import { createIsolation } from "../../shedding/isolation.ts";
 import { openStageCurve } from "../../shedding/stage-curve.ts";
 import type { Trial } from "../../simulation/search-schedules.ts";
@@ -114,13 +115,18 @@ export const pairsOf = (lines: Record<Side, readonly CallLine[]>): Pair[] => {
   });
 };
 
-const gatePairClaims: Claims = async (mutant, seed, replay) => {
+const playBlocks = async (mutant: string | null, seed: number): Promise<CallLine[]> => {
   const load = { ...PLATFORM, profile: GATE_BLOCKS };
-  const play = async (of: string | null): Promise<CallLine[]> => {
-    const { lines } = await playVirtually("chat-past-capacity", load, of, seed);
-    return lines.filter((line) => line.type === "call").filter(({ route }) => route !== "sdk.sessions");
-  };
-  return gateClaims(comparePairs(pairsOf({ base: await play(null), head: await play(mutant) })), replay);
+  const { lines } = await playVirtually("chat-past-capacity", load, mutant, seed);
+  return lines.filter((line) => line.type === "call").filter(({ route }) => route !== "sdk.sessions");
+};
+
+/** The base's calls by seed. Virtual time repeats itself, so one play serves beside every head. */
+const bases = new Map<number, Promise<CallLine[]>>();
+
+const gatePairClaims: Claims = async (mutant, seed, replay) => {
+  const base = await known(bases, seed, () => playBlocks(null, seed));
+  return gateClaims(comparePairs(pairsOf({ base, head: await playBlocks(mutant, seed) })), replay);
 };
 
 /** An adaptive limit adjusts itself below this cap. */
