@@ -7,7 +7,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { lstatSync, readdirSync, rmSync, type Stats, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isOwn } from "./private-file.ts";
-import { isAlive, isIdInUse, type ProcessId, startTimeOf } from "./processes.ts";
+import { hasEnded, startTimeOf } from "./processes.ts";
 import { decoded } from "./redaction.ts";
 import { blockThread } from "./waiting.ts";
 
@@ -18,13 +18,6 @@ const LOOK_MS = 10;
 const NAME = /^floodgate-([0-9a-f]{16})-(\d+)-(\S*)-([0-9a-f]{16})\.lock$/;
 
 type Claim = { path: string; hash: string; pid: number; nonce: string };
-
-/** Reports whether a process may still run. If its start time is unknown, any process with that id counts. */
-const mayLive = (of: ProcessId): boolean => {
-  if (isAlive(of)) return true;
-  if (process.platform === "linux" || (of.start !== "" && startTimeOf(of.pid) !== null)) return false;
-  return isIdInUse(of.pid);
-};
 
 /** Ignores links and other users' files, which anybody can create in a shared folder. */
 const ownFile = (path: string): Stats | null => {
@@ -39,7 +32,7 @@ const livingClaims = (folder: string): Claim[] =>
     const path = join(folder, name);
     if (hash === "" || ownFile(path) === null) return [];
     const pid = Number(id);
-    if (mayLive({ pid, start: decoded(start) })) return [{ path, hash, pid, nonce }];
+    if (!hasEnded({ pid, start: decoded(start) })) return [{ path, hash, pid, nonce }];
     rmSync(path, { force: true });
     return [];
   });

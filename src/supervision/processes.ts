@@ -126,7 +126,7 @@ export const birthOf = (pid: number): string => (isLinux ? statOf(pid)?.start : 
 export const isAlive = ({ pid, start }: ProcessId): boolean => startTimeOf(pid) === start;
 
 /** Reports whether any process has this id, also one that this user may not signal. */
-export const isIdInUse = (pid: number): boolean => {
+const isIdInUse = (pid: number): boolean => {
   try {
     return process.kill(pid, 0);
   } catch (error) {
@@ -136,12 +136,14 @@ export const isIdInUse = (pid: number): boolean => {
 
 /**
  * Reports whether a process has certainly ended. One that cannot be looked up may still run: /proc may hide processes
- * of other users (`hidepid`), and this process may have as many files open as it may.
+ * of other users (`hidepid`) or be absent, and this process may have as many files open as it may. If `start` is empty
+ * (unknown), any process with that id counts.
  */
 export const hasEnded = ({ pid, start }: ProcessId): boolean => {
   const stat = statOf(pid);
-  if (stat === null) return !isIdInUse(pid);
-  return isZombie(stat) || (start !== "" && stat.start !== start);
+  if (stat !== null && isZombie(stat)) return true;
+  const now = stat?.start ?? startTimeOf(pid);
+  return now === null ? !isIdInUse(pid) : start !== "" && now !== start;
 };
 
 /** Returns false if the process, or the group (as a negative number), no longer exists. */

@@ -67,6 +67,18 @@ describe("the lock of a target", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
+  test("one whose holder could not look up its own start time is held while a process has its number", async () => {
+    const child = spawn("sleep", ["600"]);
+    const { path, release } = lockTarget(URL, folder);
+    release();
+    writeFileSync(path.replace(/-[^-]*-[^-]*-[^-]*$/, `-${child.pid}--${NONCE}.lock`), URL);
+    expect(() => lockTarget(URL, folder)).toThrow(`process ${child.pid}`);
+    child.kill("SIGKILL");
+    await new Promise((resolve) => child.once("exit", resolve));
+    lockTarget(URL, folder).release();
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
   test("one whose number belongs to a later process is taken over", () => {
     const { path, release } = lockTarget(URL, folder);
     release();
