@@ -2,11 +2,10 @@
 import { type ApiClient, openApiClient, type Sent } from "../client/api-client.ts";
 import { createRunClock, wallUs } from "../client/clock.ts";
 import { controlSend, readCounts, readGauges, readLedger } from "../client/control-planes.ts";
-import type { Rate } from "../core/rate-limit.ts";
 import { type InProcess, startInProcess } from "../deployments/in-process.ts";
 import type { Line } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
-import type { Gauges, StageFacts } from "../history/stage-facts.ts";
+import type { Gauges, Limits, StageFacts } from "../history/stage-facts.ts";
 import type { Parts } from "../platform/parts.ts";
 import type { SeedTenant } from "../platform/seed.ts";
 import type { Running } from "../platform/start-role.ts";
@@ -28,31 +27,26 @@ const STOP_DEADLINE_MS = 4_000;
 
 export type DeploymentOptions = {
   tenants: SeedTenant[];
-  globalInFlight?: number;
-  orgInFlight?: number;
-  serviceMs?: number;
+  /** Where they differ from those of `startSmallDeployment`. */
+  limits?: Limits;
   tokens?: number;
-  rate?: Rate;
-  replicas?: 1 | 2;
   breakable?: true;
 };
 
 /** Three services over real links, one or two API replicas, demo data, in this process. */
 export const startSmallDeployment = (name: string, parts: Parts, options: DeploymentOptions): Promise<InProcess> => {
-  const { globalInFlight = MANY, orgInFlight = MANY, serviceMs = 20, tokens = 4, rate, replicas = 1 } = options;
-  const limits = {
-    ...{ replicas, slots: globalInFlight, service_ms: serviceMs },
-    ...{ global_in_flight: globalInFlight, org_in_flight: orgInFlight },
-    ...(rate && { rate_per_s: rate.perS, burst: rate.burst }),
-    revocation_budget_ms: REVOCATION_BUDGET_MS,
+  const { tenants, tokens = 4, breakable, limits: own = {} } = options;
+  const limits: Limits = {
+    ...{ replicas: 1, slots: own.global_in_flight ?? MANY, service_ms: 20 },
+    ...{ global_in_flight: MANY, org_in_flight: MANY, revocation_budget_ms: REVOCATION_BUDGET_MS },
     ...{ limiter_budget_ms: LIMITER_BUDGET_MS, key_service_budget_ms: 1_000 },
+    ...own,
   };
-  const { tenants, breakable } = options;
   return startInProcess({
     ...{ name, parts, limits, tenants, breakable },
     role: {
       ...{ controlPort: 0, stopDeadlineMs: STOP_DEADLINE_MS, logLevel: "debug", inference: { tokens } },
-      rateLimit: rate ?? { perS: MANY, burst: MANY },
+      rateLimit: { perS: limits.rate_per_s ?? MANY, burst: limits.burst ?? MANY },
     },
     target: { limits, permits: { writes: true, quota_burn: true } },
   });

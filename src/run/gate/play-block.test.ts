@@ -17,8 +17,8 @@ const SERVICE_MS = 100;
 const LOAD: BlockLoad = { lowPerS: 56, overloadPerS: 160, settleS: 0.3, lowS: 1, overloadS: 0.8 };
 
 const played = async (name: string, parts: Parts): Promise<PlayedBlock & Pick<GateSide, "noisy" | "seen">> => {
-  const options = { tenants: paid(6), globalInFlight: 8, orgInFlight: 4, serviceMs: SERVICE_MS, tokens: 5 };
-  const deployment = await startSmallDeployment(name, parts, options);
+  const limits = { global_in_flight: 8, org_in_flight: 4, service_ms: SERVICE_MS };
+  const deployment = await startSmallDeployment(name, parts, { tenants: paid(6), limits, tokens: 5 });
   try {
     const target = deployment.targets[0] as Target;
     const story = STORIES.get("chat-beside-noisy") as Story;

@@ -25,7 +25,7 @@ const AT_ONCE = 10;
 
 /** As many streams as the replica's cap, and many calls while they run. */
 export const overload: MiniStage = {
-  options: { tenants: paid(8), globalInFlight: 8, orgInFlight: 8, serviceMs: 1_000, tokens: 10 },
+  options: { tenants: paid(8), limits: { global_in_flight: 8, org_in_flight: 8, service_ms: 1_000 }, tokens: 10 },
   play: async ({ view, sendAll, untilInFlight }) => {
     const quick = (): Promise<unknown> => sendAll(callsOf(view, "design.styles", 24), AT_ONCE);
     await quick();
@@ -47,7 +47,7 @@ const SHED_PAUSE_MS = 60;
 
 /** More clients than slots, for four seconds, each with its next stream as soon as one is over or refused. */
 export const pastCapacity: MiniStage = {
-  options: { tenants: paid(4), globalInFlight: 8, orgInFlight: 8, serviceMs: 250, tokens: 4 },
+  options: { tenants: paid(4), limits: { global_in_flight: 8, org_in_flight: 8, service_ms: 250 }, tokens: 4 },
   play: async ({ view, send, hangUp }) => {
     // A closed loop, which slows down on a busy machine, where scheduled calls would pile up in our process.
     const untilMs = performance.now() + PAST_CAPACITY_MS;
@@ -66,7 +66,7 @@ export const pastCapacity: MiniStage = {
 
 /** One organization fills its own cap with streams and goes on calling, others call beside it. */
 export const noisy: MiniStage = {
-  options: { tenants: paid(4), globalInFlight: 200, orgInFlight: 3, serviceMs: 400, tokens: 6 },
+  options: { tenants: paid(4), limits: { global_in_flight: 200, org_in_flight: 3, service_ms: 400 }, tokens: 6 },
   play: async ({ view, sendAll, untilInFlight }) => {
     const loud = "org_t1";
     const held = sendAll(Array.from({ length: 3 }, (_, n) => callOf(view, loud, "chat.control", n)));
@@ -81,7 +81,7 @@ export const noisy: MiniStage = {
   },
 };
 
-const RATE = { perS: 20, burst: 10 };
+const RATE = { rate_per_s: 20, burst: 10 };
 /** Well above the keys' rate, for two and a half seconds. */
 const pressed: Pick<MiniStage, "play"> = {
   play: async ({ view, press }) => {
@@ -91,19 +91,19 @@ const pressed: Pick<MiniStage, "play"> = {
 
 /** Two keys pressed far above their rate, over several windows of a second. */
 export const rateEdge: MiniStage = {
-  options: { tenants: paid(2), rate: RATE },
+  options: { tenants: paid(2), limits: RATE },
   ...pressed,
 };
 
 /** The same load on two replicas in turn, which share one limiter. */
 export const twoReplicas: MiniStage = {
-  options: { tenants: paid(2), rate: RATE, replicas: 2 },
+  options: { tenants: paid(2), limits: { ...RATE, replicas: 2 } },
   ...pressed,
 };
 
 /** A client alone on its key that waits exactly as long as it is asked to. */
 export const patientClient: MiniStage = {
-  options: { tenants: paid(1), rate: { perS: 0.5, burst: 2 } },
+  options: { tenants: paid(1), limits: { rate_per_s: 0.5, burst: 2 } },
   play: async ({ view, send }) => {
     const ask = () => send(callOf(view, "org_t1", "design.styles"));
     let answer = await ask();
@@ -116,7 +116,7 @@ export const patientClient: MiniStage = {
 
 /** All three kinds of stream, readers that leave, and streams that the deployment is told to fail. */
 export const streams: MiniStage = {
-  options: { tenants: paid(4), serviceMs: 250, tokens: 8 },
+  options: { tenants: paid(4), limits: { service_ms: 250 }, tokens: 8 },
   play: async ({ view, sendAll, operate }) => {
     const fail_next = { route: "chat.control", mode: "error_event", after_events: 2, count: 3 };
     await operate("PATCH", "/deployment", { fail_next });
@@ -139,7 +139,7 @@ const HUNDREDS = 600;
 
 /** Six hundred short streams, of all three kinds. */
 export const manyStreams: MiniStage = {
-  options: { tenants: paid(4), serviceMs: 10, tokens: 2 },
+  options: { tenants: paid(4), limits: { service_ms: 10 }, tokens: 2 },
   play: async ({ view, sendAll }) => {
     for (const route of ["chat.control", "chat.summary", "chat.button"] as const) {
       await sendAll(callsOf(view, route, HUNDREDS / 3), 40);
@@ -149,7 +149,7 @@ export const manyStreams: MiniStage = {
 
 /** The service is asked to stop while streams run. */
 export const deploy: MiniStage = {
-  options: { tenants: paid(4), serviceMs: 400, tokens: 8 },
+  options: { tenants: paid(4), limits: { service_ms: 400 }, tokens: 8 },
   play: async ({ view, sendAll, untilInFlight, running, silence }) => {
     const open = sendAll(callsOf(view, "chat.control", 8));
     await untilInFlight(8);

@@ -31,7 +31,7 @@ const judge = async ({ target, clock, stage }: Bench, part: string, more: Partia
 /** Every rule of `verify` that needs no load. */
 export const verify: MiniStage = {
   rulesAlone: true,
-  options: { tenants: [], serviceMs: 180, tokens: 6 },
+  options: { tenants: [], limits: { service_ms: 180 }, tokens: 6 },
   play: async (bench) => {
     const allowed = { allowWrites: true, allowQuotaBurn: true };
     bench.claims.push(...(await judge(bench, "c", { ...allowed, skip: ERROR_EVENTS })));
@@ -50,8 +50,8 @@ const LOAD_MAX_RPS = 150;
 export const verifyLoad: MiniStage = {
   rulesAlone: true,
   options: {
-    ...{ tenants: paid(2), globalInFlight: 24, orgInFlight: 12, serviceMs: 300, tokens: 4 },
-    rate: { perS: 40, burst: 60 },
+    tenants: paid(2),
+    limits: { global_in_flight: 24, org_in_flight: 12, service_ms: 300, rate_per_s: 40, burst: 60 },
   },
   play: async (bench) => {
     const target = { ...bench.target, permits: { ...bench.target.permits, load_max_rps: LOAD_MAX_RPS } };
