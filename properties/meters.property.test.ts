@@ -1,7 +1,8 @@
 /** The month of a charge (item 229) and the cap of a meter (A8, A8b), for all times and all counts. */
 import fc from "fast-check";
 import { expect } from "vitest";
-import { fits, HARD_STOP_FACTOR, mapLoadCap, overCapRefusal, windowOf } from "../src/core/meters.ts";
+import { HARD_STOP_FACTOR } from "../src/contract/refusals.ts";
+import { fits, mapLoadCap, overCapRefusal, windowOf } from "../src/core/meters.ts";
 import { law } from "./laws/law.ts";
 import { organizationArb } from "./model/arbitraries.ts";
 

@@ -1,6 +1,6 @@
 /**
- * The envelopes of the second deployment's refusals: `detail`, flat, a 401 without text, a malformed body. Defects in every
- * refusal of a kind belong here.
+ * The envelopes of the second deployment's refusals: `detail`, flat, a 401 without text, a malformed body. A defect that all
+ * refusals of one kind share belongs here.
  */
 import type { Names } from "./names.ts";
 

@@ -112,7 +112,7 @@ const benchOf = (row: RouteRow): Bench => ({
 });
 
 const MIB = 1024 * 1024;
-/** The end of the calls, and their middle, when compilers, bounded caches and the heap are warm; as shares of all calls. */
+/** Which calls are the end and which the middle, as shares of all. In the middle compilers, bounded caches and the heap are warm. */
 const LAST = { from: 0.85, to: 1 };
 const MIDDLE = { from: 0.35, to: 0.6 };
 /** Growth from the middle to the end that still counts as none: resident memory varies with garbage collection. */

@@ -48,6 +48,9 @@ export const REFUSALS = {
 
 export type RefusalName = keyof typeof REFUSALS;
 
+/** A paid organization is answered `map_load_hard_stop` beyond this many times its allowance (items 205, 225). */
+export const HARD_STOP_FACTOR = 5;
+
 /** Refusals outside section 7, chosen by the reference platform for gaps (items 18, 127, 232). */
 export const GAP_REFUSALS = {
   not_found: refusal(404, "Not Found"),

@@ -1,11 +1,9 @@
 /**
  * Monthly meters (items 10, 79, 204-207, 225-234; A8, A8b): a charge is admitted if and only if `used + amount <= cap`.
  */
+import { HARD_STOP_FACTOR } from "../contract/refusals.ts";
 import type { Meter } from "../contract/routes.ts";
 import type { Organization } from "./records.ts";
-
-/** Paid organizations may use up to this many times their allowance (items 205, 225). */
-export const HARD_STOP_FACTOR = 5;
 
 export const mapLoadCap = (org: Organization): number =>
   org.tier === "Pro" ? org.map_load_allowance * HARD_STOP_FACTOR : org.map_load_allowance;

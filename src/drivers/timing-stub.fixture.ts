@@ -1,7 +1,7 @@
 /**
- * A server that writes down by itself when each call reached it and when it answered, on the clock that all processes of this
- * host share, to be held against what a driver wrote. It runs in a thread of its own, so that it can be made to stand still:
- * then nobody accepts connections either.
+ * A server that records when each call arrived and when it was answered, on the clock that all processes of this host share.
+ * Tests compare a driver's times with these. It runs in a thread of its own, which a test can block; while it is blocked, no
+ * connection is accepted either.
  */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -264,7 +264,8 @@ export const breakBySchedule = async (
   // Faults that somebody else injected must not be judged as ours, or healed.
   for (const { proxy } of broken) {
     const { enabled, toxics } = await toxiproxy.proxy(proxy).read();
-    if (!enabled || toxics.length > 0) doubts.push(`proxy "${proxy}" is not whole beforehand; no fault was injected`);
+    if (!enabled || toxics.length > 0)
+      doubts.push(`proxy "${proxy}" is disabled or has toxics beforehand; no fault was injected`);
   }
   if (doubts.length > 0) return { problems: doubts.map(inconclusive), notes: [] };
   for (const end of await Promise.allSettled(events.map((event) => breakOnce(event, beside, startMs))))

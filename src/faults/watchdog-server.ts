@@ -77,8 +77,8 @@ export const createWatchdogLease = ({ healOne, whyNot, say, tries = TRIES }: Lea
     },
     /** Takes a heartbeat, which lists everything held from now on. Throws the error to answer with. */
     beat: async (holder: string, holds: readonly Held[]): Promise<void> => {
-      if (lost === holder) throw new RequestError(410, "the lease ran out, and what it held was healed");
-      if (healing !== null) throw new RequestError(409, "what an earlier lease held is still being healed");
+      if (lost === holder) throw new RequestError(410, "the lease expired, and its faults were healed");
+      if (healing !== null) throw new RequestError(409, "the faults of an earlier lease are still being healed");
       if (lease !== null && lease.holder !== holder) {
         throw new RequestError(409, `the run ${lease.holder} has broken something here; one run at a time`);
       }

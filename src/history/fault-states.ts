@@ -1,16 +1,15 @@
 /** Counts the states in which faults met a deployment, from a stage's lines in time order and its ledger. */
-import { SHED_OUTCOMES } from "../contract/refusals.ts";
+import { HARD_STOP_FACTOR, SHED_OUTCOMES } from "../contract/refusals.ts";
 import type { CallLine, FaultLine, LedgerLine, Line } from "./line.ts";
 import { FAULT_STATES, type FaultState, type StateReached } from "./run-document.ts";
 import type { Limits, StageFacts } from "./stage-facts.ts";
 
-const HARD_STOP_FACTOR = 5;
 /** Outcomes that may have been decided without a key record. */
 const WITHOUT_RECORD = /^(503|401|429 b2b_overloaded|indeterminate|edge )/;
 
 const monthOf = (atMs: number): string => new Date(atMs).toISOString().slice(0, 7);
 
-/** The number of map loads that took an organization's last unit at a moment of a fault (`isIn`). */
+/** Counts the map loads that took an organization's last unit during a fault. `isIn` reports whether a moment lies in one. */
 const lastUnits = (ledger: readonly LedgerLine[], facts: StageFacts, isIn: (atMs: number) => boolean): number => {
   const first = monthOf(facts.started_at_ms ?? 0);
   const used = new Map<string, number>();

@@ -1,13 +1,11 @@
 /** Judges that an organization gets all of its monthly allowance of map loads, and no more. */
+import { HARD_STOP_FACTOR } from "../contract/refusals.ts";
 import type { CallLine, Line } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { known } from "../history/statistics/counts.ts";
 import { joinCharges, meterOf, Sums, signedSize } from "./evidence/charges.ts";
 import { earliestUs, isAdmitted, isDefinite, isUnnamed, latestUs, MARK_MARGIN_US } from "./evidence/moments.ts";
 import { Evidence, failed, inconclusive, type Judge, passed, skipped, skippedWhenShared, unseen } from "./invariant.ts";
-
-/** A paid organization's cap is this many times its allowance (items 205, 225). */
-const HARD_STOP_FACTOR = 5;
 
 const QUOTA_REFUSALS = new Set(["429 map_load_quota_exceeded", "429 map_load_hard_stop"]);
 

@@ -172,8 +172,8 @@ export const revokedStaysOut: Judge = (facts, settling) => {
       else evidence.breach(call.id, `${call.outcome} on ${call.route} for a ${state} ${credential} credential`);
     },
     end() {
-      if (evidence.count > 0) return failed("a credential that is over was admitted", evidence);
-      if (keptOut === 0) return unseen("no call came with a credential that had been over for long enough");
+      if (evidence.count > 0) return failed("a revoked or expired credential was admitted", evidence);
+      if (keptOut === 0) return unseen("no call used a credential that had been revoked or expired for long enough");
       return passed(`${keptOut} calls with revoked or expired credentials were refused`);
     },
   };

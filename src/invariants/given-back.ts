@@ -6,7 +6,7 @@ import { Evidence, failed, inconclusive, type Judge, passed, skipped, skippedWhe
 /** A replica that keeps the slots of clients that left sheds everybody while idle (item 180). Judged after all calls ended. */
 export const slotsAreGivenBack: Judge = ({ gauges, drained, exclusive }) => {
   if (!gauges?.length) return skipped("gauges of the API replicas (control.api in the target file)");
-  if (!exclusive) return skippedWhenShared("others may hold the slots that are held");
+  if (!exclusive) return skippedWhenShared("other callers may hold the slots that are in use");
   const evidence = new Evidence();
   gauges.forEach(({ in_flight, in_flight_by_org }, at) => {
     const name = `replica ${at + 1}`;

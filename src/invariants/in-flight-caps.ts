@@ -137,7 +137,7 @@ export const shedsOnlyOverTheCap: Judge = (facts) => {
   if (globalCap === undefined && orgCap === undefined) {
     return skipped("limits.global_in_flight and limits.org_in_flight");
   }
-  if (!exclusive) return skippedWhenShared("others may have filled the cap at which a call was shed");
+  if (!exclusive) return skippedWhenShared("other callers may have filled the cap that a call met");
   const evidence = new Evidence();
   let sheds = 0;
   let others = 0;
@@ -198,7 +198,7 @@ export const organizationsDoNotShare: Judge = (facts) => {
   const capsKnown = capsStated && exclusive;
   if (!capsKnown && ledger === undefined) {
     if (!capsStated) return skipped("fixed shedding with limits.org_in_flight, or a ledger");
-    return skippedWhenShared("others may have filled the cap of an organization that was shed");
+    return skippedWhenShared("other callers may have filled the cap of an organization whose calls were shed");
   }
   const chargedTo = new Map<string, Set<string>>();
   for (const { request_id, org } of ledger ?? []) {

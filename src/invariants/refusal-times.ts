@@ -53,7 +53,7 @@ export const refusesInTime: Judge = (facts, settling) => {
   const proved = new Evidence();
   let judged = 0;
   const isBudgeted = ({ link, tookEffect }: FaultWindow): boolean => tookEffect && budgetMs[link] !== undefined;
-  /** Decides calls that ended before `us`, until when every stall is known. Calls late only by stalls are not judged. */
+  /** Judges the calls that ended before `us`; every stall up to then is known. Calls that only a stall made late are left out. */
   const decideBefore = (us: number): void => {
     undecided = undecided.filter((late) => {
       const { id, got, sentUs, tookUs, allowedUs } = late;

@@ -2,6 +2,7 @@
  * The demo data: an organization and a key for each role of a target file, tenants that carry load, and the target file
  * that names them. Ids are fixed and secrets new, so seeding twice leaves one set.
  */
+import { HARD_STOP_FACTOR } from "../contract/refusals.ts";
 import { SCOPES } from "../contract/routes.ts";
 import { type Organization, TIER_DEFAULTS } from "../core/records.ts";
 import type { KeyInput, KeyStore } from "./keys/store.ts";
@@ -25,7 +26,6 @@ const OTHER_ORIGIN = "https://other.example";
 const FOREIGN_IPS = ["192.0.2.0/24"];
 /** The allowance of organizations that have used it up, or that a run may use up. */
 const TINY_LOADS = 5;
-const HARD_STOP_LOADS = TINY_LOADS * 5;
 const FULL_KEY_LIMIT = 2;
 
 /** An organization that has used nothing this month, with its tier's allowance unless stated otherwise. */
@@ -46,7 +46,7 @@ const ORGANIZATIONS: readonly SeedOrganization[] = [
   organization("org_b", "Pro"),
   organization("org_d", "Free"),
   organization("org_x", "Free", { map_load_allowance: TINY_LOADS, map_loads_used: TINY_LOADS }),
-  organization("org_h", "Pro", { map_load_allowance: TINY_LOADS, map_loads_used: HARD_STOP_LOADS }),
+  organization("org_h", "Pro", { map_load_allowance: TINY_LOADS, map_loads_used: TINY_LOADS * HARD_STOP_FACTOR }),
   organization("org_e", "Free", { map_load_allowance: TINY_LOADS }),
   organization("org_p", "Pro", { map_load_allowance: TINY_LOADS }),
   organization("org_m", "Pro", { basemap_style_id: "svc-dusk" }),

@@ -71,7 +71,7 @@ export const junitXml = (run: RunDocument): string => {
   const durations = new Map(run.stages.map((stage) => [stage.name, stage.duration_ms]));
   const properties = { id: run.id, verdict: run.verdict, seed: run.seed, commit: run.commit ?? "unknown" };
   const entries = Object.entries(properties).map(([name, value]) => `<property${attributes({ name, value })}/>`);
-  // The suite `run` takes the time that no stage took.
+  // The time outside of all stages belongs to the suite `run`.
   const besideStages = Math.max(0, run.duration_ms - sumOf([...durations.values()]));
   const lines = [...suites].flatMap(([name, claims]) => {
     const duration = durations.get(name) ?? (name === "run" ? besideStages : 0);

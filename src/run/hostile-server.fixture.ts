@@ -1,6 +1,6 @@
 /**
- * A deployment that means harm: it sends the credentials of each call back, in every coding and in every field that a server
- * controls, with what a terminal obeys and a CI reads as a command around them.
+ * A hostile deployment: it sends the credentials of each call back in every encoding and in every field that a server controls,
+ * surrounded by terminal escape sequences and CI commands.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -311,8 +311,9 @@ const asStated = (curve: Curve): Curve => {
 };
 
 /**
- * Fails only if the way up and the way down both show it: if capacity moved, the levels of one way are too high. One way has
- * few calls in a short play, so its share alone has to exceed the bound; of both ways together the whole interval has to.
+ * Fails only if both the way up and the way down show false sheds, because after a change of capacity the levels of one way lie
+ * too high. In a short play one way has few calls, so its share has to exceed the bound, and its interval need not; for both ways
+ * together the whole interval has to.
  */
 const falseSheds = (seen: Curve, facts: StageFacts): Finding => {
   const { limits, shedding } = facts;

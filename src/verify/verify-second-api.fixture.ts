@@ -6,7 +6,7 @@ import { runVerify, type VerifyOptions, type VerifyResult } from "./run-verify.t
 
 type Wish = Partial<VerifyOptions>;
 type Verified = VerifyResult & {
-  /** Closed by now. */
+  /** The deployment that was judged, already closed. */
   api: SecondApi;
 };
 

@@ -37,7 +37,9 @@ export const onLink = (broken: BrokenLink): Pick<FaultInjector, "inject" | "heal
     inject: async (signal) => {
       const before = await proxy.read({ signal });
       if (!before.enabled || before.toxics.length > 0)
-        throw new Error(`proxy "${name}" is not whole beforehand; \`floodgate chaos --heal\` removes old faults`);
+        throw new Error(
+          `proxy "${name}" is disabled or has toxics before the fault is injected; \`floodgate chaos --heal\` removes old faults`,
+        );
       await fault.put(proxy, { signal });
     },
     heal: async (signal) => {

@@ -114,7 +114,7 @@ export class Histogram {
 
   /** The sample of nearest rank ceil(p n), in microseconds; `null` while nothing was recorded. */
   quantile(p: number): number | null {
-    if (!(p >= 0 && p <= 1)) throw new RangeError(`a quantile is asked for by a share from 0 to 1, not by ${p}`);
+    if (!(p >= 0 && p <= 1)) throw new RangeError(`expected a quantile from 0 to 1, got ${p}`);
     // 0.07 * 100 is 7.000000000000001 in doubles; without the allowance its rank would be 8.
     const rank = Math.max(1, Math.ceil(p * this.#n * (1 - 1e-12)));
     return this.atRank(rank)?.value ?? null;

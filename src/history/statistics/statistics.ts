@@ -120,7 +120,7 @@ export const mean = (values: readonly number[]): number | null =>
   values.length === 0 ? null : sumOf(values) / values.length;
 
 const assertShare = (p: number): void => {
-  if (!(p >= 0 && p <= 1)) throw new RangeError(`a quantile is asked for by a share from 0 to 1, not by ${p}`);
+  if (!(p >= 0 && p <= 1)) throw new RangeError(`expected a quantile from 0 to 1, got ${p}`);
 };
 
 /**

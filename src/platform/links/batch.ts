@@ -227,7 +227,7 @@ export const openLink = (name: string, { url, ...options }: Omit<ClientOptions, 
   });
   const batchers: { close(): void }[] = [alone];
   return {
-    /** A question that travels by `POST /PATH {PATH: items}`, answered by `{answers}`, one for each item in its order. */
+    /** Batches items into `POST /PATH {PATH: items}`. The reply is `{answers}`: one for each item, in the same order. */
     batched: <Item, Answer>(path: string, read: (item: Item, answer: unknown) => Answer, maxInFlight = CONNECTIONS) => {
       const batcher = createBatcher<Item, Answer>({
         dependency,

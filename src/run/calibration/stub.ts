@@ -43,7 +43,7 @@ export const startCalibrationStub = async () => {
   const answer = async <T>(question?: ToStub): Promise<T> => {
     if (question !== undefined) thread.postMessage(question);
     const came = await inTime(Promise.race([once(thread, "message") as Promise<[T]>, gone.promise]), ANSWER_MS);
-    if (came === "late") throw failed(`it said nothing for ${ANSWER_MS / 1000} s`);
+    if (came === "late") throw failed(`it did not answer for ${ANSWER_MS / 1000} s`);
     return came[0];
   };
   const end = async (): Promise<void> => void (await thread.terminate());

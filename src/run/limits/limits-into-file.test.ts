@@ -66,10 +66,10 @@ describe("what is written", () => {
       [{ alone: climbed("organization", 30, 33), together: null }, /org_in_flight: not found exactly: 30 to 33/],
       [
         { alone: climbed("organization", 40, 33), together: null },
-        /no one cap\. Admitted beside 39, shed beside 33.*state limits\.replicas/,
+        /no single cap fits\. Admitted beside 39, shed beside 33.*state limits\.replicas/,
       ],
       [{ alone: climbed("nothing", 9, null), together: null }, /9 in flight at once.*higher permits\.load_max_rps/],
-      [{ alone: climbed("key", 9, null), together: null }, /key's rate was met.*name tenants/],
+      [{ alone: climbed("key", 9, null), together: null }, /key's rate was met.*name more tenants/],
       [
         { alone: { ...climbed("edge", 9, null), outcome: "edge 503" }, together: null },
         /something in between.*edge 503/,

@@ -28,7 +28,7 @@ const range = ({ least, most }: WholeBounds): string => (most === null ? `at lea
 
 const NO_BUCKET = {
   "too-short": "too few calls were admitted after its burst; the rate is too low to be found in this time",
-  "too-fast": "its tokens come faster than calls can be told apart",
+  "too-fast": "its tokens come faster than the calls can be timed",
   "no-bucket":
     "no burst and rate explain what was admitted: a limit by the clock's second or minute, or others use the key",
 };
@@ -44,7 +44,8 @@ export const decideLimits = (found: LimitsFound, target: Target): Decided => {
   const lacks = (name: LimitName, why: string, todo?: string) => finding("skipped", name, `not found: ${why}`, todo);
 
   const ofRate = (): Finding[] => {
-    if (bucket === null) return [lacks("rate_per_s", "no read was admitted to press the key with")];
+    if (bucket === null)
+      return [lacks("rate_per_s", "no read was admitted, so the key could not be pressed to its rate")];
     if (!bucket.found) {
       if (bucket.code !== "never-refused") return [lacks("rate_per_s", NO_BUCKET[bucket.code])];
       const raise = `a permits.load_max_rps above ${maxPerS} may reach it`;
@@ -66,14 +67,14 @@ export const decideLimits = (found: LimitsFound, target: Target): Decided => {
     const text = `${inFlight} in flight at once were admitted`;
     if (met === "edge") return lacks(name, `something in between answered first (${outcome})`);
     if (met === "key") {
-      const more = `name tenants: ${k} key${k === 1 ? "" : "s"} did not do, ${2 * k} or more may`;
+      const more = `name more tenants: ${k} key${k === 1 ? " was" : "s were"} too few, ${2 * k} or more may be enough`;
       return lacks(name, `${text}, then the key's rate was met (429 rate_limited)`, more);
     }
     const burst = bucket?.found === true ? bucket.burst.least * (name === "global_in_flight" ? k : 1) : null;
     if (burst !== null && inFlight >= burst - 2) {
       return lacks(name, `${text}, as many as ${k} key's burst allows`, `name more than ${k} tenants`);
     }
-    const raise = `a higher permits.load_max_rps (it is ${maxPerS}) would hold more at once, streams being this short`;
+    const raise = `a higher permits.load_max_rps (it is ${maxPerS}) would put more of these short streams in flight at once`;
     return lacks(name, `${text}, and none was shed`, raise);
   };
   const cap = (name: "global_in_flight" | "org_in_flight", climbed: Climbed): Finding => {
@@ -84,20 +85,25 @@ export const decideLimits = (found: LimitsFound, target: Target): Decided => {
     const of = replicas !== undefined && replicas > 1 ? ", of each replica" : "";
     if (isContradiction(bounds)) {
       const why = "several replicas, a limit that adapts, places given back late, or other people's calls";
-      const text = `not found: no one cap. Admitted beside ${least - 1}, shed beside ${most}: ${why}`;
-      const todo = "does one replica serve all? Then state limits.replicas, else what is true of shedding";
+      const text = `not found: no single cap fits. Admitted beside ${least - 1}, shed beside ${most}: ${why}`;
+      const todo =
+        "if one replica serves all, state limits.replicas: 1; otherwise state how many, or how it sheds (`shedding`)";
       return finding("warn", name, text, replicas === undefined ? todo : undefined);
     }
     if (isExact(bounds) && other !== null && isContradiction(other.bounds)) {
-      return finding("warn", name, `${least}, not written: it is as doubtful as the other cap`);
+      return finding(
+        "warn",
+        name,
+        `${least}, not written: the calls for the other cap contradict each other, so this one is in doubt too`,
+      );
     }
     if (isExact(bounds) && !isChecked) {
-      const text = `${least}, not written: that one replica serves all was not to be seen`;
+      const text = `${least}, not written: whether one replica serves all calls could not be seen`;
       return finding("warn", name, text, "state limits.replicas");
     }
     if (heldBack) {
       const bound = most === null ? "" : ` at most ${most}.`;
-      const text = `not found:${bound} Answers come whole, so nobody sees when a stream was admitted`;
+      const text = `not found:${bound} Answers come whole, so they do not show when a stream was admitted`;
       return finding("warn", name, text, "does an edge in between buffer? Streams have to pass as they are written");
     }
     if (!isExact(bounds)) return finding("warn", name, `not found exactly: ${range(bounds)}${of}`);

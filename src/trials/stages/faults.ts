@@ -145,7 +145,7 @@ export const restartUnsettled = faulty(async (bench) => {
 const LOST_CALLS = 40;
 const LOST_PER_S = 80;
 
-/** Calls lose their requests to the limiter, so their connections are given up; then the limiter answers again. */
+/** The API's requests to the limiter are lost, so it gives up their connections; then the limiter answers again. */
 export const poolAfterFault = faulty(async (bench) => {
   const { view, press } = bench;
   await whileBroken(bench, "limiter", "request-lost", () => press(mixed(view, LOST_CALLS), LOST_PER_S));

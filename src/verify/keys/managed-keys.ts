@@ -188,7 +188,7 @@ export const createKey = async (context: Context, admin: AdminRole, body: KeyBod
   if (!isAdmitted(answer)) {
     if (isRefusedEveryTime()) made.over(`refused: ${answer.outcome}`);
     if (more.credential === undefined && (await isSaidAnywhere(context, admin, answer)))
-      throw skipped(`${NOT_THERE}: ${answer.outcome} is what any path there is answered`);
+      throw skipped(`${NOT_THERE}: every path there is answered ${answer.outcome}`);
     return { answer, key: null, secret: null };
   }
   const { ids, secret: text } = madeIn(answer);

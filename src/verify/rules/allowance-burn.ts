@@ -31,7 +31,8 @@ export const monthTurns = (ms: number): boolean => {
 };
 
 export const withinAMonth = (context: Context): void => {
-  if (monthTurns(context.wallMs())) throw skipped("a month begins somewhere within a day, and an allowance with it");
+  if (monthTurns(context.wallMs()))
+    throw skipped("within a day a month begins in some time zone, and allowances with it");
 };
 
 /** The most times the allowance that is tried: a store that loses counts, or counts per replica, refuses late. */

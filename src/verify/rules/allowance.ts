@@ -1,5 +1,6 @@
 /** The allowance of map loads. Earlier use is read from the target's answers, never assumed. */
 import { shapeOf } from "../../contract/foreign-text.ts";
+import { HARD_STOP_FACTOR } from "../../contract/refusals.ts";
 import type { KeyRole } from "../../target/roles.ts";
 import type { Target } from "../../target/target.ts";
 import { type Checks, callInWords, isSessionsOff, skipped } from "../checks.ts";
@@ -25,10 +26,9 @@ import {
 const meters = rulesOf("meters");
 const FREE = "publishable_expendable";
 const PAID = "publishable_expendable_paid";
-const HARD_STOP_TIMES = 5;
 
 const freeLimit = ({ credentials }: Target): number => credentials?.[FREE]?.limit ?? UNKNOWN_MOST;
-const paidCap = ({ credentials }: Target): number => HARD_STOP_TIMES * (credentials?.[PAID]?.limit ?? UNKNOWN_MOST);
+const paidCap = ({ credentials }: Target): number => HARD_STOP_FACTOR * (credentials?.[PAID]?.limit ?? UNKNOWN_MOST);
 const burning = (of: KeyRole) => ({ permission: "quota-burn", roles: [of] }) as const;
 const mintTile = (context: Context, of: KeyRole): Promise<Answer> => context.send(mint(of, "tile"));
 const tokenOf = (answer: Answer | undefined): unknown => answer?.fields.session_token;
@@ -165,7 +165,7 @@ const hasBandForSessions = async (context: Context, { of, admitted }: Burn, used
 
 const judgeStopAtAllowance = async (context: Context, checks: Checks, found: Burn, limit: number, last: Answer) => {
   const used = usedIn(last) ?? 0;
-  const band = found.admitted.length + loadedBefore(context, found) > limit || used >= limit * HARD_STOP_TIMES;
+  const band = found.admitted.length + loadedBefore(context, found) > limit || used >= limit * HARD_STOP_FACTOR;
   checks.require(!band, last, "map_load_hard_stop after the soft band", `it was ${inWords(last)}`);
   checks.require(used >= limit, last, `no refusal below the allowance of ${limit}`, `used was ${used}`);
   const forSessions = checks.failed || (await hasBandForSessions(context, found, used));
@@ -175,7 +175,7 @@ const judgeStopAtAllowance = async (context: Context, checks: Checks, found: Bur
 
 /** A stop at exactly 1 to 4 times the allowance means a wrong limit, if nobody else uses the organization. */
 const judgeHardStop = async (context: Context, checks: Checks, found: Burn, limit: number, last: Answer) => {
-  const cap = limit * HARD_STOP_TIMES;
+  const cap = limit * HARD_STOP_FACTOR;
   const count = found.admitted.length + loadedBefore(context, found);
   const times = count / limit;
   const isAnother = [1, 2, 3, 4].includes(times) || count === limit - 1;
@@ -330,7 +330,7 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
     needs: { ...burning(PAID), spends: { map_loads: 2 } },
     cost: (target) => ({ calls: paidCap(target) + 3, map_loads: 2 }),
     step: async (context, checks) => {
-      const cap = (context.keyRole(PAID)?.limit ?? OTHERS_MAX) * HARD_STOP_TIMES;
+      const cap = (context.keyRole(PAID)?.limit ?? OTHERS_MAX) * HARD_STOP_FACTOR;
       if (cap >= OTHERS_MAX) return `the allowance of ${PAID} is too large to be passed`;
       const before = await mintTile(context, PAID);
       if (isStop(before)) return spentNote(PAID, before);
@@ -351,7 +351,7 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
       withinAMonth(context);
       const limit = context.keyRole(PAID)?.limit;
       if (limit === undefined) return `credentials.${PAID}.limit: without it nobody knows where the stop is`;
-      const cap = limit * HARD_STOP_TIMES;
+      const cap = limit * HARD_STOP_FACTOR;
       context.budget.require("map_loads", cap);
       const found = await burn(context, PAID, cap);
       noteOtherRefusals(checks, found);

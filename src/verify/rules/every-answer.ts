@@ -201,7 +201,7 @@ export const EVERY_ANSWER_RULES: readonly Rule[] = [
       }
     },
   }),
-  // Sessions are renewed long before they end, so one that was good must stay good in each header.
+  // Sessions are renewed long before they expire, so one that was accepted once in a header must stay accepted in it.
   every.must("session-lasts", [23, 32], {
     title: "a session is taken for as long as expires_in says",
     step: async (context, checks) => {

@@ -207,7 +207,8 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
   }),
   // No breach: a deployment that refuses any unknown member, or refuses `map_id` in other words than broken JSON.
   must("map-id-is-not-malformed", [66, 67, 89], {
-    title: "the exchange calls a body with a text as map_id not malformed, where it takes members that nobody knows",
+    title:
+      "an exchange that accepts unknown members never answers a text as map_id with the refusal of a malformed body",
     expected: "map_id to be taken, whatever text it is",
     ...ofMapId,
     step: async (context, checks) => {

@@ -17,7 +17,7 @@ export type StatedTarget = {
     readonly publishable?: { readonly key: string; readonly origin?: string };
     readonly server?: { readonly key: string };
   }[];
-  /** `{ key, origin? }` or, for an administrator, `{ token }` by role. */
+  /** By role: `{ key, origin? }`, or `{ token }` for an administrator. */
   readonly credentials?: object;
 };
 

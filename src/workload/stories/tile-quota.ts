@@ -102,7 +102,8 @@ const reachOf = (view: TargetView, wish?: ProfileWish): Reach => {
   for (const [tier, outcome, role] of LINES) {
     const isThere = minters.some((caller) => caller.tier === tier);
     if (isThere && isCrossed) all.push(outcome);
-    else if (isThere) beyond.push({ outcome, reason: `${calls.toFixed(0)} calls do not use up what may be left` });
+    else if (isThere)
+      beyond.push({ outcome, reason: `${calls.toFixed(0)} calls cannot use up what may be left of the allowance` });
     else beyond.push({ outcome, reason: `no ${tier} tenant with a small \`limit\` and no role \`${role}\`` });
   }
   if (castOf(view).noisy === undefined) {
