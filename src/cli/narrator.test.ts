@@ -26,6 +26,15 @@ test("a stage shows how far it is, what came of its calls, refusals by subcode, 
   expect(view.frame(8_000)).toEqual(["  … chat-past-capacity: 9 of 20 calls done, 8 s"]);
 });
 
+test("a progress text that is wider than the terminal is cut before the time", () => {
+  const view = createLiveView();
+  view.begin("looking for toxiproxy", 0);
+  view.progress("building toxiproxy with go1.26.8; the first build also downloads its Go modules");
+  const [line = ""] = view.frame(123_000);
+  expect(line).toMatch(/^ {2}… building toxiproxy with go1\.26\.8.*, 123 s$/);
+  expect(line.length).toBeLessThan(80);
+});
+
 test.each([
   ["a terminal", { TERM: "xterm" }, true, true],
   ["a dumb terminal", { TERM: "dumb" }, false, false],

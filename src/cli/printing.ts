@@ -57,10 +57,11 @@ export const isCiJob = (env: NodeJS.ProcessEnv = process.env): boolean =>
 export const isTerminal = (): boolean =>
   process.stderr.isTTY === true && process.env.NO_COLOR === undefined && process.env.TERM !== "dumb";
 
+const columns = (): number => (process.stderr.columns || 80) - 1;
+
 /** Replaces the last `drawn` lines on a terminal by `lines`, each cut to the terminal's width. */
 const drawAgain = (drawn: number, lines: readonly string[]): void => {
-  const columns = (process.stderr.columns || 80) - 1;
-  const cut = lines.map((text) => `${printable(text).replaceAll("\n", " ").slice(0, columns)}\n`);
+  const cut = lines.map((text) => `${printable(text).replaceAll("\n", " ").slice(0, columns())}\n`);
   process.stderr.write(`${drawn === 0 ? "" : `\u001b[${drawn}A\u001b[J`}${cut.join("")}`);
 };
 
@@ -99,9 +100,11 @@ export const createLiveView = () => {
       const shown = most.slice(0, REFUSALS_SHOWN).map(([outcome, all]) => `${outcome} ${perS(all.length)}`);
       if (others > 0) shown.push(`others ${perS(others)}`);
       const without = none.length === 0 ? "" : `, ${perS(none.length)} without an answer`;
+      const time = `, ${Math.round((nowMs - beganMs) / 1000)} s`;
       const rates = `${perS(ended.length)}: ${perS(answered.length)} answered, ${perS(refused.length)} refused${without}`;
       return [
-        `  … ${done === "" ? step : done}, ${Math.round((nowMs - beganMs) / 1000)} s`,
+        // Of a long text the end is cut, and never the time, which shows that the run goes on.
+        `${`  … ${done === "" ? step : done}`.slice(0, columns() - time.length)}${time}`,
         ...(ended.length === 0 ? [] : [`    ended     ${rates}`]),
         ...(shown.length === 0 ? [] : [`    refused   ${shown.join(", ")}`]),
         ...(faults.size === 0 ? [] : [`    broken    ${[...faults.values()].join(", ")}`]),
