@@ -129,6 +129,15 @@ describe("mergeClaims", () => {
   });
 });
 
+test("a run held up by what its target file requires names it, and why it was not judged", () => {
+  const required = ["reached/a", "reached/b", "reached/c", "reached/d"];
+  const skipped = required.map((id) => claimOf(id, { verdict: "skipped", reason: "skipped: two tenants" }));
+  const run = madeRun({ claims: [claimOf("a/s"), ...skipped], required: [...required, "e"], verdict: "inconclusive" });
+  expect(whyOf(run)).toBe(
+    "Required, but not judged: reached/a, reached/b, reached/c and 1 more (two tenants), e (absent: nothing of that name was judged).",
+  );
+});
+
 test.each([
   [1, "(1 claim was skipped)"],
   [2, "(2 claims were skipped)"],

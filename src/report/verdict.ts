@@ -36,6 +36,8 @@ export const countByVerdict = (claims: readonly Claim[]): Record<ClaimVerdict, n
 
 const EXIT_CODE = { pass: 0, fail: 1, inconclusive: 4 } as const;
 const NAMED_MAX = 5;
+/** How many required names that were not judged for one reason are named. */
+const ALIKE_MAX = 3;
 /** A command's word before a stage in `required`, as in `load/chat-past-capacity`. */
 const COMMAND = /^(?:load|chaos)\//;
 
@@ -59,7 +61,7 @@ const isJudged = (claim: Claim): boolean =>
   claim.level !== "info" && (claim.verdict === "pass" || claim.verdict === "fail");
 
 /**
- * What is missing of one required name, or `null`. A claim named by its own id has to be judged, a stage has to be
+ * Why one required name is missing, or `null`. A claim named by its own id has to be judged, a stage has to be
  * played, and of any other group one claim has to be judged: the others may be skipped because the deployment lacks
  * something. `verify --require-all` names every claim.
  */
@@ -68,13 +70,13 @@ const missing = (name: string, claims: readonly Claim[]): string | null => {
   const [named, played] = [having(name), having(`reached/${name.replace(COMMAND, "")}`)];
   const own = named.length > 0 ? named : played;
   const lacking = own.find(({ verdict }) => verdict === "skipped");
-  if (own.length > 0) return lacking === undefined ? null : `${name} (${lacking.reason})`;
+  if (own.length > 0) return lacking === undefined ? null : bareReason(lacking);
   const meant = claims.filter((claim) => means(name, claim));
-  if (meant.length === 0) return `${name} (absent: nothing of that name was judged)`;
+  if (meant.length === 0) return "absent: nothing of that name was judged";
   if (meant.some(isJudged)) return null;
   const skipped = meant.filter(({ verdict }) => verdict === "skipped");
   const which = skipped.length === meant.length ? "all of it skipped" : "nothing of it judged";
-  return `${name} (${which}: ${namesOf(meant.map(({ id }) => id))})`;
+  return `${which}: ${namesOf(meant.map(({ id }) => id))}`;
 };
 
 /** A reason in this sentence is cut to this many characters; the report has the whole. */
@@ -119,8 +121,10 @@ export const mergeClaims = (claims: readonly Claim[], required: readonly string[
   if (broken.length > 0) return merged("fail", `${broken.length} of ${ofAll} ${are} broken: ${namesOf(broken)}.`);
   const reasons: string[] = [];
   if (open.length > 0) reasons.push(`${open.length} of ${ofAll} could not be decided: ${namesOf(open)}.`);
-  const absent = required.map((name) => missing(name, claims)).filter((text) => text !== null);
-  if (absent.length > 0) reasons.push(`Required, but not judged: ${namesOf(absent)}.`);
+  const absent = [...Map.groupBy(required, (name) => missing(name, claims))].flatMap(([why, names]) =>
+    why === null ? [] : [`${someOf(names, ALIKE_MAX)} (${why})`],
+  );
+  if (absent.length > 0) reasons.push(`Required, but not judged: ${someOf(absent, NAMED_MAX)}.`);
   if (!claims.some(isJudged)) reasons.push("No claim was judged, so nothing is known about the target.");
   if (reasons.length > 0) return merged("inconclusive", reasons.join(" "));
   const all = `${held} of ${counted(held, "required claim")} ${held === 1 ? "holds" : "hold"}`;
@@ -140,7 +144,7 @@ export const whyOf = (run: RunDocument): string => {
 };
 
 const whyByClaims = (run: RunDocument): string => {
-  const fromClaims = mergeClaims(run.claims, []);
+  const fromClaims = mergeClaims(run.claims, run.required ?? []);
   if (fromClaims.verdict === run.verdict) return fromClaims.reason;
   const skipped = run.claims.filter((c) => c.verdict === "skipped").length;
   if (run.verdict === "inconclusive" && fromClaims.verdict === "pass") {
