@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
-import { gzipSync } from "node:zlib";
+import { gzipSync, zstdCompressSync } from "node:zlib";
 import { afterAll, describe, expect, test } from "vitest";
 import { EXIT, exitCodeOf } from "../run/exit-codes.ts";
 import { type ProfileOptions, profileOf } from "./load.ts";
@@ -23,6 +23,17 @@ const write = (content: string | Buffer): string => {
   writeFileSync(path, content);
   return path;
 };
+
+/** As Google Cloud, CloudWatch and Elasticsearch export them, and HAR. */
+const RECORDS = MOMENTS.map((ms) => ({
+  httpRequest: { requestMethod: "GET", requestUrl: 'https://a/"[{' },
+  timestamp: new Date(ms).toISOString(),
+}));
+const ENTRIES = MOMENTS.map((ms) => ({ request: { method: "GET" }, startedDateTime: new Date(ms).toISOString() }));
+const EVENTS = LINES.trimEnd()
+  .split("\n")
+  .map((message) => ({ timestamp: UTC_0 + 60_000, message }));
+const HITS = EVENTS.map(({ message }) => ({ _id: "x", _source: { message } }));
 
 const refusal = async (options: ProfileOptions): Promise<string> => {
   try {
@@ -43,6 +54,8 @@ describe("a log file is read", () => {
     ["with empty lines and comments", `# a note\n\n${LINES}\n\n`],
     ["from gzip", gzipSync(LINES)],
     ["from gzip with a byte order mark", gzipSync(`\ufeff${LINES}`)],
+    ["from zstd", zstdCompressSync(LINES)],
+    ["from zstd of several frames", Buffer.concat([zstdCompressSync(line(0)), zstdCompressSync(line(1) + line(2))])],
     ["from gzip of several members", Buffer.concat([gzipSync(line(0)), gzipSync(line(1) + line(2))])],
     [
       "with bytes that are no UTF-8",
@@ -55,6 +68,39 @@ describe("a log file is read", () => {
     const { replayOfMs, replayed } = await profileOf({ profile: write(content) });
     expect(replayOfMs).toEqual(MOMENTS);
     expect(replayed).toMatchObject({ format: "common", calls: 3, unreadable: 0 });
+  });
+
+  test.each<[string, string, unknown]>([
+    ["Google Cloud", "gcp", RECORDS],
+    ["HAR", "har", { log: { version: "1.2", pages: [{ id: "a", startedDateTime: "1999-01-01" }], entries: ENTRIES } }],
+    ["CloudWatch", "common", { events: EVENTS, nextForwardToken: "f" }],
+    ["Elasticsearch", "common", { took: 3, hits: { total: { value: 3 }, hits: HITS } }],
+  ])("from one JSON document: %s", async (_, format, document) => {
+    // Longer than what is read at once, so that pieces of the file end anywhere.
+    const padded = JSON.parse(JSON.stringify(document), (name, value) =>
+      name === "request" || name === "_source" ? { ...value, padding: '\\"'.repeat(100_000) } : value,
+    );
+    for (const text of [document, padded].flatMap((one) => [JSON.stringify(one), JSON.stringify(one, null, 2)])) {
+      const { replayOfMs, replayed } = await profileOf({ profile: write(`${text}\n`) });
+      expect(replayOfMs).toEqual(MOMENTS);
+      expect(replayed).toMatchObject({ format, calls: 3, unreadable: 0 });
+    }
+  });
+
+  test("from several files in any order, of which the newest may be empty", async () => {
+    const [a, b, c] = [LINES, LINES.replaceAll("20:55:", "20:56:"), LINES.replaceAll("20:55:", "20:54:")];
+    const paths = [write(zstdCompressSync(b)), write(""), write(gzipSync(c)), write(a)];
+    const { replayOfMs, replayed } = await profileOf({ profile: paths });
+    expect(replayOfMs).toEqual([-60_000, 0, 60_000].flatMap((by) => MOMENTS.map((ms) => ms + by)));
+    expect(replayed).toMatchObject({ calls: 9, files: 4, longest_silence_s: 58 });
+    expect(replayed?.clock_back).toBeUndefined();
+    const twice = [write(a), write(b), write(gzipSync(a))];
+    expect(await refusal({ profile: twice })).toBe(
+      `--profile ${twice[2]}: it holds the same calls as ${twice[0]}; give one of them`,
+    );
+    expect(await refusal({ profile: [write(a), "spike"] })).toMatch(/spike: it is a profile of its own/);
+    const bad = write("neither\nnor\n");
+    expect(await refusal({ profile: [write(a), bad] })).toMatch(`--profile ${bad}: its format is not known`);
   });
 
   test("by the format and the field that are named", async () => {
@@ -77,7 +123,9 @@ describe("a log file is refused in a sentence", () => {
     ["UTF-16 without its mark", Buffer.from(LINES, "utf16le"), /is no text/],
     ["bytes", Buffer.from([1, 0, 2, 0, 3]), /is no text/],
     ["an archive in gzip", gzipSync(Buffer.from([97, 0, 0, 0])), /holds, unpacked, no log: it is no text/],
-    ["zstd", Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 1]), /is compressed by zstd; expected text or gzip/],
+    ["zstd that is damaged", Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0x08, 1]), /zstd data that are damaged/],
+    ["zstd that is cut short", zstdCompressSync(LINES.repeat(1000)).subarray(0, -20), /cut short: its zstd data/],
+    ["xz", Buffer.from("\xfd7zXZ\0", "latin1"), /is compressed by xz; expected text, gzip or zstd/],
     ["gzip that is cut short", cut.subarray(0, cut.length - 20), /is cut short/],
     ["gzip that is damaged", Buffer.concat([gzipSync(LINES).subarray(0, 12), Buffer.alloc(40, 7)]), /damaged/],
     [
@@ -86,14 +134,14 @@ describe("a log file is refused in a sentence", () => {
       /format is not known.*line 1 is: 9000007919 \[address\]/,
     ],
     [
-      "one JSON document",
-      '[\n{"time":"2026-10-10T20:55:36Z"},\n{"time":"2026-10-10T20:55:37Z"}\n]\n',
+      "a JSON document with its calls where none are looked for",
+      '{\n"calls":[{"at":1}]\n}\n',
       /looks like one JSON document.*jq -c/,
     ],
     [
-      "one JSON document in a line",
-      '{"records":[{"time":"2026-10-10T20:55:36Z"},{"time":"2026-10-10T20:55:37Z"}]}\n',
-      /looks like one JSON document.*records/,
+      "a JSON document that is cut short",
+      JSON.stringify(RECORDS, null, 1).slice(0, -4),
+      /is cut short: a JSON document/,
     ],
     ["zero bytes alone", "\0".repeat(10_000), /there is no line in it/],
     [

@@ -56,8 +56,8 @@ export const runCommand = (): Command =>
 
 const PROFILE_NAMES = Object.keys(PROFILES).join(", ");
 
-export type ProfileOptions = Partial<Record<"profile" | "logFormat" | "timeField" | "arrivals", string>> &
-  Partial<Record<"rate" | "duration", number>> & { skipUnreadable?: true };
+export type ProfileOptions = Partial<Record<"logFormat" | "timeField" | "arrivals", string>> &
+  Partial<Record<"rate" | "duration", number>> & { skipUnreadable?: true; profile?: string | readonly string[] };
 
 /** The longest replay; a longer one is refused before anything is sent. */
 const PLAYED_MAX_DAYS = 7;
@@ -113,6 +113,8 @@ const refusalText = (refusal: reading.LogRefusal, wanted: reading.LogOptions): s
       return refusal.lines === 0
         ? "there is no line in it; expected a line for each call"
         : `it has ${counted(refusal.calls, "call")}; expected two or more, because one alone has no course`;
+    case "told-twice":
+      return `it holds the same calls as ${oneLine(refusal.other)}; give one of them`;
     case "too-many-calls":
       return `it has more than ${counted(refusal.most, "call")}, which is what is kept in memory. Split it by time`;
     case "span-too-long": {
@@ -139,31 +141,36 @@ const lengthText = ({ atMs, facts, outermost }: reading.ReadLog, { rate, duratio
   return `in the first ${duration(1000 * durationS)} of its replay there is one call alone. Choose a longer --duration`;
 };
 
-const replayOf = async (path: string, options: ProfileOptions): Promise<ScenarioWish> => {
-  const refused = (text: string): UsageError => new UsageError(`--profile ${oneLine(path)}: ${text}`);
+const refused = (path: string, text: string): UsageError => new UsageError(`--profile ${oneLine(path)}: ${text}`);
+
+const replayOf = async (paths: readonly string[], options: ProfileOptions): Promise<ScenarioWish> => {
+  const [first = ""] = paths;
   if (options.arrivals !== undefined) {
-    throw refused("an access log states the moment of each call, so there is no --arrivals; leave it out");
+    throw refused(first, "an access log states the moment of each call, so there is no --arrivals; leave it out");
   }
   const wanted: reading.LogOptions = { ...options, format: options.logFormat };
-  const log = await reading.readAccessLog(path, wanted).catch((error: Error) => {
-    if (!(error instanceof UserFileError)) throw error;
-    throw refused(`${error.message}. Expected one of ${PROFILE_NAMES}, or an access log`);
-  });
+  const log = await reading.readAccessLog(paths, wanted, (path, { message }) =>
+    refused(path, `${message}. Expected one of ${PROFILE_NAMES}, or an access log`),
+  );
   const why = "code" in log ? refusalText(log, wanted) : lengthText(log, options);
-  if (why !== null) throw refused(why);
+  if (why !== null) throw refused(("code" in log ? log.path : log.outermost.path) ?? first, why);
   const { atMs, facts } = log as reading.ReadLog;
   return { replayOfMs: atMs, replayed: facts };
 };
 
 /** A load profile by its name, or an access log to be replayed; of a log, only the moments of its calls are kept. */
 export const profileOf = async (options: ProfileOptions): Promise<ScenarioWish> => {
-  const { profile, logFormat, timeField, skipUnreadable } = options;
-  const isName = profile !== undefined && Object.hasOwn(PROFILES, profile);
-  if (profile !== undefined && !isName) return replayOf(profile, options);
+  const { logFormat, timeField, skipUnreadable } = options;
+  const profiles = [options.profile ?? []].flat();
+  const name = profiles.find((one) => Object.hasOwn(PROFILES, one));
+  if (profiles.length > 1 && name !== undefined) {
+    throw refused(name, "it is a profile of its own. Expected one profile, or the files of one access log");
+  }
+  if (profiles.length > 0 && name === undefined) return replayOf(profiles, options);
   const ofLog = { "log-format": logFormat, "time-field": timeField, "skip-unreadable": skipUnreadable };
   const [first] = Object.entries(ofLog).find(([, value]) => value !== undefined) ?? [];
   if (first !== undefined) throw new UsageError(`--${first} is about an access log; give its path with --profile`);
-  return isName ? { loadProfile: profile } : {};
+  return name === undefined ? {} : { loadProfile: name };
 };
 
 type LoadOptions = JudgingOptions &
@@ -191,7 +198,7 @@ const OPTIONS: readonly checks.OptionRow[] = [
   ["--rate <n>", "calls per second, in place of the scenario's own; autocannon's highest", checks.positive],
   ["--duration <length>", "such as 15s or 2m", checks.seconds],
   ["--arrivals <kind>", "how calls are spaced", ["uniform", "poisson"]],
-  ["--profile <name-or-file>", `how the rate runs over time: ${PROFILE_NAMES}; or an access log to be replayed`, checks.once],
+  ["--profile <name-or-file>", `how the rate runs over time: ${PROFILE_NAMES}; or an access log to be replayed, also in several files: --profile A --profile B`, checks.each],
   ["--log-format <name>", "of the access log; found out where it is not given", LOG_FORMAT_NAMES],
   ["--time-field <name>", "which field of the access log holds the start of a call: a member of JSON, a key, or the number of a column"],
   ["--skip-unreadable", "leave out lines of the access log that cannot be read, be they more than 1 %"],
@@ -271,7 +278,7 @@ export const loadCommand = (): Command =>
       }
       if (rest.length > 0) {
         throw new UsageError(
-          `load plays one scenario, ${scenario}; got ${rest.join(" ")} as well. What follows it belongs to --script FILE`,
+          `load plays one scenario, ${scenario}; got ${rest.join(" ")} as well. What follows it belongs to --script FILE; each file of a log has a --profile of its own`,
         );
       }
       if (scenario === undefined) {
@@ -284,7 +291,7 @@ export const loadCommand = (): Command =>
         const cutTo = callsOfCutLog(options.short === true ? (shortened(stage) as LoadStage) : stage);
         const cut = cutTo === null ? [] : [cutReplayText(cutTo, stage.replayed)];
         for (const line of [...replayedLogText(stage.replayed), ...cut]) {
-          printNote(`--profile ${options.profile}: ${line}`);
+          printNote(`--profile ${[options.profile].flat().join(" ")}: ${line}`);
         }
       }
       if (options.operator !== undefined) {

@@ -49,6 +49,9 @@ export const once = (value: string, before: string | undefined): string => {
   throw new InvalidArgumentError(`it was given already, as ${before}; give it once.`);
 };
 
+/** Collects the values of an option that may be given several times. */
+export const each = (value: string, before: readonly string[] = []): string[] => [...before, value];
+
 const ownedHost = (text: string, before: string[] = []): string[] => {
   try {
     return [...before, canonicalHost(text)];

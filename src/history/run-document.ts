@@ -49,8 +49,12 @@ export type ReplayedLog = {
   no_calls: number;
   span_s: number;
   longest_silence_s: number;
+  /** Nothing in the format tells lines about calls from others. */
+  every_line_counts?: true;
+  /** How many files the log has, if more than one. */
+  files?: number;
   /** From `line` on, `lines` lines are up to `by_s` earlier than one above them; both parts overlap by `overlap_s`. */
-  clock_back?: { line: number; by_s: number; lines: number; overlap_s: number };
+  clock_back?: { file?: string; line: number; by_s: number; lines: number; overlap_s: number };
 };
 
 /** The states in which a fault may meet a deployment, with what each counts. */

@@ -345,7 +345,7 @@ test("a replay names the format of the log that it replays, what stood in it, an
     const reader = new LogReader({ skipUnreadable: true });
     for (const ms of moments) reader.see(`${new Date(Date.UTC(2026, 9, 10) + ms).toISOString()} 203.0.113.9 alice`);
     reader.see("half a li");
-    const log = reader.end();
+    const log = LogReader.end([reader]);
     if ("code" in log) throw new Error(log.code);
     // The 578 s in one.
     const wish = { replayOfMs: log.atMs, replayed: log.facts, ratePerS: 11, durationS: 2 };

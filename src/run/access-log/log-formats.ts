@@ -33,8 +33,11 @@ export type LogFormat = {
   isNoCall?(line: LogLine): boolean;
   /** Read only if the user names it, because nothing in its lines identifies it. */
   readonly byNameOnly?: true;
-  /** A format of many programs, recognised by JSON members or a line's beginning; tried after all others. */
-  readonly general?: "json" | "line";
+  /**
+   * A format of many programs, recognised by named fields or a line's beginning; tried after all others. Nothing tells
+   * a line about a call from another, so each counts as one.
+   */
+  readonly general?: "fields" | "line";
 };
 
 const TOOK_MAX_MS = 7 * 86_400_000;
@@ -98,9 +101,15 @@ const epoch =
     return typeof value === "number" || typeof value === "string" ? epochMoment(Number(value), unit) : null;
   };
 
-/** Members that may hold the moment in logs of unknown programs, in the order of the search. */
-const GENERAL_MEMBERS = ["@timestamp", "timestamp", "time", "ts", "datetime", "date", "asctime"];
-const nginxMoment = member("msec", "time_iso8601", "time_local", ...GENERAL_MEMBERS, "created_at", "time_msec");
+/** Fields that may hold the moment in logs of unknown programs, in the order of the search, in small letters. */
+const GENERAL_FIELDS =
+  "@timestamp timestamp time ts datetime date asctime @t _time timegenerated timemillis eventtime event_time t __realtime_timestamp".split(
+    " ",
+  );
+export const generalMoment = (line: LogLine): Moment | null =>
+  GENERAL_FIELDS.map((name) => momentOf(line.named(name))).find((moment) => moment !== null) ?? null;
+
+const nginxMoment = member("msec", "time_iso8601", "time_local", ...GENERAL_FIELDS, "created_at", "time_msec");
 
 /** nginx writes `$request_time` with three decimals; other programs mean milliseconds by a member of that name. */
 const REQUEST_TIME = /"request_time"\s*:\s*"?\d+\.\d{3}(?!\d)/;
@@ -146,14 +155,20 @@ const NLB = new RegExp(
   String.raw`^tls \d\.\d (?<end>${ISO}) \S+ \S+ \S+ \S+ (?<took>\d+) (?:.* (?<at>${ISO})(?= |$))?`,
 );
 
-/** W3C logs hold the end of a call in UTC; IIS writes the duration in milliseconds, others in seconds. */
-const w3c = (named: Named, writer: NonNullable<LogLine["directives"]>["writer"], unit: Unit = "s"): LogFormat =>
+const CLOUDFRONT_MEMBERS = ["x-edge-location", "x-edge-result-type", "x-edge-request-id"];
+
+/**
+ * W3C logs hold the end of a call in UTC; IIS writes the duration in milliseconds, others in seconds. CloudFront writes
+ * the same fields as JSON, and can add the end in milliseconds.
+ */
+const w3c = (named: Named, writer: NonNullable<LogLine["header"]>["writer"], unit: Unit = "s"): LogFormat =>
   row(named, {}, (line) => {
-    const time = line.directives?.writer === writer ? line.column("time") : undefined;
-    if (time === undefined) return null;
-    const date = line.column("date") ?? line.directives?.date;
-    const at = dateMoment(`${date}T${time.length === 5 ? `${time}:00` : time}Z`);
-    return timed(at, "end", tookMs(line.column("time-taken"), unit));
+    const isCloudFront = CLOUDFRONT_MEMBERS.some((name) => line.field(name) !== undefined);
+    const time = (line.header?.writer ?? (isCloudFront && "cloudfront")) === writer ? line.field("time") : undefined;
+    if (typeof time !== "string") return null;
+    const date = line.field("date") ?? line.header?.date;
+    const at = epoch("timestamp(ms)", "ms")(line) ?? dateMoment(`${date}T${time.length === 5 ? `${time}:00` : time}Z`);
+    return timed(at, "end", tookMs(line.field("time-taken"), unit));
   });
 
 /** Azure's first Application Gateways write milliseconds, all others seconds. */
@@ -184,6 +199,26 @@ const BESIDE_ENVOY: How = {
     /^(?:(?:\S+Z\t)?(?:debug|info|warn|error)\t|\[[\d-]{10} [\d:.]{12}\]\[\d+\]\[[a-z]+\])/.test(line),
 };
 
+const GENERAL_NAMES = GENERAL_FIELDS.slice(0, 7).join(", ");
+const GENERAL_NOTATIONS: readonly (readonly [NonNullable<LogLine["notation"]>, string])[] = [
+  ["json", `JSON with one of ${GENERAL_NAMES}: pino, bunyan, winston, structlog, slog, Logstash, zap, journald`],
+  ["csv", `CSV below a line with the names of its columns, one of them ${GENERAL_NAMES}`],
+  ["logfmt", `key=value (logfmt) or key:value (LTSV) with one of ${GENERAL_NAMES}`],
+];
+
+/** Which points and spans are calls: k6 writes one of a call's duration, a trace holds what a server called as well. */
+const k6Metric = (line: LogLine): unknown => line.field("metric") ?? line.field("metric_name");
+const k6Time = (line: LogLine): LineTime | null => {
+  if (k6Metric(line) !== "http_req_duration") return null;
+  const took = line.field("data.value") ?? line.field("metric_value");
+  return timed(member("data.time", "timestamp")(line), "end", tookMs(took, "ms"));
+};
+const isSpan = (line: LogLine): boolean => line.field("startTimeUnixNano") !== undefined;
+const spanTime = (line: LogLine): LineTime | null => {
+  const kind = line.field("kind");
+  return kind === 2 || kind === "SPAN_KIND_SERVER" ? timed(epoch("startTimeUnixNano", "ns")(line), "start") : null;
+};
+
 // biome-ignore format: a row for each format
 export const LOG_FORMATS: readonly LogFormat[] = [
   row(["alb", "request_creation_time", "AWS Application Load Balancer: type, time, app/name/id"], {}, albTime),
@@ -210,6 +245,7 @@ export const LOG_FORMATS: readonly LogFormat[] = [
   text(["nginx-timed", "time_local", "nginx combined and $request_time behind it; ingress-nginx"], "end", NGINX_TIMED, "s", BESIDE_NGINX),
   text(["common", "[date] (Apache writes the start, nginx the end)", 'Apache or nginx, common and combined: [10/Oct/2000:13:55:36 -0700] "GET /…'], "logged",
     new RegExp(String.raw`^${BEFORE_DATE}\[(?<at>${CLF})\]`), "s", BESIDE_NGINX),
+  json(["alb", "request_creation_time", "AWS Application Load Balancer: type, time, app/name/id"], { at: member("request_creation_time"), of: "start" }),
   json(["api-gateway", "requestTimeEpoch", "AWS API Gateway, JSON: requestTimeEpoch or requestTime"],
     { at: (line) => epoch("requestTimeEpoch", "ms")(line) ?? member("requestTime")(line), of: "start" }),
   json(["kong", "started_at", "Kong, JSON: started_at"], { at: epoch("started_at", "ms"), of: "start", took: ["latencies.request", "ms"] }),
@@ -229,12 +265,18 @@ export const LOG_FORMATS: readonly LogFormat[] = [
   json(["pino-http", "time", "pino-http, Fastify: time, responseTime"],
     { at: member("time"), of: "end", took: ["responseTime", "ms"], beside: ["responseTime", "level"] },
     { isNoCall: (line) => typeof line.field("level") === "number" && line.field("time") !== undefined && line.field("responseTime") === undefined }),
-  ...GENERAL_MEMBERS.map((name) =>
-    json(["json", name, `JSON with one of ${GENERAL_MEMBERS.join(", ")}: pino, bunyan, Logstash, zap`], { at: member(name), of: "logged" }, { general: "json" })),
+  json(["har", "startedDateTime", "HTTP Archive (HAR): log.entries"], { at: member("startedDateTime"), of: "start" }),
+  row(["k6", "time", "k6, JSON or CSV output: points of http_req_duration"], { isNoCall: (line) => typeof k6Metric(line) === "string" }, k6Time),
+  row(["otel", "startTimeUnixNano", "OpenTelemetry, JSON: spans of kind SERVER"], { isNoCall: isSpan }, spanTime),
+  ...GENERAL_NOTATIONS.flatMap(([notation, of]) => GENERAL_FIELDS.map((name) =>
+    row([notation, name, of], { general: "fields" },
+      (line) => (line.notation === notation ? timed(momentOf(line.named(name)), "logged") : null)))),
   json(["json", "a member with a date", "JSON with a date such as 10/Oct/2000:13:55:36 -0700 in a member"],
-    { at: clfInAnyMember, of: "logged" }, { general: "json" }),
-  text(["iso", "the beginning of the line", "any line that begins with a date and time such as 2026-10-10T20:55:36.250Z"], "logged",
-    new RegExp(String.raw`^\[?(?<at>${ISO})(?=$|[\s\]|,;])`), "s", { general: "line" }),
+    { at: clfInAnyMember, of: "logged" }, { general: "fields" }),
+  text(["iso", "the beginning of the line", "any line that begins with a date and time such as 2026-10-10T20:55:36.250Z, perhaps behind a level"], "logged",
+    new RegExp(String.raw`^(?:<\d{1,3}>(?:1 )?)?(?:\[?[A-Za-z]{1,8}\]?[:,]? +)?\[?(?<at>${ISO})(?=$|[\s\]|,;:])`), "s", { general: "line" }),
+  text(["bracketed", "[date]", 'lines such as common, with another date: [10/Oct/2000 13:55:36] "GET /…'], "logged",
+    new RegExp(String.raw`^${BEFORE_DATE}\[(?<at>${CLF_WITHOUT_ZONE}|${ISO})\]`), "s", { general: "line" }),
   row(["epoch", "the beginning of the line", "lines that begin with seconds or milliseconds since 1970"], { byNameOnly: true },
     ({ text: line }) => timed(/^\d{10,19}(?:\.\d+)?(?=$|[\s,;|])/.test(line) ? momentAtStart(line) : null, "logged")),
 ];
@@ -252,8 +294,9 @@ export const namedField = (field: string): LogFormat => {
     : [String.raw`(?:^|[\s,;])${RegExp.escape(field)}[=:]`];
   const patterns = starts.map((start) => new RegExp(start));
   return row(["named-field", field, `lines with the field ${field}`], {}, (line) => {
-    const value = line.column(field) ?? line.field(field);
-    if (value !== undefined) return timed(momentOf(value), "logged");
+    const value = line.field(field);
+    const named = timed(momentOf(value), "logged");
+    if (named !== null || (value !== undefined && line.notation !== "logfmt")) return named;
     for (const pattern of patterns) {
       const found = pattern.exec(line.text);
       const moment = found && momentAtStart(line.text.slice(found.index + found[0].length));

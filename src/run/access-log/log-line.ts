@@ -1,32 +1,71 @@
 /** Parses a line of an access log into members or columns, and the notations of a moment. Nothing is guessed. */
-import { parseJson } from "../../contract/envelopes.ts";
+import { isObject, parseJson } from "../../contract/envelopes.ts";
 
-/** What the directives above a line of a W3C log say about the line. */
-type Directives = {
+/** The names of columns that stand above the lines: directives of a W3C log, or the header of a CSV file. */
+export type Header = {
   readonly columns: readonly string[];
   readonly software: string;
   /** The program that wrote the log, by its columns; programs give one column name different meanings. */
-  readonly writer: "cloudfront" | "iis" | "other";
+  readonly writer: "cloudfront" | "iis" | "other" | "csv";
   /** The day of lines that have a time alone (`#Date`), as `2026-10-10`. */
   readonly date: string | null;
+  /** The header of a CSV file as it stands there, and again where files were joined. */
+  readonly above?: string;
+  cellsOf(line: string): readonly string[];
 };
 
-const writerOf = (columns: readonly string[], software: string): Directives["writer"] => {
+const writerOf = (columns: readonly string[], software: string): Header["writer"] => {
   if (columns.some((name) => name.startsWith("x-edge-"))) return "cloudfront";
   const isOfIis = (name: string): boolean =>
     /^(?:sc-win32-status|sc-substatus|s-(?:sitename|computername|ip|port))$/.test(name);
   return /Microsoft/i.test(software) || columns.some(isOfIis) ? "iis" : "other";
 };
 
-/** Returns the directives after a line that begins with `#`; lines with other names are comments. */
-export const directed = (known: Directives | null, line: string): Directives | null => {
+/** A quoted field may hold blanks. */
+const w3cCells = (line: string): readonly string[] =>
+  line.includes("\t") ? line.split("\t") : (line.match(/"[^"]*"(?=\s|$)|\S+/g) ?? []);
+
+/** Returns the header after a line that begins with `#`; lines with other names are comments. */
+export const directed = (known: Header | null, line: string): Header | null => {
   const [, name, value = ""] = /^#(Fields|Software|Date):[ \t]*(.*)$/i.exec(line) ?? [];
   if (name === undefined) return known;
   let { columns = [], software = "", date = null } = known ?? {};
   if (/^f/i.test(name)) columns = value.trim().split(/\s+/);
   else if (/^s/i.test(name)) software = value;
   else date = /^\d{4}-\d\d-\d\d/.exec(value)?.[0] ?? null;
-  return { columns, software, date, writer: writerOf(columns, software) };
+  return { columns, software, date, writer: writerOf(columns, software), cellsOf: w3cCells };
+};
+
+/** Cuts a line of CSV (RFC 4180): a delimiter within quotes is part of its cell. */
+const csvCells = (line: string, delimiter: string): string[] => {
+  if (!line.includes('"')) return line.split(delimiter);
+  const cells: string[] = [];
+  for (let at = 0; at <= line.length; ) {
+    let end = at;
+    // Two quotes within quotes stand for one.
+    while (line[end] === '"') end = (line.indexOf('"', end + 1) + 1 || line.length) as number;
+    const isQuoted = end > at;
+    end = line.indexOf(delimiter, end);
+    if (end === -1) end = line.length;
+    const cell = line.slice(at, end).trim();
+    cells.push(isQuoted ? cell.replace(/^"|"$/g, "").replaceAll('""', '"') : cell);
+    at = end + 1;
+  }
+  return cells;
+};
+
+/** A name of a column that may hold the moment of a call. */
+const TIME_COLUMN = /time|date|^@?ts?$/i;
+
+/** Reads the first line of a CSV file as its header: names alone, one of them of a time or `timeField`; else `null`. */
+export const csvHeader = (line: string, timeField = ""): Header | null => {
+  const delimiter = /[,;\t|]/.exec(line)?.[0];
+  if (delimiter === undefined) return null;
+  const columns = csvCells(line, delimiter);
+  const isName = (cell: string): boolean => /^[A-Za-z_@][\w@.()/ -]{0,63}$/.test(cell);
+  const isOfTime = (cell: string): boolean => cell === timeField || TIME_COLUMN.test(cell);
+  if (!columns.every(isName) || !columns.some(isOfTime)) return null;
+  return { columns, software: "", date: null, writer: "csv", above: line, cellsOf: (one) => csvCells(one, delimiter) };
 };
 
 /** nginx values that are not JSON: nothing, a dash, or one number per upstream. Bounded, so that matching is linear. */
@@ -44,39 +83,144 @@ const repaired = (text: string): string =>
 
 type Fields = Readonly<Record<string, unknown>>;
 
+const ISO_PREFIX = String.raw`\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d)`;
+
 const PREFIXES: readonly RegExp[] = [
-  // Docker Compose, Kubernetes (CRI).
-  /^[\w.-]+\s+\| /,
-  /^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d) (?:stdout|stderr) [FP] /,
+  // Docker Compose and pm2, Kubernetes (`kubectl logs --prefix`, CRI).
+  /^(?:\d+\|)?[\w.-]+\s+\| /,
+  /^\[pod\/\S+\] /,
+  new RegExp(`^${ISO_PREFIX} (?:stdout|stderr) [FP] `),
   // Syslog: RFC 5424, RFC 3164 and what rsyslog writes.
-  /^(?:<\d{1,3}>)?1 \S+ \S+ \S+ \S+ \S+ (?:-|(?:\[[^\]]*\])+) (?:\ufeff)?/,
-  /^(?:<\d{1,3}>)?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d)) (?:\S+ )?[^\s:[\]]+(?:\[[^\]]*\])?: ?/,
-  // `kubectl logs --timestamps`, exports of CloudWatch.
-  /^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d)\s+(?=\S)/,
+  /^(?:\d{1,6} )?(?:<\d{1,3}>)?1 \S+ \S+ \S+ \S+ \S+ (?:-|(?:\[(?:[^\]\\]|\\.)*\])+) (?:\ufeff)?/,
+  new RegExp(
+    String.raw`^(?:<\d{1,3}>)?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|${ISO_PREFIX}) (?:\S+ )?[^\s:[\]]+(?:\[[^\]]*\])?: ?`,
+  ),
+  // `kubectl logs --timestamps`, exports of CloudWatch, pm2; behind it the tag of Fluentd or the labels of Loki.
+  new RegExp(String.raw`^(?:${ISO_PREFIX}|\d{4}-\d\d-\d\dT[\d:]{8}:)\s+(?=\S)`),
+  /^[\w.-]+\t(?=\{)/,
+  /^\{\w+="[^}]*\} /,
 ];
+
+/** Members in which collectors and exports keep a line: as text, or (the second list) taken apart. */
+const WRAPPED_TEXT = ["log", "message", "MESSAGE", "Message", "line", "_raw", "@message", "textPayload", "1"];
+const WRAPPED_FIELDS = ["_source", "result", "jsonPayload"];
+
+/** A line that a container runtime cut: whose pieces it belongs to, the text, and whether the line ends with it. */
+export type Piece = { readonly of: string; readonly text: string; readonly isLast: boolean };
+
+/** Docker cuts lines after this many bytes; a character that is cut itself counts up to three bytes less. */
+const DOCKER_CUT_BYTES = 16 * 1024 - 3;
+const CRI = new RegExp(`^(${ISO_PREFIX} (stdout|stderr) ([FP]) )(.*)$`, "s");
+
+/** The notations that hold named fields. */
+export type Notation = "json" | "csv" | "logfmt";
+
+/** The beginning of `key=value` fields (logfmt) or of LTSV, and each of their fields. */
+const LOGFMT = /^[\w.@-]+=/;
+const LOGFMT_FIELD = /(?:^|\s)([\w.@-]+)=(?:"((?:[^"\\]|\\.)*)"|(\S*))/g;
+const LTSV = /^[\w.-]+:[^\t]*\t[\w.-]+:/;
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the sequences begin with one
+const COLOURS = /\x1b\[[\d;]*m/g;
 
 export class LogLine {
   readonly text: string;
-  readonly directives: Directives | null;
-  readonly fields: Fields | null;
+  readonly header: Header | null;
+  #fields: Fields | null | undefined;
   #inner: LogLine | null | undefined;
 
-  constructor(text: string, directives: Directives | null) {
-    this.text = text;
-    this.directives = directives;
-    this.fields = text.startsWith("{")
-      ? ((parseJson(text) ?? parseJson(repaired(text)) ?? null) as Fields | null)
-      : null;
+  constructor(text: string, header: Header | null, fields?: Fields) {
+    this.text = text.includes("\x1b") ? text.replace(COLOURS, "") : text;
+    this.header = header;
+    this.#fields = fields;
   }
 
-  /** The line without what a container or syslog wrote around it; `null` if nothing was. */
+  get notation(): Notation | null {
+    if (/^(?:\{|\["\d)/.test(this.text)) return "json";
+    if (this.header !== null) return "csv";
+    return LOGFMT.test(this.text) || LTSV.test(this.text) ? "logfmt" : null;
+  }
+
+  /** The named fields of the line in any notation; `null` if it has none. */
+  get fields(): Fields | null {
+    if (this.#fields === undefined) this.#fields = this.#read();
+    return this.#fields;
+  }
+
+  #read(): Fields | null {
+    const { text, header } = this;
+    switch (this.notation) {
+      case "json":
+        return (parseJson(text) ?? parseJson(repaired(text)) ?? null) as Fields | null;
+      case "csv": {
+        const { columns, cellsOf } = header as Header;
+        return Object.fromEntries(cellsOf(text).map((cell, k) => [columns[k] ?? `${k + 1}`, cell]));
+      }
+      case "logfmt": {
+        if (!LOGFMT.test(text)) return Object.fromEntries(text.split("\t").map((field) => field.split(/:(.*)/s)));
+        return Object.fromEntries(
+          [...text.matchAll(LOGFMT_FIELD)].map(([, name, quoted, bare]) => [name, quoted ?? bare]),
+        );
+      }
+      case null:
+        return null;
+    }
+  }
+
+  /** The line without what a container, syslog, a collector or an export wrote around it; `null` if nothing was. */
   get inner(): LogLine | null {
-    if (this.#inner !== undefined) return this.#inner;
-    const { log, stream } = this.text.startsWith('{"log":') ? (this.fields ?? {}) : {};
-    const isWrapped = typeof log === "string" && typeof stream === "string";
-    const text = isWrapped ? log.trimEnd() : PREFIXES.reduce((rest, prefix) => rest.replace(prefix, ""), this.text);
-    this.#inner = text === this.text ? null : new LogLine(text, this.directives);
+    if (this.#inner === undefined) this.#inner = this.#unwrapped();
     return this.#inner;
+  }
+
+  #unwrapped(): LogLine | null {
+    const { text, fields, header } = this;
+    for (const name of fields === null ? [] : WRAPPED_TEXT) {
+      const value = this.field(name);
+      // systemd writes bytes that are no printable text as numbers.
+      const inner = Array.isArray(value) ? Buffer.from(value).toString() : value;
+      if (typeof inner === "string") return new LogLine(inner.trim(), null);
+    }
+    for (const name of fields === null ? [] : WRAPPED_FIELDS) {
+      const value = this.field(name);
+      if (isObject(value)) return new LogLine(JSON.stringify(value), null, value);
+    }
+    const rest = PREFIXES.reduce((before, prefix) => before.replace(prefix, ""), text);
+    return rest === text ? null : new LogLine(rest, header);
+  }
+
+  /** What a container runtime kept of a line that it may have cut; `null` for a line that is whole. */
+  get piece(): Piece | null {
+    const [, , stream, flag, rest] = CRI.exec(this.text) ?? [];
+    if (rest !== undefined) return { of: `${stream}`, text: rest, isLast: flag === "F" };
+    const { fields } = this;
+    if (fields === null) return null;
+    const { log, message, MESSAGE, stream: of, logtag } = fields;
+    const text = [log, message, MESSAGE].find((one) => typeof one === "string");
+    if (text === undefined) return null;
+    const { partial_message: isOfFluentd, partial_id: id, partial_last: last } = fields;
+    if (isOfFluentd !== undefined) return { of: `${id}`, text, isLast: last === "true" };
+    const {
+      CONTAINER_ID_FULL: container,
+      CONTAINER_PARTIAL_MESSAGE: isOfJournal,
+      CONTAINER_PARTIAL_LAST: end,
+    } = fields;
+    if (container !== undefined) {
+      return { of: `${container}`, text, isLast: isOfJournal !== "true" || end === "true" };
+    }
+    if (logtag === "P" || logtag === "F") return { of: `${of}`, text, isLast: logtag === "F" };
+    if (typeof log !== "string" || typeof of !== "string") return null;
+    const isCut = !log.endsWith("\n") && Buffer.byteLength(log) >= DOCKER_CUT_BYTES;
+    return { of, text: log, isLast: !isCut };
+  }
+
+  /** The line with the joined text of its pieces. */
+  joined(text: string): LogLine {
+    const [, prefix] = CRI.exec(this.text) ?? [];
+    if (prefix !== undefined) return new LogLine(prefix + text, this.header);
+    const line = new LogLine(this.text, this.header, this.fields as Fields);
+    line.#inner = new LogLine(text.trim(), null);
+    return line;
   }
 
   /** A member by its name, or by its path such as `request.started_at`. */
@@ -91,25 +235,32 @@ export class LogLine {
     return value;
   }
 
-  column(name: string): string | undefined {
-    const at = this.directives?.columns.indexOf(name) ?? -1;
-    return at < 0 ? undefined : this.text.split(this.text.includes("\t") ? "\t" : / +/)[at];
+  /** A member by its name in capitals or small letters. */
+  named(name: string): unknown {
+    const value = this.field(name);
+    if (value !== undefined || this.fields === null) return value;
+    const found = Object.keys(this.fields).find((one) => one.length === name.length && one.toLowerCase() === name);
+    return found === undefined ? undefined : this.fields[found];
   }
 }
 
 /** `zoned`: the text states its zone; without one it is taken as UTC. */
 export type Moment = { readonly ms: number; readonly zoned: boolean };
 
-/** Patterns of dates: HAProxy's, the Common Log Format's, ISO 8601 and RFC 3339. */
-export const CLF_WITHOUT_ZONE = String.raw`\d{2}\/[A-Za-z]{3}\/\d{4}:\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?`;
-export const CLF = String.raw`${CLF_WITHOUT_ZONE} [+-]\d{4}`;
+/**
+ * Patterns of dates: HAProxy's and Python's, the Common Log Format's and HTTP's; ISO 8601 and RFC 3339, with slashes as
+ * Go's standard log writes them.
+ */
+export const CLF_WITHOUT_ZONE = String.raw`\d{2}[\/ ][A-Za-z]{3}[\/ ]\d{4}[: ]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?`;
+export const CLF = String.raw`${CLF_WITHOUT_ZONE} (?:[+-]\d{4}|GMT)`;
 const ISO_ZONE = String.raw`Z| ?[+-]\d{2}:?\d{2}|[+-]\d{2}| (?:UTC|GMT)`;
-export const ISO = String.raw`\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?(?:${ISO_ZONE})?`;
+export const ISO = String.raw`\d{4}[-/]\d{2}[-/]\d{2}(?:[T ]| - )\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?(?:${ISO_ZONE})?`;
 
 const ISO_PARTS = new RegExp(
-  String.raw`^(\d{4})-(\d\d)-(\d\d)[T \t](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(${ISO_ZONE})?$`,
+  String.raw`^(\d{4})[-/](\d\d)[-/](\d\d)(?:[T \t]| - )(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(${ISO_ZONE})?$`,
 );
-const CLF_PARTS = /^(\d\d)\/([A-Za-z]{3})\/(\d{4}):(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?: ([+-]\d{4}))?$/;
+const CLF_PARTS =
+  /^(?:[A-Z][a-z]{2}, )?(\d\d)[/ ]([A-Za-z]{3})[/ ](\d{4})[: ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?: ([+-]\d{4}|GMT))?$/;
 const MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
 /** `null` for a date that does not exist, such as 31 April (`Date.UTC` gives 1 May). Second 60 is a leap second. */

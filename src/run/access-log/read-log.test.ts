@@ -8,7 +8,7 @@ const read = (lines: readonly string[], options: LogOptions = {}): ReadLog | Log
     reader.see(line);
     if (reader.refusal !== null) break;
   }
-  return reader.end();
+  return LogReader.end([reader]);
 };
 
 const readWell = (lines: readonly string[], options: LogOptions = {}): ReadLog => {
@@ -92,6 +92,45 @@ const SAMPLES: readonly (readonly [format: string, startsAt: string, line: strin
   ["iso", "2026-10-10T20:55:36.250Z", "2026-10-10 20:55:36.250 UTC GET"],
   ["iso", "2026-10-10T20:55:36.250Z", "2026-10-10T20:55:36.250Z -1200 GET"],
   ["iso", "2026-10-10T20:55:36.250Z", "[2026-10-10 20:55:36,250] INFO GET /v1/design/styles"],
+  ["alb", "2026-10-10T20:55:36.250Z", '"h2","GET","https://a/?b, c","curl ""x""","2026-10-10T20:55:36.250000Z"', '"type","request_verb","request_url","user_agent","request_creation_time"'],
+  ["cloudfront", "2026-10-10T20:55:36.250Z", `{"date":"2026-10-10","time":"20:55:36","x-edge-location":"LAX1","time-taken":"0.500","timestamp(ms)":"${UTC_0 + 750}"}`],
+  ["cloudfront", "2026-10-10T20:55:36Z", '{"date":"2026-10-10","time":"20:55:36","x-edge-location":"LAX1","time-taken":"0.500"}'],
+  ["har", "2026-10-10T20:55:36.250Z", '{"log":{"version":"1.2","entries":[{"request":{"method":"GET"},"startedDateTime":"2026-10-10T20:55:36.250Z","time":80}]}}'],
+  ["otel", "2026-10-10T20:55:36.250Z", `{"resourceSpans":[{"resource":{},"scopeSpans":[{"spans":[{"kind":2,"startTimeUnixNano":"${UTC_0 + 250}000000","attributes":[{"key":"a","value":{}}]}]}]}]}`],
+  ["k6", "2026-10-10T20:55:36.250Z", '{"metric":"http_req_duration","type":"Point","data":{"time":"2026-10-10T20:55:36.750Z","value":500,"tags":{}}}'],
+  ["k6", "2026-10-10T20:55:36Z", `http_req_duration,${UTC_0 / 1000},500.000,GET`, "metric_name,timestamp,metric_value,method"],
+  ["azure", "2026-10-10T20:55:36.250Z", '{"records":[{"time":"2026-10-10T20:55:36.750Z","category":"FrontDoorAccessLog","properties":{"timeTaken":"0.5"}}]}'],
+  // What collectors wrap around a line has the moment at which they read it.
+  ["nginx-timed", "2026-10-10T20:55:36.377Z", String.raw`{"@timestamp":"2026-10-10T20:55:40Z","log":{"offset":3},"message":"203.0.113.9 - - [10/Oct/2026:20:55:36 +0000] \"GET / HTTP/1.1\" 200 12 \"-\" \"c\" 0.123"}`],
+  ["common", "2026-10-10T20:55:36.5Z", String.raw`{"attrs":{"tag":"x"},"log":"203.0.113.9 - - [10/Oct/2026:20:55:36 +0000] \"GET / HTTP/1.1\" 200 12\n","stream":"stdout","time":"2026-10-10T20:55:39.1Z"}`],
+  ["common", "2026-10-10T20:55:36.5Z", String.raw`{"_index":"n","_source":{"@timestamp":"2026-10-10T20:55:40Z","message":"203.0.113.9 - - [10/Oct/2026:20:55:36 +0000] \"GET / HTTP/1.1\" 200 12"}}`],
+  ["common", "2026-10-10T20:55:36.5Z", String.raw`{"status":"success","data":{"result":[{"stream":{},"values":[["${UTC_0 + 4000}000000","203.0.113.9 - - [10/Oct/2026:20:55:36 +0000] \"GET / HTTP/1.1\" 200 12"]]}]}}`],
+  ["common", "2026-10-10T20:55:36.5Z", String.raw`{"messageType":"DATA_MESSAGE","logEvents":[{"id":"1","timestamp":${UTC_0 + 4000},"message":"203.0.113.9 - - [10/Oct/2026:20:55:36 +0000] \"GET / HTTP/1.1\" 200 12"}]}`],
+  ["common", "2026-10-10T20:55:36.5Z", '2026-10-10 20:55:40.000,"203.0.113.9 - - [10/Oct/2026:20:55:36 +0000] ""GET / HTTP/1.1"" 200 12"', "@timestamp,@message"],
+  ["common", "2026-10-10T20:55:36.5Z", '2026-10-10T20:55:40+00:00\tnginx.access\t{"message":"203.0.113.9 - - [10/Oct/2026:20:55:36 +0000] x"}'],
+  ["common", "2026-10-10T20:55:36.5Z", '2026-10-10T20:55:40Z {app="nginx", job="x"} 203.0.113.9 - - [10/Oct/2026:20:55:36 +0000] "GET / HTTP/1.1" 200'],
+  ["common", "2026-10-10T20:55:36.5Z", `{"__REALTIME_TIMESTAMP":"${UTC_0 + 4000}000","MESSAGE":${JSON.stringify([...Buffer.from("\u001b[32m203.0.113.9 - - [10/Oct/2026:20:55:36 +0000] x")])}}`],
+  ["common", "2026-10-10T20:55:36.5Z", '<190>1 2026-10-10T20:55:40Z web nginx 12 ID [a@1 b="x\\]y"][c@1 d="e"] 203.0.113.9 - - [10/Oct/2026:20:55:36 +0000] "GET / HTTP/1.1" 200'],
+  ["nginx-json", "2026-10-10T20:55:36.250Z", '[pod/api-7f/nginx] {"time_iso8601":"2026-10-10T20:55:36+00:00","request_time":"0.250"}'],
+  ["nginx-json", "2026-10-10T20:55:36.250Z", `msec=${UTC_0 / 1000 + 0.75} method=GET uri=/ request_time=0.500`],
+  ["json", "2026-10-10T20:55:36.250Z", `{"__REALTIME_TIMESTAMP":"${UTC_0 + 250}000","MESSAGE":"GET / 200"}`],
+  ["json", "2026-10-10T20:55:36.250Z", '{"@t":"2026-10-10T20:55:36.2500000Z","@mt":"HTTP {Method}","Elapsed":80}'],
+  ["json", "2026-10-10T20:55:36.250Z", String.raw`{"@timestamp":"2026-10-10T20:55:40Z","message":"{\"time\":\"2026-10-10T20:55:36.250Z\"}"}`],
+  ["json", "2026-10-10T20:55:36.250Z", '{"Timestamp":"2026-10-10T20:55:36.2500000Z","LogLevel":"Information"}'],
+  // Records that a line holds beside a moment are no calls.
+  ["json", "2026-10-10T20:55:36.250Z", '{"time":"2026-10-10T20:55:36.250Z","records":[{"id":1},{"id":2}]}'],
+  ["csv", "2026-10-10T20:55:36.250Z", "2026-10-10 20:55:36.250 UTC,GET,https://a/", "timestamp,method,url"],
+  ["csv", "2026-10-10T20:55:36.250Z", `GET;"a;b";${UTC_0 + 250}`, "method;agent;timeStamp"],
+  ["csv", "2026-10-10T20:55:36.250Z", "GET\tx\t2026-10-10T20:55:36.250Z", "method\tagent\ttime"],
+  ["logfmt", "2026-10-10T20:55:36.250Z", 'time=2026-10-10T20:55:36.250Z level=INFO msg="a b=c" status=200'],
+  ["logfmt", "2026-10-10T20:55:36.250Z", 'level=info ts="2026-10-10T20:55:36.250Z" msg=x'],
+  ["logfmt", "2026-10-10T20:55:36.5Z", "time:10/Oct/2026:20:55:36 +0000\thost:1\treq:GET / HTTP/1.1"],
+  ["bracketed", "2026-10-10T20:55:36.5Z", '127.0.0.1 - - [10/Oct/2026 20:55:36] "GET / HTTP/1.1" 200 -'],
+  ["bracketed", "2026-10-10T20:55:36.250Z", '127.0.0.1 - - [2026-10-10 20:55:36.250] "GET / HTTP/1.1" 200 -'],
+  ["iso", "2026-10-10T20:55:36.250Z", "2026/10/10 20:55:36.250000 GET /v1/design/styles 200"],
+  ["iso", "2026-10-10T20:55:36.5Z", '[GIN] 2026/10/10 - 20:55:36 |\u001b[97;42m 200 \u001b[0m| 80ms | 10.0.0.1 | GET "/"'],
+  ["iso", "2026-10-10T20:55:36.250Z", '\u001b[32mINFO\u001b[0m:     2026-10-10 20:55:36,250 - 127.0.0.1:5000 - "GET / HTTP/1.1" 200'],
+  ["iso", "2026-10-10T20:55:36.250Z", "<190>1 2026-10-10T20:55:36.250000Z web-1 api 12 - - GET / 200"],
 ];
 
 describe("an access log", () => {
@@ -269,6 +308,74 @@ describe("lines that cannot be read", () => {
     expect(read([])).toMatchObject({ code: "too-few-calls", lines: 0 });
     expect(read([iso(UTC_0)])).toMatchObject({ code: "too-few-calls", calls: 1 });
   });
+});
+
+describe("lines that a container runtime cut into pieces", () => {
+  const agent = "x".repeat(20_000);
+  const CLF_LINE = `203.0.113.9 - - [10/Oct/2026:20:55:36 +0000] "GET /?${agent} HTTP/1.1" 200 2 "-" "c" 0.123`;
+  const JSON_LINE = `{"agent":"${agent}","request_time":"0.123","time_iso8601":"2026-10-10T20:55:36+00:00"}`;
+  const time = "2026-10-10T20:55:40.1Z";
+  const docker = (log: string): string => JSON.stringify({ log, stream: "stdout", time });
+  const cri = (text: string, flag: string): string => `${time} stdout ${flag} ${text}`;
+  const fluentd = (log: string, last: boolean): string =>
+    JSON.stringify({ log, source: "stdout", partial_message: "true", partial_id: "1", partial_last: `${last}` });
+  const journal = (MESSAGE: string, isCut: boolean): string =>
+    JSON.stringify({ MESSAGE, CONTAINER_ID_FULL: "a", ...(isCut && { CONTAINER_PARTIAL_MESSAGE: "true" }) });
+  const error = `${time} stderr F 2026/10/10 20:55:36 [warn] 7#7: buffered`;
+
+  const cuts: [string, (head: string, tail: string) => string[]][] = [
+    ["json-file of Docker", (head, tail) => [docker(head), docker(`${tail}\n`)]],
+    ["CRI", (head, tail) => [cri(head, "P"), cri(tail, "F")]],
+    ["CRI, with another stream between them", (head, tail) => [cri(head, "P"), error, cri(tail, "F")]],
+    [
+      "CRI, by Fluent Bit",
+      (head, tail) =>
+        [head, tail].map((message, k) => JSON.stringify({ time, stream: "stdout", logtag: "PF"[k], message })),
+    ],
+    ["Fluentd", (head, tail) => [fluentd(head, false), fluentd(tail, true)]],
+    ["journald", (head, tail) => [journal(head, true), journal(tail, false)]],
+  ];
+
+  test.each(cuts)("are joined: %s", (_, cut) => {
+    for (const [format, line] of [
+      ["nginx-timed", CLF_LINE],
+      ["nginx-json", JSON_LINE],
+    ] as const) {
+      const lines = cut(line.slice(0, 16_384), line.slice(16_384));
+      const log = readWell([...lines, ...lines]);
+      expect(log.facts).toMatchObject({ format, calls: 2, unreadable: 0 });
+      expect(log.atMs[0]).toBeCloseTo(UTC_0 + 250 - 123);
+    }
+  });
+
+  test("are read as far as they came", () => {
+    const untimed = CLF_LINE.replace(' "c" 0.123', "");
+    const log = readWell([docker(`${untimed}\n`), docker(untimed.slice(0, 16_384))]);
+    expect(log.facts).toMatchObject({ format: "common", calls: 2, unreadable: 0 });
+    const whole = docker("2026-10-10T20:55:36.250Z GET /");
+    expect(readWell([whole, whole]).facts).toMatchObject({ calls: 2, unreadable: 0 });
+  });
+});
+
+test("of lines that nothing tells apart it is said that each counts as a call", () => {
+  const event = (name: string): string => `{"event":"${name}","timestamp":"2026-10-10T20:55:36.250Z"}`;
+  expect(readWell([event("started"), event("finished")]).facts).toMatchObject({ calls: 2, every_line_counts: true });
+  const common = '10.0.0.1 - - [10/Oct/2026:20:55:36 +0000] "GET / HTTP/1.1" 200 1';
+  expect(readWell([common, common]).facts.every_line_counts).toBeUndefined();
+});
+
+test("the header of a CSV file may stand in the middle, where files were joined", () => {
+  const lines = ["when,path", "2026-10-10T20:55:36Z,/", "when,path", "2026-10-10T20:55:37Z,/"];
+  expect(readWell(lines, { timeField: "when" }).facts).toMatchObject({ calls: 2, unreadable: 0 });
+});
+
+test("spans and points that are no calls are counted as such", () => {
+  const span = (kind: number): string => `{"kind":${kind},"startTimeUnixNano":"${UTC_0}000000"}`;
+  expect(readWell([span(2), span(3), span(2)]).facts).toMatchObject({ format: "otel", calls: 2, no_calls: 1 });
+  const point = (metric: string): string => `${metric},${UTC_0 / 1000},5`;
+  const head = "metric_name,timestamp,metric_value";
+  const k6 = readWell([head, ...["http_reqs", "http_req_duration", "data_sent", "http_req_duration"].map(point)]);
+  expect(k6.facts).toMatchObject({ format: "k6", calls: 2, no_calls: 2 });
 });
 
 describe("the times of a log", () => {
