@@ -81,7 +81,7 @@ describe("a mistake", () => {
       "a log whose format is not known",
       ["load", "smoke", "--profile", "package.json"],
       2,
-      /its format is not known[\s\S]*line 1 is: \{\n[\s\S]*one JSON document/,
+      /its format is not known[\s\S]*line 1 is: \{ +"name": "floodgate"[^\n]*\n[\s\S]*one JSON document/,
     ],
     ["a format that there is not", ["load", "smoke", "--log-format", "mine"], 2, /Allowed choices are alb, nlb-tls/],
     ["a folder that is no run's", ["report", "/tmp"], 2, /is not a complete run folder/],
