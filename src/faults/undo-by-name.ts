@@ -6,7 +6,7 @@ import { lstatSync, readFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import type { RunItself } from "../supervision/journal.ts";
 import { whyNotOwn } from "../supervision/private-file.ts";
-import { carriesMark, isAlive } from "../supervision/processes.ts";
+import { carriesMark, hasEnded } from "../supervision/processes.ts";
 import { FOLDER_MARK } from "../supervision/supervisor.ts";
 import type { NamedUndo, TargetName, Undo } from "../supervision/undo.ts";
 import type { Target } from "../target/target.ts";
@@ -53,7 +53,7 @@ const onTarget = (named: Extract<NamedUndo, { target: TargetName }>, given: read
 const GONE: ByName = { undo: { how: "nothing" } };
 
 const onProcess = (named: Extract<NamedUndo, { how: "end-process" }>, { run }: Known): ByName => {
-  if (!isAlive(named)) return GONE;
+  if (hasEnded(named)) return GONE;
   if (run === null || !carriesMark(named.pid, run.mark))
     return not(`process ${named.pid} does not carry the mark of this run: left alone`);
   return { undo: named };

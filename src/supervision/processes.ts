@@ -137,13 +137,13 @@ const isIdInUse = (pid: number): boolean => {
 /**
  * Reports whether a process has certainly ended. One that cannot be looked up may still run: /proc may hide processes
  * of other users (`hidepid`) or be absent, and this process may have as many files open as it may. If `start` is empty
- * (unknown), any process with that id counts.
+ * or `GONE` (it could not be looked up), any process with that id counts.
  */
 export const hasEnded = ({ pid, start }: ProcessId): boolean => {
   const stat = statOf(pid);
   if (stat !== null && isZombie(stat)) return true;
   const now = stat?.start ?? startTimeOf(pid);
-  return now === null ? !isIdInUse(pid) : start !== "" && now !== start;
+  return now === null || start === "" || start === GONE ? !isIdInUse(pid) : now !== start;
 };
 
 /** Returns false if the process, or the group (as a negative number), no longer exists. */

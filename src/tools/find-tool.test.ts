@@ -5,9 +5,20 @@ import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { buildTools, findTool } from "./find-tool.ts";
 import { ToolError, type ToolOptions } from "./tool-recipe.ts";
+
+/** A machine that hides its processes. */
+const proc = vi.hoisted(() => ({ isHidden: false }));
+vi.mock("node:fs", async (original) => {
+  const real = await original<typeof import("node:fs")>();
+  const readFileSync = (...asked: Parameters<typeof real.readFileSync>) => {
+    if (proc.isHidden && String(asked[0]).startsWith("/proc/")) throw Object.assign(new Error(), { code: "ENOENT" });
+    return real.readFileSync(...asked);
+  };
+  return { ...real, readFileSync };
+});
 
 // A clone with a little source, and a `go` that notes what it was asked and writes a shell script instead of a program: the order of
 // builds, stamps and locks is what is tested here, and it does not need the minutes of a real compiler.
@@ -315,6 +326,19 @@ describe("a tool that has to be built", () => {
     expect((await findTool("k6", options())).version).toBe("2.2.0");
     expect((await readdir(join(root, ".tools"))).sort()).toEqual(["k6", "k6.json"]);
     expect(lines.filter((line) => line.startsWith("waiting"))).toEqual([]);
+  });
+
+  test("what a builder that cannot be looked up has made so far is left", async () => {
+    const living = spawn("sleep", ["600"]);
+    const part = `k6.${living.pid}.part`;
+    await mkdir(join(root, ".tools"));
+    await writeFile(join(root, ".tools", part), "half");
+    proc.isHidden = true;
+    await findTool("k6", options()).finally(() => {
+      proc.isHidden = false;
+      living.kill("SIGKILL");
+    });
+    expect(await readdir(join(root, ".tools"))).toContain(part);
   });
 
   test("is built once for builders that find a dead builder's lock at the same moment", async () => {

@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { isAbsolute, join, resolve, sep } from "node:path";
-import { startTimeOf } from "../supervision/processes.ts";
+import { hasEnded } from "../supervision/processes.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import { findGo, GO_MINOR_MIN, goBuild, hasPip, installGo, oneAtATime } from "./go-compiler.ts";
 import { askVersion, TOOL_RECIPES, ToolError, ToolMissing, type ToolName, type ToolOptions } from "./tool-recipe.ts";
@@ -92,7 +92,7 @@ const hashOfSources = async (root: string, name: ToolName): Promise<string> => {
 const removeLeftovers = async (folder: string, name: ToolName): Promise<void> => {
   for (const file of await readdir(folder)) {
     const [, of, pid] = /^(.+)\.(\d+)\.part(?:\.work|\.json)?$/.exec(file) ?? [];
-    if (of === name && startTimeOf(Number(pid)) === null)
+    if (of === name && hasEnded({ pid: Number(pid), start: "" }))
       await rm(join(folder, file), { recursive: true, force: true });
   }
 };

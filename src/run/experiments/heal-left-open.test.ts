@@ -16,10 +16,10 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { makeFault } from "../../faults/link-faults.ts";
 import { openJournal } from "../../supervision/journal.ts";
-import { RUN_MARK, startTimeOf } from "../../supervision/processes.ts";
+import { type ProcessId, RUN_MARK, startTimeOf } from "../../supervision/processes.ts";
 import { FOLDER_MARK } from "../../supervision/supervisor.ts";
 import type { Undo } from "../../supervision/undo.ts";
 import { waitUntil } from "../../supervision/waiting.ts";
@@ -28,6 +28,17 @@ import { targetName } from "../../target/target-urls.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "../../tools/toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "../../tools/toxiproxy-server.ts";
 import { healLeftOpen } from "./left-open.ts";
+
+/** A machine that hides its processes. */
+const proc = vi.hoisted(() => ({ isHidden: false }));
+vi.mock("node:fs", async (original) => {
+  const real = await original<typeof import("node:fs")>();
+  const readFileSync = (...asked: Parameters<typeof real.readFileSync>) => {
+    if (proc.isHidden && String(asked[0]).startsWith("/proc/")) throw Object.assign(new Error(), { code: "ENOENT" });
+    return real.readFileSync(...asked);
+  };
+  return { ...real, readFileSync };
+});
 
 const MARK = "0123456789abcdef";
 const target = (more: Partial<Target> = {}): Target => ({
@@ -52,11 +63,13 @@ afterEach(() => {
 const runFolder = (name: string): string => join(reports, "runs", name);
 
 /** A run that was killed with these side effects open; its process is gone. */
-const killedRun = (name: string, ...undos: Undo[]): string => {
+const killedRun = (name: string, ...undos: Undo[]): string => runBy({ pid: 4_194_303, start: "1" }, name, undos);
+
+const runBy = (process: ProcessId, name: string, undos: readonly Undo[]): string => {
   const folder = runFolder(name);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const journal = openJournal(join(folder, "journal.ndjson"));
-  const run = { pid: 4_194_303, start: "1", mark: MARK };
+  const run = { ...process, mark: MARK };
   journal.about({ kind: "child", name: "the run itself", undo: { how: "nothing" }, run });
   for (const undo of undos) {
     const kind = undo.how === "remove-folder" ? "folder" : undo.how === "end-process" ? "child" : "fault";
@@ -150,6 +163,35 @@ describe("without a target file", () => {
       expect(said(await healLeftOpen(reports))).toMatchObject([{ name: "others.stopped", ...left }]);
     },
   );
+
+  describe.skipIf(process.platform !== "linux")("where nothing of /proc can be read", () => {
+    beforeEach(() => {
+      proc.isHidden = true;
+    });
+    afterEach(() => {
+      proc.isHidden = false;
+    });
+
+    test("a run whose process lives is left to heal by itself", async () => {
+      const { pid, start } = sleeper();
+      const command = { how: "command", fault: "limiter.stopped", commands: ["exit 9"], cwd: reports, target: named };
+      runBy({ pid, start: start ?? "gone" }, "one", [command as Undo]);
+      expect((await healLeftOpen(reports)).runs).toMatchObject([{ running: ["command of it"], taken: [] }]);
+    });
+
+    test("a process of a killed run that may still live stays open in the journal", async () => {
+      killedRun("one", { ...sleeper(), start: "7" });
+      const left = { did: null, trouble: expect.stringContaining("does not carry the mark of this run: left alone") };
+      expect(said(await healLeftOpen(reports))).toMatchObject([left]);
+    });
+  });
+
+  test("a run that could not look up its own start time is left alone while a process has its number", async () => {
+    const { pid } = sleeper();
+    const command = { how: "command", fault: "limiter.stopped", commands: ["exit 9"], cwd: reports, target: named };
+    runBy({ pid, start: "gone" }, "one", [command as Undo]);
+    expect((await healLeftOpen(reports)).runs).toMatchObject([{ running: ["command of it"], taken: [] }]);
+  });
 
   test("a lock that was left is for the next run to remove, and nothing is said of it", async () => {
     const lock = join(reports, "floodgate-x.lock");

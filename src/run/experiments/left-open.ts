@@ -10,7 +10,7 @@ import { isOurToxic } from "../../faults/link-faults.ts";
 import { type GivenTarget, undoByName } from "../../faults/undo-by-name.ts";
 import { GuardError, type PreparedTarget } from "../../stages/prepare-target.ts";
 import { notesIn, openEffects, readJournal, runOf } from "../../supervision/journal.ts";
-import { isAlive, killMarked } from "../../supervision/processes.ts";
+import { hasEnded, killMarked } from "../../supervision/processes.ts";
 import { type Effect, type NamedUndo, type TargetName, type UndoResult, undoAll } from "../../supervision/undo.ts";
 import type { Target } from "../../target/target.ts";
 import { isSameTarget } from "../../target/target-urls.ts";
@@ -37,7 +37,7 @@ const readLeftOpen = (journal: string) => {
   // An effect without an undo (a session, a key) is left out and stays open in the journal, for people to see.
   const effects = openEffects(entries).filter(({ kind, undo }) => undo.how !== "nothing" || kind === "child");
   const faults = effects.filter(({ kind }) => kind === "fault");
-  return { run, isRunning: run !== null && isAlive(run), effects, faults };
+  return { run, isRunning: run !== null && !hasEnded(run), effects, faults };
 };
 
 type OnTarget = Extract<NamedUndo, { target: TargetName }>;
