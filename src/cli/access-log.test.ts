@@ -195,6 +195,16 @@ describe("a log file is refused in a sentence", () => {
     expect(first.length).toBeLessThan(500);
   });
 
+  test.each([
+    '{"headers":[{"name":"X-Api-Key", "value":"hunter2"}]}',
+    String.raw`{"log":"{\"api_key\":\"hunter2\"}"}`,
+    String.raw`{"message":"{\\\"token\\\": \\\"hunter2\\\"}"}`,
+    '{"name":"authorization","value":"Basic hunter2"} Authorization: Bearer hunter2',
+    'GET https://user:hunter2@host/a "pwd":"hunter2"',
+  ])("and a value that is secret by its name is masked in %s", async (text) => {
+    expect((await refusal({ profile: write(`${text}\n`) })).split("\n")[0]).not.toContain("hunter2");
+  });
+
   test("when --duration leaves less than two calls of it, or is longer than is played", async () => {
     const profile = write(LINES + LINES.replaceAll("10/Oct", "15/Oct"));
     expect(await refusal({ profile: write(line(0) + line(20) + line(21)), duration: 5 })).toMatch(/one call alone/);

@@ -63,8 +63,9 @@ export type ProfileOptions = Partial<Record<"logFormat" | "timeField" | "arrival
 const PLAYED_MAX_DAYS = 7;
 const SHOWN_CHARS = 160;
 
+/** A value by its name, also in JSON within JSON, or as HAR writes it: `"name":"cookie","value":"…"`. */
 const NAMED_SECRET = new RegExp(
-  String.raw`([\w-]*(?:${SECRET_WORDS})[\w-]*["']?\s*[=:]\s*["']?)(?!\[)[^\s"',;&]+`,
+  String.raw`([\w-]*(?:${SECRET_WORDS}|pwd)[\w-]*\\*["']?\s*(?:[=:]|,\s*\\*["']value\\*["']\s*:)\s*\\*["']?)(?!\[)[^\s"',;&\\]+`,
   "gi",
 );
 
@@ -73,10 +74,11 @@ const shown = (line: string): string => {
   const text = redact(line.slice(0, 20 * SHOWN_CHARS))
     .replace(/\b(?:\d{1,3}\.){3}\d{1,3}\b/g, "[address]")
     .replace(/(?:\b[0-9a-f]{1,4}:){4,7}[0-9a-f]{1,4}\b|[0-9a-f:]*::[0-9a-f:]+/gi, "[address]")
+    .replace(/\/\/[^\s/@"']+@/g, "//[masked]@")
     .replace(/[\w.+-]+@[\w-]+\.[\w.-]+/g, "[address]")
     .replace(/\?[^\s"'?]+/g, "?[query]")
-    .replace(NAMED_SECRET, "$1[masked]")
     .replace(/\b(?:Bearer|Basic)\s+[^\s"',]+/gi, "[masked]")
+    .replace(NAMED_SECRET, "$1[masked]")
     .replace(/[\w+=~%-]{20,}/g, (token) => (/\d/.test(token) ? "[masked]" : token));
   return clip(oneLine(text), SHOWN_CHARS);
 };
