@@ -111,6 +111,28 @@ describe("a target's transport", () => {
     }
   });
 
+  test.each(["100 Continue", "102 Processing", "103 Early Hints"])(
+    "an unasked %s before the answer is skipped, and the connection is used again",
+    async (interim) => {
+      const sockets = new Set<unknown>();
+      const server = createServer((req, res) => {
+        sockets.add(req.socket);
+        req.socket.write(`HTTP/1.1 ${interim}\r\n\r\n`);
+        res.writeHead(200, { "content-type": "text/event-stream" }).end(writeEvent("done", {}));
+      });
+      const origin = `http://127.0.0.1:${await portOf(server)}`;
+      open.push({ close: () => new Promise((resolve) => server.close(() => resolve())) });
+      const opened = await openTransport({ connections: 1 }, createSecrets(folder));
+      open.unshift(opened);
+      const request = { origin, path: "/", method: "POST" as const, headers: [], stream: lastEventOf("control") };
+      for (let call = 0; call < 3; call++) {
+        const seen = await sendRequest(opened.dispatcher, request, clock, TIMEOUTS);
+        expect(seen).toMatchObject({ status: 200, ended: "done" });
+      }
+      expect(sockets.size).toBe(1);
+    },
+  );
+
   test("a server that nobody vouches for is no answer", async (context) => {
     if (!hasOpenssl) context.skip();
     expect(await ask(await startTls(), {})).toMatchObject({ status: null, error: "DEPTH_ZERO_SELF_SIGNED_CERT" });

@@ -83,11 +83,25 @@ let isFresh = false;
 
 const agreed = new Map<string, Set<Protocol>>();
 
+type Parser = { onHeadersComplete(status: number, upgrade: boolean, keepsAlive: boolean): number };
+type ConnectedSocket = { alpnProtocol?: string | false | null; [symbol: symbol]: Parser | undefined };
+
+/**
+ * Skips an unasked `100 Continue`. Any server may send one (RFC 9110, section 15.2), and undici closes the connection at
+ * 100, but not at other interim answers; so its parser is told 102.
+ */
+const skipContinue = (socket: ConnectedSocket): void => {
+  const symbol = Object.getOwnPropertySymbols(socket).find(({ description }) => description === "parser");
+  const parser = symbol === undefined ? undefined : socket[symbol];
+  if (parser === undefined) return;
+  const onHeadersComplete = parser.onHeadersComplete.bind(parser);
+  parser.onHeadersComplete = (status, upgrade, keepsAlive) =>
+    onHeadersComplete(status === 100 ? 102 : status, upgrade, keepsAlive);
+};
+
 subscribe("undici:client:connected", (message) => {
-  const { socket, connectParams } = message as {
-    socket?: { alpnProtocol?: string | false | null };
-    connectParams: { host: string };
-  };
+  const { socket, connectParams } = message as { socket?: ConnectedSocket; connectParams: { host: string } };
+  if (socket !== undefined) skipContinue(socket);
   const { host } = connectParams;
   agreed.set(host, (agreed.get(host) ?? new Set<Protocol>()).add(socket?.alpnProtocol === "h2" ? "h2" : "h1"));
   isFresh = true;
