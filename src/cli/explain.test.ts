@@ -50,6 +50,8 @@ test.each([
   ["sheds-above-teh-cap/smoke", "did you mean sheds-above-the-cap?"],
   ["verify/exchange-mint", "did you mean verify/exchange-mints?"],
   ["zzz", "`npx floodgate explain` lists them"],
+  ["limiter-refused", "a stage; npx floodgate chaos --list says what it plays, and its claims end in /limiter-refused"],
+  ["steady-mix", "a stage; npx floodgate load says what it plays"],
 ])("%s is answered with what was meant, or where to look", (asked, answer) => {
   expect(() => explain(asked)).toThrow(answer);
 });

@@ -83,6 +83,13 @@ export const explain = (asked: string) => {
     const { pattern, means, judged, breaks, spec = [] } = family;
     return { id: pattern.replace("*", "<name>"), means, judged, breaks: [...killersOf(asked), breaks], spec };
   }
+  for (const command of ["load", "chaos"]) {
+    if (!NAMES[command]?.().includes(asked)) continue;
+    const lists = command === "load" ? "load" : "chaos --list";
+    throw new UsageError(
+      `${asked} is a stage; npx floodgate ${lists} says what it plays, and its claims end in /${asked}`,
+    );
+  }
   const known = [
     ...INVARIANTS.map(({ id }) => id),
     ...RULES.map(({ id }) => `verify/${id}`),
