@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The entry, which any Node can parse. The rest is TypeScript for type stripping, which needs Node 22.18 or later.
+// The entry, which any Node can parse. The rest needs a newer one (`NODE_MIN` of install-first.mjs).
 import { readFileSync } from "node:fs";
 import module from "node:module";
 import { fileURLToPath } from "node:url";

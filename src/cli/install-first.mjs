@@ -44,14 +44,21 @@ export const installFirst = () => {
   process.exit(2);
 };
 
-const [major, minor] = process.versions.node.split(".").map(Number);
-export const isNewEnough = major > 22 || (major === 22 && minor >= 18);
+/** 24.0 is the first Node with `using`, 24.4 the first with `mkdtempDisposable`; both strip types. */
+const NODE_MIN = { major: 24, minor: 4 };
+
+export const isEnough = (version) => {
+  const [major, minor] = version.split(".").map(Number);
+  return major > NODE_MIN.major || (major === NODE_MIN.major && minor >= NODE_MIN.minor);
+};
+
+export const isNewEnough = isEnough(process.versions.node);
 
 export const runByPinnedNode = (args) => {
   const pinned = resolve(root, `node_modules/node-${process.platform}-${process.arch}/bin/node`);
   if (!existsSync(pinned)) {
     process.stderr.write(
-      `floodgate: expected Node 22.18 or newer, found ${process.versions.node}, and no pinned Node for ${process.platform}-${process.arch} is installed.\n` +
+      `floodgate: expected Node ${NODE_MIN.major}.${NODE_MIN.minor} or newer, found ${process.versions.node}, and no pinned Node for ${process.platform}-${process.arch} is installed.\n` +
         "Install a newer Node, or run `npm ci` (on Linux it brings Node 26 along).\n",
     );
     process.exit(2);

@@ -4,6 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 
+const { isEnough } = await import(join(import.meta.dirname, "install-first.mjs"));
+
 // A clone of nothing but the entry, a lock file and a script, with an `npm` that does what `npm ci` does to the lock file of node_modules.
 let root: string;
 
@@ -59,6 +61,19 @@ test("a lock file that is newer installs again only where it asks for something 
   writeFileSync(join(root, "package-lock.json"), lock("1.0.1"));
   expect(start().stderr).toContain("package-lock.json has changed: running npm ci");
   expect(start().stderr).toBe("");
+});
+
+test.each([
+  ["20.20.2", false],
+  // No `using`.
+  ["22.18.0", false],
+  ["23.11.1", false],
+  // No `mkdtempDisposable`.
+  ["24.3.0", false],
+  ["24.4.0", true],
+  ["26.0.0", true],
+])("Node %s runs this TypeScript: %s", (version, isEnoughThere) => {
+  expect(isEnough(version)).toBe(isEnoughThere);
 });
 
 test("an installation that fails ends with what npm says and exit code 2", () => {
