@@ -64,6 +64,13 @@ export const createWatchdogLease = ({ healOne, whyNot, say, tries = TRIES }: Lea
     healing = began;
     await began;
   };
+  const requireFree = (holder: string): void => {
+    if (lost === holder) throw new RequestError(410, "the lease expired, and its faults were healed");
+    if (healing !== null) throw new RequestError(409, "the faults of an earlier lease are still being healed");
+    if (lease !== null && lease.holder !== holder) {
+      throw new RequestError(409, `the run ${lease.holder} has broken something here; one run at a time`);
+    }
+  };
   const expire = (): void => {
     lost = lease?.holder ?? lost;
     void release(`no heartbeat for ${LEASE_MS} ms`);
@@ -77,16 +84,14 @@ export const createWatchdogLease = ({ healOne, whyNot, say, tries = TRIES }: Lea
     },
     /** Takes a heartbeat, which lists everything held from now on. Throws the error to answer with. */
     beat: async (holder: string, holds: readonly Held[]): Promise<void> => {
-      if (lost === holder) throw new RequestError(410, "the lease expired, and its faults were healed");
-      if (healing !== null) throw new RequestError(409, "the faults of an earlier lease are still being healed");
-      if (lease !== null && lease.holder !== holder) {
-        throw new RequestError(409, `the run ${lease.holder} has broken something here; one run at a time`);
-      }
+      requireFree(holder);
       const known = new Set(lease?.holds.map(nameOf));
       for (const held of holds) {
         const why = known.has(nameOf(held)) ? null : await whyNot(held);
         if (why !== null) throw new RequestError(422, why);
       }
+      // Meanwhile the lease may have expired, or another run may have taken one.
+      requireFree(holder);
       if (holds.length === 0) {
         // A lease without faults needs no heartbeat.
         if (lease !== null) say(`${holder}: holds nothing any more`);

@@ -4,7 +4,7 @@ import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { request } from "undici";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { openRemoteWatch, type RemoteWatch, whyNoWatchdog } from "../deployments/remote-watch.ts";
 import { waitUntil } from "../supervision/waiting.ts";
 import type { Target } from "../target/target.ts";
@@ -222,4 +222,45 @@ test("a heal that never succeeds ends after a bound, and the log says so", async
   // The next run is not kept waiting by what nobody can heal.
   await lease.beat("run b", []);
   await lease.close();
+});
+
+describe("a beat whose new fault takes long to be looked at", () => {
+  const proxy = (name: string) => ({ proxy: name, disables: true });
+  /** Looking at the proxy `slow` lasts until `answer` is called. */
+  const leaseWithSlowProxy = () => {
+    const { promise: answered, resolve: answer } = Promise.withResolvers<null>();
+    const healed: string[] = [];
+    const lease = createWatchdogLease({
+      healOne: async (held) => `${healed.push("proxy" in held ? held.proxy : held.fault)}`,
+      whyNot: async (held) => ("proxy" in held && held.proxy === "slow" ? answered : null),
+      say: () => undefined,
+    });
+    return { lease, answer: () => answer(null), healed };
+  };
+
+  test("takes no lease that expired meanwhile, because its faults were healed", async () => {
+    vi.useFakeTimers();
+    try {
+      const { lease, answer, healed } = leaseWithSlowProxy();
+      await lease.beat("run a", [proxy("limiter")]);
+      const beat = lease.beat("run a", [proxy("limiter"), proxy("slow")]);
+      await vi.advanceTimersByTimeAsync(4_000);
+      expect(healed).toEqual(["limiter"]);
+      answer();
+      await expect(beat).rejects.toMatchObject({ statusCode: 410 });
+      expect(lease.state()).toBeNull();
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  test("takes no lease from a run that came first", async () => {
+    const { lease, answer } = leaseWithSlowProxy();
+    const beat = lease.beat("run a", [proxy("slow")]);
+    await lease.beat("run b", [proxy("limiter")]);
+    answer();
+    await expect(beat).rejects.toMatchObject({ statusCode: 409 });
+    expect(lease.state()).toMatchObject({ holder: "run b" });
+    await lease.close();
+  });
 });
