@@ -4,6 +4,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
+import { parseJson } from "../contract/envelopes.ts";
 import { clean } from "../contract/foreign-text.ts";
 import { openOwnFile } from "./private-file.ts";
 import type { ProcessId } from "./processes.ts";
@@ -171,12 +172,7 @@ const runItself = (value: unknown): RunItself | undefined => {
 };
 
 const entryOf = (line: string): JournalEntry | null => {
-  let said: Record<string, unknown>;
-  try {
-    said = fieldsOf(JSON.parse(line));
-  } catch {
-    return null;
-  }
+  const said = fieldsOf(parseJson(line));
   const { id, by } = said;
   const kind = KINDS.find((known) => known === said.kind);
   const phase = PHASES.find((known) => known === said.phase);

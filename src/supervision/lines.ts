@@ -1,6 +1,7 @@
 /** Cuts streams into lines at LF only: `node:readline` also cuts at U+2028, U+2029 and CR, which JSON may contain. */
 import type { Readable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
+import { parseJson } from "../contract/envelopes.ts";
 
 /** Longer than any message of ours. A line without an end would fill the memory. */
 const LINE_MAX_CHARS = 64 << 20;
@@ -58,12 +59,8 @@ export const readLines = (from: Readable, onLine: (line: string) => void, onEnd?
 
 /** The JSON object of a line; `null` for any other text. No error quotes the line, because it may contain a key. */
 export const messageIn = (line: string): { type: string } | null => {
-  try {
-    const found = JSON.parse(line) as { type?: unknown } | null;
-    return typeof found?.type === "string" ? (found as { type: string }) : null;
-  } catch {
-    return null;
-  }
+  const found = parseJson(line) as { type?: unknown } | null | undefined;
+  return typeof found?.type === "string" ? (found as { type: string }) : null;
 };
 
 export const unreadSentence = (count: number, who: string): string | null =>

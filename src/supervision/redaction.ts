@@ -4,6 +4,7 @@
  * is secret by itself is masked too (of `Bearer x` also `x`), in every form that a text may contain.
  */
 import { maskCredential, maskSecrets } from "../contract/credentials.ts";
+import { parseJson } from "../contract/envelopes.ts";
 import { clean } from "../contract/foreign-text.ts";
 import { cutLines, type LineCutter } from "./lines.ts";
 
@@ -55,14 +56,6 @@ const ofJson = (value: unknown, name: string, depth: number): string[] => {
   return Object.entries(value).flatMap(([inner, one]) => ofJson(one, Array.isArray(value) ? name : inner, depth + 1));
 };
 
-const ofJsonText = (text: string): string[] => {
-  try {
-    return ofJson(JSON.parse(text), "", 0);
-  } catch {
-    return [];
-  }
-};
-
 const ofScheme = (text: string): string[] => {
   const rest = SCHEME.exec(text)?.[1] ?? "";
   const pair = Buffer.from(BASIC.exec(text)?.[1] ?? "", "base64").toString("utf8");
@@ -82,7 +75,7 @@ const ofPairs = (text: string): string[] =>
 
 /** The secret and its parts that are secret by themselves, each once. */
 const partsOf = (secret: string): string[] => {
-  const inside = JSON_START.test(secret) ? ofJsonText(secret) : [...ofScheme(secret), ...ofPairs(secret)];
+  const inside = JSON_START.test(secret) ? ofJson(parseJson(secret), "", 0) : [...ofScheme(secret), ...ofPairs(secret)];
   const parts = [secret, secret.trim(), ...ofLines(secret), ...partsOfUrl(secret), ...inside];
   return [...new Set(parts)].filter((part) => part.trim() !== "").slice(0, PARTS_MOST);
 };

@@ -8,6 +8,7 @@ import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type CallContext, lineOf } from "../../client/call-line.ts";
 import type { Received } from "../../client/send-request.ts";
+import { parseJson } from "../../contract/envelopes.ts";
 import { routeOf } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
 import { Histogram } from "../../history/statistics/histogram.ts";
@@ -108,11 +109,7 @@ export const startK6 = (
   const exit: K6Exit = { code: null, signal: null, errors: [], errorCount: 0, warnings: [] };
   readLines(child.stderr as Readable, (line) => {
     if (line.trim() === "") return;
-    let logged: { level?: string; msg?: string } | null = null;
-    try {
-      logged = JSON.parse(line);
-    } catch {}
-    const { level = "error", msg = line } = logged ?? {};
+    const { level = "error", msg = line } = (parseJson(line) ?? {}) as { level?: string; msg?: string };
     const said = redact(`${msg}`.trim().split("\n").slice(0, 3).join(" "));
     if (level === "error" || level === "fatal" || level === "panic") {
       exit.errorCount += 1;

@@ -5,6 +5,7 @@
  */
 import type { ChildProcess } from "node:child_process";
 import { maskSecrets } from "../../contract/credentials.ts";
+import { parseJson } from "../../contract/envelopes.ts";
 import type { Measurement } from "../../history/run-document.ts";
 import { boundChild, spawnChild } from "../../supervision/child.ts";
 import { redactor } from "../../supervision/redaction.ts";
@@ -99,12 +100,8 @@ export type ScriptAccount = {
 };
 
 export const readAccount = (text: string): ScriptAccount | null => {
-  try {
-    const account = JSON.parse(maskSecrets(text)) as ScriptAccount;
-    return Array.isArray(account.scenarios) && Array.isArray(account.thresholds) ? account : null;
-  } catch {
-    return null;
-  }
+  const account = parseJson(maskSecrets(text)) as ScriptAccount | null | undefined;
+  return Array.isArray(account?.scenarios) && Array.isArray(account.thresholds) ? account : null;
 };
 
 /** Tolerated share of unanswered calls if neither the script nor the target file states one. */
