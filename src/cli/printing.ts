@@ -4,7 +4,7 @@
  * keeps our own colours.
  */
 import { clean, cleanValue } from "../contract/foreign-text.ts";
-import type { RunEvents } from "../deployments/run-context.ts";
+import type { RunEvents } from "../deployments/deployment.ts";
 import { classOf, type Line } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
 import { redactor } from "../supervision/redaction.ts";

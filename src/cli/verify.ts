@@ -1,6 +1,6 @@
 /** `floodgate verify`: black-box conformance of any deployment, rule by rule. */
 import { Command } from "commander";
-import type { RunEvents } from "../deployments/run-context.ts";
+import type { RunEvents } from "../deployments/deployment.ts";
 import { listEntry, wrapped } from "../report/terminal.ts";
 import { planOfTarget, type VerifyWishes, verifyTarget } from "../run/bodies.ts";
 import { RULES } from "../verify/catalogue.ts";

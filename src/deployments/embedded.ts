@@ -8,9 +8,8 @@ import type { Target } from "../target/target.ts";
 import { findRedis } from "../tools/tool-recipe.ts";
 import { STAND_IN_PROXY, startToxiproxy } from "../tools/toxiproxy-server.ts";
 import { guardBudget } from "../workload/budget.ts";
-import type { Deployment, OwnParts } from "./deployment.ts";
+import type { Deployment, OwnParts, RunContext } from "./deployment.ts";
 import { roleStarter, type ServePart, startRedisPart } from "./part.ts";
-import type { RunContext } from "./run-context.ts";
 import { addressesOf, EMBEDDED_LIMITS, embeddedTenants, referenceTarget, seedNow, sendSeed } from "./tenants.ts";
 
 export type EmbeddedOptions = {

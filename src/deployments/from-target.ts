@@ -5,9 +5,8 @@ import { isLoopbackHost } from "../contract/loopback.ts";
 import type { Target } from "../target/target.ts";
 import { reachableListener } from "../tools/link-probe.ts";
 import { openToxiproxy } from "../tools/toxiproxy.ts";
-import type { Deployment, FaultProxies, LinkName } from "./deployment.ts";
+import type { Deployment, FaultProxies, LinkName, RunContext } from "./deployment.ts";
 import { openRemoteWatch, type RemoteWatch } from "./remote-watch.ts";
-import type { RunContext } from "./run-context.ts";
 
 const CALL_MS = 3_000;
 

@@ -1,7 +1,6 @@
 /** What disturbs a deployment during a stage, independent of the driver, and what the stage has to know about it. */
 import { isError } from "../contract/refusals.ts";
-import type { Deployment } from "../deployments/deployment.ts";
-import type { RunContext } from "../deployments/run-context.ts";
+import type { Deployment, RunContext } from "../deployments/deployment.ts";
 import type { Problem } from "../drivers/driver.ts";
 import type { CallLine, FaultLine, MarkLine } from "../history/line.ts";
 import type { FaultRecord, FaultState } from "../history/run-document.ts";

@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { RunContext } from "../deployments/run-context.ts";
+import type { RunContext } from "../deployments/deployment.ts";
 import { claimOf } from "../history/claim.fixture.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import { bareFacts, type StageOutcome } from "../history/stage-facts.ts";

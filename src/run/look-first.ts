@@ -6,7 +6,7 @@ import { dirname } from "node:path";
 import { toldOf } from "../client/network-errors.ts";
 import { certificateText, lookAtTcp, lookAtTls, placeOf, speaksTls } from "../client/tls-look.ts";
 import { tlsFiles, wrongTlsFile } from "../client/transport.ts";
-import type { RunContext } from "../deployments/run-context.ts";
+import type { RunContext } from "../deployments/deployment.ts";
 import type { PreparedTarget } from "../stages/prepare-target.ts";
 import { runShellCommand } from "../supervision/child.ts";
 import { TargetUnreachableError } from "../verify/reach.ts";

@@ -1,7 +1,7 @@
 /** Stages as a recorded run on a target file, with nobody who listens. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { RunEvents } from "../deployments/run-context.ts";
+import type { RunEvents } from "../deployments/deployment.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import type { StagesWish } from "../stages/stage-plan.ts";
 import type { Target } from "../target/target.ts";

@@ -2,9 +2,8 @@
 import { randomBytes } from "node:crypto";
 import { rmSync, writeFileSync } from "node:fs";
 import { wallUs } from "../client/clock.ts";
-import type { Deployment } from "../deployments/deployment.ts";
+import { type Deployment, type RunContext, type RunEvents, stoppedBy } from "../deployments/deployment.ts";
 import { fromTarget } from "../deployments/from-target.ts";
-import { type RunContext, type RunEvents, stoppedBy } from "../deployments/run-context.ts";
 import { WATCHDOG_PROCESS } from "../faults/watchdog-process.ts";
 import { failedChecks } from "../history/calibration-checks.ts";
 import {

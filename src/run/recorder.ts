@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import * as fs from "node:fs";
 import { join, relative, resolve } from "node:path";
-import type { Recording, RecordingOptions } from "../deployments/run-context.ts";
+import type { Recording, RecordingOptions } from "../deployments/deployment.ts";
 import { callFold } from "../history/call-fold.ts";
 import { seriesFold } from "../history/fold-series.ts";
 import type { Line } from "../history/line.ts";

@@ -1,7 +1,6 @@
 /** Plays, drains and judges one stage under load. Lines are read back from disk, so that memory stays bounded. */
 import { setImmediate } from "node:timers/promises";
-import type { Deployment } from "../deployments/deployment.ts";
-import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
+import { type Deployment, type RunContext, stoppedBy } from "../deployments/deployment.ts";
 import type { Drive, Driven, Driver } from "../drivers/driver.ts";
 import { faultFacts, faultRecords, inconclusive } from "../faults/disturbance.ts";
 import { faultStates, statesReached } from "../history/fault-states.ts";

@@ -4,7 +4,7 @@ import { readdirSync, readlinkSync } from "node:fs";
 import { cpus } from "node:os";
 import { readGauges } from "../client/control-planes.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
-import type { RunContext } from "../deployments/run-context.ts";
+import type { RunContext } from "../deployments/deployment.ts";
 import type { Driven } from "../drivers/driver.ts";
 import type { Calibration, Measurement } from "../history/run-document.ts";
 import type { Sample } from "../history/series.ts";

@@ -6,9 +6,8 @@
 import { createRunClock } from "../client/clock.ts";
 import { takeProtocols } from "../client/transport.ts";
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
-import type { Deployment } from "../deployments/deployment.ts";
+import { type Deployment, type RunContext, stoppedBy } from "../deployments/deployment.ts";
 import { reachedAt, withReplicas } from "../deployments/embedded.ts";
-import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
 import { stageTenants } from "../deployments/tenants.ts";
 import { consequencesOf } from "../faults/disturbance.ts";
 import { moveClock } from "../faults/injectors/operator.ts";

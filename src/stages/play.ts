@@ -2,8 +2,7 @@
 
 import { dirname, join } from "node:path";
 import { wallUs } from "../client/clock.ts";
-import type { Deployment } from "../deployments/deployment.ts";
-import type { RunContext } from "../deployments/run-context.ts";
+import type { Deployment, RunContext } from "../deployments/deployment.ts";
 import { driveAutocannon } from "../drivers/autocannon/autocannon.ts";
 import type { Drive, DriveJob, Driven, Driver } from "../drivers/driver.ts";
 import { driveK6 } from "../drivers/k6/k6.ts";

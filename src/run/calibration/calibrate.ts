@@ -4,8 +4,7 @@
  * known delays and events. Stalled: the stub stands still once. Null: it answers at once, at three times the run's rate.
  */
 import { wallUs } from "../../client/clock.ts";
-import type { Deployment } from "../../deployments/deployment.ts";
-import type { RunContext } from "../../deployments/run-context.ts";
+import type { Deployment, RunContext } from "../../deployments/deployment.ts";
 import type { Drive, DriveJob, Driver } from "../../drivers/driver.ts";
 import { driveK6 } from "../../drivers/k6/k6.ts";
 import { driveOpenLoop } from "../../drivers/open-loop/driver.ts";

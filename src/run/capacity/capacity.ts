@@ -18,9 +18,8 @@ import {
   tallyPlainly,
 } from "../../capacity/probe.ts";
 import { answerSoFar, nextStep, POLICY, type SearchPolicy, SHORT_POLICY } from "../../capacity/search.ts";
-import type { Deployment } from "../../deployments/deployment.ts";
+import { type Deployment, type RunContext, stoppedBy } from "../../deployments/deployment.ts";
 import { openDeployment } from "../../deployments/embedded.ts";
-import { type RunContext, stoppedBy } from "../../deployments/run-context.ts";
 import { hostDoubts } from "../../drivers/host-notes.ts";
 import type { CallLine } from "../../history/line.ts";
 import { type StageMeasure, stageMeasure } from "../../history/measure.ts";

@@ -1,7 +1,7 @@
 /** The body of `chaos --explore`: random schedules of faults, on virtual or real links; failing ones are shortened. */
 import { addAbortListener } from "node:events";
+import type { RunContext } from "../../deployments/deployment.ts";
 import { openDeployment } from "../../deployments/embedded.ts";
-import type { RunContext } from "../../deployments/run-context.ts";
 import { faultRecords } from "../../faults/disturbance.ts";
 import { describeSchedule, durationS, type FaultSchedule } from "../../faults/fault-schedule.ts";
 import { type Line, lineTimeUs } from "../../history/line.ts";

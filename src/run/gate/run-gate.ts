@@ -1,6 +1,5 @@
 /** Compares two targets: the base's capacity, a warm-up of both, pairs of short blocks until the comparison decides. */
-import type { Deployment } from "../../deployments/deployment.ts";
-import type { RunContext } from "../../deployments/run-context.ts";
+import type { Deployment, RunContext } from "../../deployments/deployment.ts";
 import { hostDoubts } from "../../drivers/host-notes.ts";
 import { isWhole, knowsLastEvent, MEASUREMENT_FACTS, measureBlock } from "../../gate/block.ts";
 import * as blocks from "../../gate/block-plan.ts";
