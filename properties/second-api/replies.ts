@@ -23,7 +23,9 @@ export const repliesOf = ({ is, has }: Names): Replies => {
   const detail: Replies["detail"] = (status, code, headers = {}) => ({
     status,
     headers,
-    body: has("flattens-the-detail") ? { error: code } : { detail: code, ...extra },
+    body: has("flattens-the-detail")
+      ? { error: code }
+      : { detail: has("refuses-in-sentences") ? `Sorry: that was "${code}".` : code, ...extra },
   });
   const flat: Replies["flat"] = (code, fields = {}, headers = {}) => ({
     status: 429,

@@ -74,7 +74,7 @@ export const fits = (answer: Answer, outcomes: readonly string[]): boolean =>
 export const callInWords = (answer: Answer): string => `${describe(answer)}: ${inWords(answer)}`;
 
 const ofAGateway = (answer: Answer): string =>
-  `${callInWords(answer)} (not in the API's envelope: a gateway's answer says nothing about the API)`;
+  `${callInWords(answer)} (not in the API's envelope: a gateway's answer says nothing about the API; if none stands in front of it, the API itself answers so)`;
 
 /** `fault` says what is wrong with `one`: `null` if nothing is, `undefined` if that cannot be told. */
 export type Judgement<T> = {

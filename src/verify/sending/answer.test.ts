@@ -25,6 +25,8 @@ describe("an answer", () => {
     ["a limit under a name of its own", 429, { error: "too_many_requests" }, "429 too_many_requests", "flat"],
     ["a key that is gone, in words", 404, { error: "Not Found" }, "404 other_9_190c", "flat"],
     ["a refusal behind a byte order mark", 403, '\ufeff{"detail":"ip_not_allowed"}', "403 ip_not_allowed", "detail"],
+    ["a sentence in its own envelope", 403, { detail: "Key lacks scope: ai" }, "403 other_19_0f66", "detail"],
+    ["problem details", 403, { title: "Forbidden", detail: "Blocked: rule 7" }, "edge 403", "detail"],
     ["a name that every object has", 403, { detail: "constructor" }, "403 other_11_6d12", "detail"],
   ])("%s is named by its status and subcode", (_what, status, body, outcome, envelope) => {
     expect(named(status, body)).toEqual([outcome, envelope]);

@@ -82,7 +82,9 @@ export const nameAnswer = (status: number, text: string, anyBody = false): Named
   // A 404 or 405 in any words may be the API's answer about a key that is gone.
   const mayBeGateways = status !== 404 && status !== 405 && !("detail" in fields);
   if (subcode !== null && mayBeGateways && isGateways(status, subcode, false)) return named(`edge ${status}`, null);
-  if (subcode !== null && /^[A-Za-z][\w .-]{0,60}$/.test(subcode))
+  // A refusal in {detail} is the API's in any words, except problem details (RFC 9457), which gateways write.
+  const isOwn = typeof fields.detail === "string" && !("title" in fields);
+  if (subcode !== null && (isOwn || /^[A-Za-z][\w .-]{0,60}$/.test(subcode)))
     return named(countedOutcome(`${status} ${foreignName(subcode)}`), subcode);
   return named(`edge ${status}`, null);
 };
