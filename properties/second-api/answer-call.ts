@@ -16,6 +16,7 @@ import type { ApiState } from "./state.ts";
 import { oddInputReply } from "./stumbles.ts";
 
 const preflightReply = ({ is, has }: ApiState, req: IncomingMessage): Reply | null => {
+  if (req.method === "OPTIONS" && has("preflights-need-a-key")) return { status: 401, body: {} };
   if (req.method !== "OPTIONS" || !(is("answers-preflights") || has("preflights-without-a-key"))) return null;
   const allowed = has("preflights-without-a-key") ? "Content-Type" : "Content-Type, X-Api-Key";
   return {

@@ -39,7 +39,9 @@ export const mintToken = (api: ApiState, key: Key, product: string): string => {
   const { is, has } = api;
   const nowS = Date.now() / 1000;
   const lifeS = has("mints-for-an-hour") ? 3600 : is("short-sessions") ? 3 : 900;
-  const claims = is("opaque-token") ? { h: randomBytes(8).toString("hex") } : { exp: nowS + lifeS };
+  const claims = is("opaque-token")
+    ? { h: randomBytes(8).toString("hex") }
+    : { exp: nowS + (has("ends-tokens-early") ? lifeS / 2 : lifeS) };
   const body = `${b64({ alg: "HS256", typ: "JWT" })}.${b64({ ...claims, k: key.id, p: product, n: api.ids++ })}`;
   const token = `svc_sess_live_${body}.${sign(api, body)}`;
   api.issued.add(token);

@@ -153,7 +153,11 @@ const styleFields = ({ is, has }: ApiState, of: Org, product: unknown): object =
   const style = silent || is("older-revision") ? undefined : has("tells-another-style") ? "svc-morning" : of.style;
   const styleName = has("renames-the-style") ? "basemapStyleId" : "basemap_style_id";
   return {
-    ...(style === undefined ? (has("null-style") ? { basemap_style_id: null } : {}) : { [styleName]: style }),
+    ...(style === undefined
+      ? has("null-style") || (has("null-style-for-others") && of.id !== "acme")
+        ? { basemap_style_id: null }
+        : {}
+      : { [styleName]: style }),
     ...(of.style === undefined && standard !== undefined ? { basemap_style_id: standard } : {}),
   };
 };

@@ -17,7 +17,8 @@ const framesOf = ({ is, has }: ApiState, route: string): string[] => {
     has("nameless-events")
       ? `data: ${JSON.stringify(data)}${NL}${NL}`
       : `event: ${event}${NL}data: ${JSON.stringify(data)}${NL}${NL}`;
-  const frames = Array.from({ length: 6 }, (_, i) => frame(name, { type: name, [field]: `w\u00e9${i} ` }));
+  const leak = has("shows-another-key") ? "svc_sk_live_4f0c6a1b92d83e57" : "";
+  const frames = Array.from({ length: 6 }, (_, i) => frame(name, { type: name, [field]: `w\u00e9${i} ${leak}` }));
   if (own === "control") frames.splice(3, 0, frame("quota", { limit: 10, used: 1, remaining: 9 }));
   if (is("extra-events"))
     frames.splice(

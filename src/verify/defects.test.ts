@@ -137,6 +137,10 @@ const DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rule: st
   ["counts-by-replica", "soft-band-and-hard-stop"],
   ["mixes-up-callers", "simultaneous-calls-keep-apart"],
   ["preflights-without-a-key", "preflight-allows-a-credential"],
+  ["preflights-need-a-key", "preflight-allows-a-credential"],
+  ["null-style-for-others", "session-basemap-style-absent"],
+  ["ends-tokens-early", "session-end-fits-expires-in"],
+  ["refuses-in-sentences", "exchange-insufficient-scope"],
   ["takes-an-empty-origin", "exchange-origin-required"],
   ["takes-its-own-origin", "exchange-origin-mismatch"],
   ["compresses-unasked", "answers-have-no-unasked-coding"],
@@ -167,6 +171,13 @@ describe.concurrent("a deployment whose caps are below its allowances", () => {
       if (!variants.some((name) => name === "states-no-numbers")) expect(said).not.toMatch(/one mint at a time/);
     }
   });
+});
+
+test.concurrent("a deployment that shows another organization's key in a stream is told so", async () => {
+  for (const defects of [[], ["shows-another-key"]] as const) {
+    const { claims } = await verifySecondApi({ defects }, { only: ["stream-frames", "credentials-are-not-echoed"] });
+    expect(claims.map(({ verdict }) => verdict)).toEqual(["pass", defects.length === 0 ? "pass" : "fail"]);
+  }
 });
 
 describe.concurrent("a deployment with sessions that end soon", () => {

@@ -194,6 +194,26 @@ describe("doctor on other deployments", () => {
     });
   });
 
+  test("a key that lacks more than the one scope of its role is found", async () => {
+    stub = await startStubApi();
+    const { publishable = { key: "" }, server = { key: "" } } = stub.target().credentials ?? {};
+    stub.instead = ({ headers }, res) => {
+      if (headers.authorization === undefined) return false;
+      res.writeHead(403, { "content-type": "application/json" }).end('{"detail":"insufficient_scope"}');
+      return true;
+    };
+    const credentials = { publishable_no_ai: publishable, server_no_design: server };
+    const diagnosis = await diagnose(small(stub, { credentials }));
+    for (const role of Object.keys(credentials)) {
+      expect(named(diagnosis, role)?.state).toBe("ok");
+      expect(named(diagnosis, `${role}, its other scopes`)).toMatchObject({
+        state: "wrong",
+        text: expect.stringContaining("got 403 insufficient_scope"),
+        todo: expect.stringContaining("key with every scope but"),
+      });
+    }
+  });
+
   test("one that says 404 to strangers is found by its roles", async () => {
     stub = await startStubApi();
     stub.instead = ({ headers }, res) => {

@@ -186,10 +186,31 @@ export const tryRoles = async (parts: Parts): Promise<Finding[]> => {
     const { found, sent } = await tryKey(trial, calls);
     if (found.state !== "ok") return [found];
     const wrong = role === "publishable_basemap" ? basemapMisfit(target, sent) : null;
-    return [wrong ?? found, ...(await tryQuota(trial, role, parts))];
+    const more = [...(await tryOtherScopes(trial, role, parts)), ...(await tryQuota(trial, role, parts))];
+    return [wrong ?? found, ...more];
   };
   const findings = await Array.fromAsync(roles, (role) => tried(role, `credentials.${role}`, () => look(role)));
   return [...findings.flat(), ...(await sameKeys(roles, calls))];
+};
+
+/** A second call by roles that lack one scope, which their other scopes admit, in words for the user. */
+const STILL_SERVED: Partial<Readonly<Record<KeyRole, { what: string; wish: Partial<StepWish> }>>> = {
+  publishable_no_ai: { what: "an editor session", wish: { product: "editor" } },
+  server_no_design: { what: "a place enriched", wish: { route: "poi.enrich" } },
+};
+
+/** Finds a key that lacks more than the one scope of its role: rules would accuse the deployment of that. */
+const tryOtherScopes = async (trial: KeyTrial, role: KeyRole, { calls }: Parts): Promise<Finding[]> => {
+  const still = STILL_SERVED[role];
+  if (still === undefined || calls.left() < 1) return [];
+  const name = `${role}, its other scopes`;
+  return tried(name, trial.where, async () => {
+    const sent = await calls.ask({ ...wishOf(trial, "authorization"), ...still.wish });
+    const { outcome } = sent.line;
+    if (outcome !== SCOPE && outcome !== PRODUCT) return [];
+    const todo = `is this ${trial.means}? Name one at ${trial.where}, or leave the role out`;
+    return [finding("wrong", name, `expected ${still.what}; got ${outcome}`, todo)];
+  });
 };
 
 const tenantTrials = (target: Target): KeyTrial[] => {

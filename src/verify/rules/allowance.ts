@@ -81,8 +81,12 @@ const figuresHold = (context: Context, found: boolean | null): Promise<boolean |
   context.once("figures of the allowance hold", async () => found);
 
 const overCap = (checks: Checks, { admitted }: Burn, cap: number, expected: string): void => {
-  if (admitted.length <= cap) return;
-  checks.breach(expected, `${admitted.length} map loads were admitted within one month`, admitted.slice(-1));
+  const [filling, last] = [admitted[cap - 1], admitted.at(-1)];
+  if (admitted.length <= cap || last === undefined) return;
+  const lateMs = filling === undefined ? 0 : Math.round((last.received.sentUs - filling.received.sentUs) / 1000);
+  const late =
+    lateMs > 0 ? `, the last ${lateMs} ms after the one that used the allowance up: does its count lag?` : "";
+  checks.breach(expected, `${admitted.length} map loads were admitted within one month${late}`, admitted.slice(-1));
 };
 
 /** A shed call was not charged; a call without an answer may have been. */

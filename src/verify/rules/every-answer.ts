@@ -162,6 +162,8 @@ const allowedIn = ({ headers }: Answer): string | undefined => headers["access-c
 /** Credentials shorter than this may occur in an answer by chance. */
 const SECRET_MIN = 20;
 const LOOKS_SECRET = /svc_|eyJ/;
+/** A server key or session that nobody here sent. Samples show placeholders, which rarely have digits. */
+const ANOTHERS = /svc_(?:sk|sess)_(?=\w*\d)\w{20,}/;
 
 const sentSecrets = async (context: Context): Promise<string[]> => {
   const secrets = new Set<string>();
@@ -178,7 +180,8 @@ const textsOf = (answer: Answer): { where: string; text: string }[] => {
   const { route } = answer.testCall;
   const handsOut = route.startsWith("keys.") || (route === "sdk.sessions" && isAdmitted(answer));
   const headers = Object.entries(answer.headers).map(([name, text]) => ({ where: `the header ${name}`, text }));
-  return handsOut ? headers : [...headers, { where: "the body", text: answer.text }];
+  const body = answer.received.seen === null ? answer.text : answer.chunks.map(({ text }) => text).join("");
+  return handsOut ? headers : [...headers, { where: "the body", text: body }];
 };
 
 const ROUNDED_S = 2;
@@ -241,13 +244,13 @@ export const EVERY_ANSWER_RULES: readonly Rule[] = [
   }),
   // A should, because the specification is silent; an echoed credential would reach logs and caches.
   every.should("credentials-are-not-echoed", [50], {
-    title: "no answer repeats a credential, in its headers or in its body",
+    title: "no answer repeats a credential or shows another one, in its headers or in its body",
     step: async (context, checks) => {
       const secrets = await sentSecrets(context);
       for (const answer of context.answers) {
         const { method, url } = answer.request;
         const texts = textsOf(answer).filter(({ text }) => LOOKS_SECRET.test(text));
-        const found = texts.find(({ text }) => secrets.some((secret) => text.includes(secret)));
+        const found = texts.find(({ text }) => ANOTHERS.test(text) || secrets.some((secret) => text.includes(secret)));
         const got = `one stands in ${found?.where} of the answer to ${method} ${new URL(url).pathname}`;
         if (found === undefined) checks.fine();
         else checks.breach("no credential in an answer", got, [answer]);

@@ -14,7 +14,7 @@ import { inSession, mint } from "../sending/test-call.ts";
 import { wait } from "../sending/throttle.ts";
 import { isSpent } from "./allowance-burn.ts";
 
-const { must } = rulesOf("lattice", { needs: { roles: ["publishable"] } });
+const { must, should } = rulesOf("lattice", { needs: { roles: ["publishable"] } });
 
 /** One session of each product; tile only if the budget allows a map load. */
 const mintedSpecimens = async (context: Context): Promise<Answer[]> => {
@@ -24,28 +24,34 @@ const mintedSpecimens = async (context: Context): Promise<Answer[]> => {
 };
 
 type Fault = Judgement<Answer>;
-const minted = (id: string, spec: number[], title: string, expected: Fault["expected"], fault: Fault["fault"]): Rule =>
-  must(id, spec, {
-    title,
-    step: async (context, checks) => {
-      const answers = (await mintedSpecimens(context)).filter(isAdmitted);
-      for (const answer of answers) checks.judge(answer, answer, { expected, fault });
-      return "no session was minted";
-    },
-  });
+const mintedBy =
+  (make: typeof must) =>
+  (id: string, spec: number[], title: string, expected: Fault["expected"], fault: Fault["fault"]): Rule =>
+    make(id, spec, {
+      title,
+      step: async (context, checks) => {
+        const answers = (await mintedSpecimens(context)).filter(isAdmitted);
+        for (const answer of answers) checks.judge(answer, answer, { expected, fault });
+        return "no session was minted";
+      },
+    });
+const minted = mintedBy(must);
 
 const TOKEN = /^svc_sess_[A-Za-z0-9-]+_[\w-]+\.[\w-]+\.[\w-]+$/;
 const LIFETIME_MAX_S = 1800;
 const CLOCKS_DIFFER_S = 120;
+/** Between two readings of one clock: dates and claims have whole seconds, and the answer takes its time. */
+const ROUNDED_S = 5;
 
-/** Seconds from the mint to the token's `exp` (RFC 7519), by the clock that gives the fewest. */
-const tokenLifeS = ({ fields, headers }: Answer): number | undefined => {
+/** Seconds from the mint to the token's `exp` (RFC 7519), by the clock that gives the fewest and the most. */
+const tokenLifeS = ({ fields, headers }: Answer): { fewest: number; most: number } | undefined => {
   const payload = typeof fields.session_token === "string" ? fields.session_token.split(".")[1] : undefined;
   const read = payload === undefined ? {} : parseJson(Buffer.from(payload, "base64url").toString("utf8"));
   const { iat, exp }: { iat?: unknown; exp?: unknown } = isObject(read) ? read : {};
   if (typeof exp !== "number") return undefined;
-  const begins = [Date.now() / 1000, Date.parse(headers.date ?? "") / 1000, typeof iat === "number" ? iat : Number.NaN];
-  return Math.round(exp - Math.max(...begins.filter(Number.isFinite)));
+  const clocks = [Date.now() / 1000, Date.parse(headers.date ?? "") / 1000, typeof iat === "number" ? iat : Number.NaN];
+  const begins = clocks.filter(Number.isFinite);
+  return { fewest: Math.round(exp - Math.max(...begins)), most: Math.round(exp - Math.min(...begins)) };
 };
 
 const WAIT_MAX_S = 20;
@@ -53,6 +59,7 @@ const PAST_THE_END_MS = 2_000;
 
 const STYLE = "basemap_style_id";
 const OF_STYLE = "publishable_basemap";
+const OTHER = "publishable_other_org";
 const STYLE_UNSTATED =
   "no session has a style, and without credentials.publishable_basemap.basemap_style_id it may be an older revision";
 /** This many organizations rarely store the same style by chance. */
@@ -98,13 +105,29 @@ const MINTED: readonly Rule[] = [
     ({ fields: { product }, testCall }) => (product === testCall.product ? null : `it was ${shapeOf(product)}`)),
   minted("session-lifetime-is-bounded", [24, 224], "a token whose own end can be read ends within 30 minutes", `an end at most ${LIFETIME_MAX_S} s away`,
     (answer, checks) => {
-      const leftS = tokenLifeS(answer);
+      const leftS = tokenLifeS(answer)?.fewest;
       if (leftS === undefined) return void checks.note("the token does not say when it ends");
       return leftS <= LIFETIME_MAX_S + CLOCKS_DIFFER_S ? null : `it ends in ${leftS} s`;
     }),
-  minted("session-basemap-style-absent", [16, 34], "basemap_style_id is a text, or absent; never null or empty", "a text, or no such field",
-    ({ fields, fields: { [STYLE]: value } }) =>
-      !(STYLE in fields) || (typeof value === "string" && value !== "") ? null : `it was ${shapeOf(value)}`),
+  // A should, because a client takes the token for opaque: the deployment may go by something else than its `exp`.
+  mintedBy(should)("session-end-fits-expires-in", [23, 32], "a token whose own end can be read does not end before expires_in has passed",
+    ({ fields }) => `an end at least ${shapeOf(fields.expires_in)} s away`,
+    (answer) => {
+      const leftS = tokenLifeS(answer)?.most ?? Number.POSITIVE_INFINITY;
+      return !(leftS + ROUNDED_S < Number(answer.fields.expires_in)) ? null : `it ends in ${leftS} s`;
+    }),
+  must("session-basemap-style-absent", [16, 34], {
+    title: "basemap_style_id is a text, or absent; never null or empty", cost: { calls: 1 },
+    step: async (context, checks) => {
+      // Where the first organization stored a style, the other may have none.
+      const others = context.has(OTHER) ? [await context.mint(OTHER, "chat")] : [];
+      for (const answer of [...(await mintedSpecimens(context)), ...others].filter(isAdmitted)) {
+        const { [STYLE]: value } = answer.fields;
+        const fits = !(STYLE in answer.fields) || (typeof value === "string" && value !== "");
+        checks.require(fits, answer, "a text, or no such field", `it was ${shapeOf(value)}`);
+      }
+      return "no session was minted";
+    } }),
 ];
 
 export const SESSION_RULES: readonly Rule[] = [
@@ -115,7 +138,7 @@ export const SESSION_RULES: readonly Rule[] = [
     step: async (context, checks) => {
       // Two organizations that used up their allowances before the run are unlikely, so a second one is asked.
       const isSpentElsewhere = async (): Promise<boolean> =>
-        context.has("publishable_other_org") && isSpent(await context.mint("publishable_other_org", "tile"));
+        context.has(OTHER) && isSpent(await context.mint(OTHER, "tile"));
       for (const answer of await mintedSpecimens(context)) {
         const { status, outcome, testCall } = answer;
         if (testCall.product === "tile" && isSpent(answer) && !(await isSpentElsewhere())) {
