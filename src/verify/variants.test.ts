@@ -96,7 +96,7 @@ describe.concurrent("a conforming deployment that is not ours", () => {
         { wallMs: () => EDGE_MS + hours * 3_600_000, only: ["quota-burn"], allowQuotaBurn: true },
       );
       const skipped = claims
-        .filter(({ reason }) => /^skipped: a month begins/.test(reason))
+        .filter(({ reason }) => /^skipped: within a day a month begins/.test(reason))
         .map(({ id }) => id.slice(7));
       expect(skipped).toEqual(["allowance-is-exact", "soft-band-and-hard-stop", "used-up-allowance-stops-loads"]);
     },
