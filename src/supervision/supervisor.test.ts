@@ -260,6 +260,15 @@ describe("the end of a run", () => {
     stop.release();
   });
 
+  test("a body whose stop came earlier does not begin", async () => {
+    let hasBegun = false;
+    const body = supervisor.within(AbortSignal.abort(), async () => {
+      hasBegun = true;
+    });
+    await expect(body).rejects.toThrow("stopped before the beginning");
+    expect([hasBegun, supervisor.signal.aborted]).toEqual([false, true]);
+  });
+
   test("a second signal is heard with what is still to do, and does not end the healing", async () => {
     const heard: string[] = [];
     let healed = false;

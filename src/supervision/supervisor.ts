@@ -207,6 +207,8 @@ const openSupervisor = async ({ journal, watchdog: entry, stopMs = STOP_MS }: Su
       });
       stuck.catch(() => {});
       try {
+        // The event of an earlier stop does not come again.
+        if (stop.aborted) throw new Error("stopped before the beginning");
         return await Promise.race([body(stopping.signal), stuck]);
       } finally {
         over.abort();
