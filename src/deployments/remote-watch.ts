@@ -2,9 +2,9 @@
  * The runner's end of a lease with the watchdog beside a remote proxy. A fault is registered there before it is
  * injected, and heartbeats last as long as it does. A lost lease is never taken anew: its faults were healed.
  */
-
 import { bearer, type ControlCall, callControl } from "../client/control-call.ts";
-import { parseJson } from "../contract/envelopes.ts";
+import { isObject, parseJson } from "../contract/envelopes.ts";
+import { clean, shapeOfBody } from "../contract/foreign-text.ts";
 
 /** A proxy, or a fault of the target file's `faults`. `disables`: healing must enable the proxy again. */
 export type Held = { proxy: string; disables: boolean } | { fault: string };
@@ -17,12 +17,13 @@ const HOW = "start it there with `floodgate chaos --watchdog --target FILE`";
 
 type Lease = { url: string; token: string | null };
 
-/** Returns the status and the watchdog's error, or the whole text of an answer without one. */
+/** Returns the status and the watchdog's error; of an answer without one its shape, because anything may answer there. */
 const callLease = async ({ url, token }: Lease, call: ControlCall): Promise<{ status: number; said: string }> => {
   const headers = await bearer(url, token, { field: "watchdog.token" });
   const { status, text } = await callControl(`${url.replace(/\/+$/, "")}/lease`, { ...call, headers });
-  const said = (parseJson(text) as { error?: unknown } | null | undefined)?.error ?? text;
-  return { status, said: String(said).slice(0, SAID_MOST_CHARS) };
+  const json = parseJson(text);
+  const { error } = isObject(json) ? json : {};
+  return { status, said: typeof error === "string" ? clean(error.slice(0, SAID_MOST_CHARS)) : shapeOfBody(text, json) };
 };
 
 /** Says why the watchdog cannot be relied on; `null` if it answers. Registers no fault. */

@@ -1,6 +1,8 @@
 /** The watchdog beside a proxy: holds, heartbeats, and what it heals when they stop. Real sockets, a real toxiproxy. */
 import { readFileSync, rmSync } from "node:fs";
 import { mkdtemp } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { request } from "undici";
@@ -151,6 +153,16 @@ describe.skipIf(path === null)("the watchdog beside a proxy", () => {
     expect(await whyNoWatchdog({ url: watchdog.url, token: TOKEN })).toBeNull();
     expect(await whyNoWatchdog({ url: watchdog.url, token: null })).toContain("watchdog.token");
     expect(await whyNoWatchdog({ url: "http://127.0.0.1:1", token: null })).toContain("does not answer");
+  });
+
+  test("what something else answers in its place is shown as a shape", async () => {
+    const page = createServer((_request, response) => void response.writeHead(404).end("<p>sk_live_of_another</p>"));
+    await new Promise<void>((resolve) => page.listen(0, "127.0.0.1", resolve));
+    const url = `http://127.0.0.1:${(page.address() as AddressInfo).port}`;
+    const why = await whyNoWatchdog({ url, token: TOKEN });
+    page.close();
+    expect(why).toContain("answered 404 instead of 200");
+    expect(why).not.toContain("of_another");
   });
 
   test("one run at a time", async () => {
