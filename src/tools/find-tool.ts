@@ -5,7 +5,6 @@
 import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { isAbsolute, join, resolve, sep } from "node:path";
-import { hasEnded } from "../supervision/processes.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import { findGo, GO_MINOR_MIN, goBuild, hasPip, installGo, oneAtATime } from "./go-compiler.ts";
 import { askVersion, TOOL_RECIPES, ToolError, ToolMissing, type ToolName, type ToolOptions } from "./tool-recipe.ts";
@@ -51,10 +50,9 @@ const builtTool = async (name: ToolName, options: ToolOptions) => {
   });
   if (!go.isEnough) go = await installGo(root, options, advice);
   const stamp = { sources, go: go.version ?? "", machine };
-  return await oneAtATime(folder, `building ${name}`, options, async (elapsed) => {
+  return await oneAtATime(folder, name, `building ${name}`, options, async (elapsed) => {
     const meanwhile = await findBuilt(name, root, sources, go.version);
     if (meanwhile !== null) return meanwhile;
-    await removeLeftovers(folder, name);
     const part = `${path}.${process.pid}.part`;
     options.progress?.(`building ${name} with ${stamp.go}; the first build also downloads its Go modules`);
     try {
@@ -87,14 +85,6 @@ const hashOfSources = async (root: string, name: ToolName): Promise<string> => {
     hash.update(`${file}\n`).update(await readFile(join(folder, file)));
   }
   return hash.digest("hex");
-};
-
-const removeLeftovers = async (folder: string, name: ToolName): Promise<void> => {
-  for (const file of await readdir(folder)) {
-    const [, of, pid] = /^(.+)\.(\d+)\.part(?:\.work|\.json)?$/.exec(file) ?? [];
-    if (of === name && hasEnded({ pid: Number(pid), start: "" }))
-      await rm(join(folder, file), { recursive: true, force: true });
-  }
 };
 
 /** The tool that the environment names; `null` if it names none. Throws ToolError if that is another program. */

