@@ -56,7 +56,7 @@ const foundLines = ({ answer, limit, advice, objectives }: Found): string[] => [
     `Highest rate with ${objectives.join(", ")}: ${answer.kind === "found" ? `${answerText(answer)}; ` : ""}${answer.reason}.`,
   ),
   ...(limit.owner !== "none" ? wrapped(`The limit met first: ${limit.sentence}.`) : []),
-  ...wrapped(`Not the generator: ${answer.generator}.`.replace("Not the generator: it is", "It is")),
+  ...wrapped(`About the generator: ${answer.generator}.`),
   ...advice.flatMap((line) => wrapped(line)),
   "",
 ];

@@ -77,6 +77,23 @@ describe("recorded runs beside recorded runs", () => {
     expect(compareRecorded([run(0, 1, { claims })], [run(1, 1, { claims })]).broken).toEqual([]);
   });
 
+  test("that lack a measurement of the earlier ones are not said to be no worse in it", () => {
+    const knee = { stage: "curve", name: "knee_rps", value: 50, unit: "1/s" };
+    const having = (from: number, count: number, withKnee: number): RunFigures[] =>
+      runs(from, count).map((one, k) => (k < withKnee ? { ...one, measurements: [...one.measurements, knee] } : one));
+    const lost = /^not measured in every later run.*: curve knee_rps\./;
+    for (const left of [0, 5]) {
+      const found = compareRecorded(having(0, 6, 6), having(10, 6, left));
+      expect(found.verdict).toBe("inconclusive");
+      expect(found.reasons[1]).toMatch(lost);
+    }
+    expect(compareRecorded(having(0, 6, 6), runs(10, 6, 1.1)).reasons[1]).toMatch(lost);
+    const sparse = compareRecorded(having(0, 6, 5), having(10, 6, 6));
+    expect(sparse.verdict).toBe("no-regression");
+    expect(sparse.reasons[1]).toMatch(/^not measured in every earlier run.*: curve knee_rps/);
+    expect(compareRecorded(runs(0, 6), having(10, 6, 6)).reasons).toHaveLength(1);
+  });
+
   test("are not compared across machines, nor with nothing", () => {
     const environment = { os: "Linux", cores: 64, cpu: "other", node: "26.1.0" };
     expect(compareRecorded(runs(0, 6), [run(1, 1, { environment })]).reasons[0]).toMatch(/not of one kind/);

@@ -68,6 +68,19 @@ const byName = (runs: readonly RunFigures[]): Map<string, Measured> =>
     ({ stage, name }) => `${stage} ${name}`,
   );
 
+/** Lists measurements that are compared and that some run lacks: of all runs before, and of some alone. */
+const incomplete = (before: readonly RunFigures[], after: readonly RunFigures[]) => {
+  const now = byName(after);
+  const of = [...byName(before)].filter(([, first]) => RULES.some(([matches]) => matches.test(first[0]?.name ?? "")));
+  const gone = of.filter(([name, first]) => first.length === before.length && now.get(name)?.length !== after.length);
+  const sparse = of.filter(([, first]) => first.length !== before.length);
+  return { gone: gone.map(([name]) => name), sparse: sparse.map(([name]) => name) };
+};
+
+const FIRST_NAMED = 5;
+const named = (names: readonly string[]): string =>
+  `${names.slice(0, FIRST_NAMED).join(", ")}${names.length > FIRST_NAMED ? ` and ${names.length - FIRST_NAMED} more` : ""}`;
+
 const judge = (before: readonly RunFigures[], after: readonly RunFigures[]) => {
   const now = byName(after);
   const series = [...byName(before)].flatMap(([measurement, first]) => {
@@ -105,20 +118,32 @@ export const compareRecorded = (before: readonly RunFigures[], after: readonly R
   const broken = brokenNow(before, after);
   const rows = judge(before, after);
   const worse = rows.filter(({ verdict }) => verdict === "regression").map(({ measurement }) => measurement);
+  const { gone, sparse } = incomplete(before, after);
+  const notCompared = [
+    ...(gone.length === 0
+      ? []
+      : [`not measured in every later run, so not compared: ${named(gone)}. Look for the stage that was not played`]),
+    ...(sparse.length === 0 ? [] : [`not measured in every earlier run, so not compared: ${named(sparse)}`]),
+  ];
   const reasons = [
     ...(broken.length === 0 ? [] : [`claims that held before and fail now: ${broken.join(", ")}`]),
     ...(worse.length === 0 ? [] : [`worse than allowed: ${worse.join(", ")}`]),
   ];
-  if (reasons.length > 0) return { verdict: "regression", reasons, broken, rows };
-  if (rows.length === 0) return open("the runs have no measurement in common that is compared", broken);
+  if (reasons.length > 0) return { verdict: "regression", reasons: [...reasons, ...notCompared], broken, rows };
+  const none = "the runs have no measurement in common that is compared";
+  if (rows.length === 0) return { ...open(none, broken), reasons: [none, ...notCompared] };
   const undecided = rows.filter(({ verdict }) => verdict === "inconclusive").length;
-  if (undecided === 0) return { verdict: "no-regression", reasons: ["nothing is worse than allowed"], broken, rows };
+  if (undecided === 0) {
+    // What every earlier run measured cannot be said to be no worse where it is not measured any more.
+    const verdict: RecordedVerdict = gone.length === 0 ? "no-regression" : "inconclusive";
+    return { verdict, reasons: ["nothing is worse than allowed", ...notCompared], broken, rows };
+  }
   const few = smallestRankSumP(before.length, after.length) * rows.length > FALSE_ALARM;
   const why = few
     ? `too few runs to decide by (${before.length} beside ${after.length}): six on each side mostly are enough`
     : "the runs scatter too much";
   const left = `${undecided} of ${rows.length} measurements are open`;
-  return { verdict: "inconclusive", reasons: [`${why}; ${left}`], broken, rows };
+  return { verdict: "inconclusive", reasons: [`${why}; ${left}`, ...notCompared], broken, rows };
 };
 
 /**
