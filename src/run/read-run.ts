@@ -207,11 +207,13 @@ export const judgeAgain = (folder: string) => {
   if (secrets !== undefined) for (const claim of judgeSecrets(folder, secrets.replay)) again.set(claim.id, claim);
 
   // Claims about the run itself, such as that a stage was reached, stay as they were written.
-  const claims = shown(decidedByBoth(recorded.claims.map((claim) => again.get(claim.id) ?? claim)));
+  const judgedAgain = shown(decidedByBoth(recorded.claims.map((claim) => again.get(claim.id) ?? claim)));
+  // An older run has the same members in another order, which it keeps.
+  const isSame = (is: Claim, was: Claim | undefined): boolean => isDeepStrictEqual(was, JSON.parse(JSON.stringify(is)));
+  const claims = judgedAgain.map((is, at) => (isSame(is, recorded.claims[at]) ? (recorded.claims[at] as Claim) : is));
   const changed = claims.flatMap((is, at) => {
     const was = recorded.claims[at] ?? null;
-    // An older run has the same members in another order.
-    return isDeepStrictEqual(was, JSON.parse(JSON.stringify(is))) ? [] : [{ id: is.id, was, is }];
+    return is === was ? [] : [{ id: is.id, was, is }];
   });
   const follows = verdictOf(claims, seen, recorded.required ?? []);
   const isStopped = recorded.exit_code > EXIT.inconclusive;
