@@ -4,9 +4,11 @@
 floodgate_pid=
 trap 'if [ -n "$floodgate_pid" ]; then kill -TERM "$floodgate_pid"; else exit 143; fi' INT TERM
 
+# Where a script keeps target files: the line that repeats a run does not name this folder, which is removed.
+private=
 run_floodgate() {
   local code=0
-  FLOODGATE_END_WITH_PARENT=1 node "$here/../../src/cli/floodgate.mjs" "$@" 9>&- &
+  FLOODGATE_PRIVATE_FOLDER=$private FLOODGATE_END_WITH_PARENT=1 node "$here/../../src/cli/floodgate.mjs" "$@" 9>&- &
   floodgate_pid=$!
   wait "$floodgate_pid" || code=$?
   # A signal ends the first wait and not the run.

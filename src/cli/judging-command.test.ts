@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { judgingCommand } from "./judging-command.ts";
 
 /** The command that would repeat a run, of a command that ends as soon as it is known. */
@@ -36,6 +36,14 @@ test.each([
   [["load", "--short", "--seed", "5", "--", "--vus", "5"], "load --short --seed 5 -- --vus 5"],
 ])("%j is repeated by what was typed, without what only says where and how it is reported", async (typed, replay) => {
   expect(await replayOf(...typed)).toBe(`npx floodgate ${replay}`);
+});
+
+test("a target file that a CI script removes at the end is named as it would be called here", async () => {
+  vi.stubEnv("FLOODGATE_PRIVATE_FOLDER", "/tmp/tmp.abc");
+  const typed = (path: string): Promise<string> => replayOf("load", "--target", path, "--seed", "5");
+  expect(await typed("/tmp/tmp.abc/target.json")).toBe("npx floodgate load smoke --target target.json --seed 5");
+  expect(await typed("/tmp/tmp.abcd/t.json")).toContain("--target /tmp/tmp.abcd/t.json");
+  vi.unstubAllEnvs();
 });
 
 test("without --seed the one that was drawn is named", async () => {

@@ -1,5 +1,5 @@
 /** What commands that judge a deployment share: options, the plan of `--dry-run`, recording, replay and exit code. */
-import { join } from "node:path";
+import { basename, join, sep } from "node:path";
 import { type Command, Option } from "commander";
 import { SERVED_TEXT, withServed } from "../deployments/part.ts";
 import { terminalText, wrapped } from "../report/terminal.ts";
@@ -48,6 +48,15 @@ const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word :
 /** Options that change what a run reports, or where to, but not what it does. */
 const NOT_REPEATED: ReadonlySet<string> = new Set(["seed", "out", "json", "quiet", "dryRun", "heal"]);
 
+/**
+ * The scripts for CI keep a target file that holds secrets in this folder and remove it at the end, so the line that
+ * repeats a run names the file as it would be called here.
+ */
+const lasting = (value: string): string => {
+  const folder = process.env.FLOODGATE_PRIVATE_FOLDER ?? "";
+  return folder !== "" && value.startsWith(folder + sep) ? basename(value) : value;
+};
+
 const pathOf = (command: Command): string[] => (command.parent ? [...pathOf(command.parent), command.name()] : []);
 
 /** Returns a command's words as they were typed, without the options that `without` names. `forK6`: the words after `--`. */
@@ -56,7 +65,7 @@ const typedWords = (command: Command, without: readonly string[] = []): { words:
     const name = option.attributeName();
     if (command.getOptionValueSource(name) !== "cli" || NOT_REPEATED.has(name) || without.includes(name)) return [];
     const values: unknown[] = [command.getOptionValue(name)].flat();
-    return values.flatMap((value) => [option.long as string, ...(value === true ? [] : [quoted(`${value}`)])]);
+    return values.flatMap((value) => [option.long as string, ...(value === true ? [] : [quoted(lasting(`${value}`))])]);
   });
   const operands: string[] = command.processedArgs.flat().filter((word) => word !== undefined);
   const names = operands.map(quoted);
