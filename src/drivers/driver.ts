@@ -74,6 +74,8 @@ export type Driven = {
   scheduledMs: number;
   /** Versions of HTTP that connections negotiated. */
   protocols?: readonly Protocol[];
+  /** A process ended early and took along what it knew of its calls: what is missing looks like a breach. */
+  isCutOff?: boolean;
   /** When the first call was due, in microseconds of the run; absent if unknown or the schedule never began. */
   startUs?: number;
   /** Calls left out, and how late calls were sent; absent if the driver does not count or its schedule did not end. */

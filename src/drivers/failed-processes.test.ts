@@ -191,7 +191,8 @@ describe.concurrent("k6", () => {
     ],
   ])("ends all its processes when one of two %s", async (_what, first, second, reason) => {
     const { drive, pids } = driveOf(2);
-    const { problems } = await driveK6({ k6Path: K6(first, second), scenario: "-", vus: 2 })(drive);
+    const { problems, isCutOff } = await driveK6({ k6Path: K6(first, second), scenario: "-", vus: 2 })(drive);
+    expect(isCutOff).toBe(true);
     expect(problems.map((problem) => problem.reason).join("\n")).toMatch(reason);
     expect(pids).toHaveLength(2);
     expect(pids.filter((pid) => !isGone(pid))).toEqual([]);

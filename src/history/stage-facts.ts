@@ -109,6 +109,8 @@ export type StageFacts = {
   reference?: true;
   /** An older run whose driver left totals and no line for each call; judges that need each call are skipped. */
   totals_only?: true;
+  /** The stage ended before its schedule, or its generator did: calls are missing, and a failure is not one. */
+  cut_off?: true;
   /** A closed loop has no schedule: each call is due when it is sent, so what judges times is skipped. */
   closed_loop?: true;
   /** Nobody else calls the deployment meanwhile (target file), so what is seen in flight, or charged, is all there is. */

@@ -14,7 +14,7 @@ import type { Sample } from "../history/series.ts";
 import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { inTimeOrder, Lateness } from "../history/time-order.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
-import { judgeStage, openJudges } from "../invariants/invariant.ts";
+import { judgeStage, ofCutOffStage, openJudges } from "../invariants/invariant.ts";
 import { openStageCurve } from "../shedding/stage-curve.ts";
 import { openUserFile, RECORDED_BOUNDS, readUserJson, UserFileError } from "../supervision/user-file.ts";
 import { EXIT, UsageError } from "./exit-codes.ts";
@@ -189,7 +189,8 @@ export const judgeAgain = (folder: string) => {
     const sent = invariants.length === 0 ? 0 : (recorded.stages.find(({ name }) => name === stage)?.calls.sent ?? 0);
     check("history.ndjson", found.get(stage) ?? 0, sent, `calls of ${stage}`);
     const replay = own[0]?.replay ?? "";
-    return { stage, judges: openJudges(invariants, facts), curve: openStageCurve(facts), replay };
+    const asRecorded = facts.cut_off === true ? ofCutOffStage : (claim: Claim): Claim => claim;
+    return { stage, judges: openJudges(invariants, facts), curve: openStageCurve(facts), replay, asRecorded };
   });
   const judgesOf = Map.groupBy(judged, ({ stage }) => stage);
   for (const line of inTimeOrder(historyLines(history), lateness.us)) {
@@ -200,7 +201,9 @@ export const judgeAgain = (folder: string) => {
   }
   const again = new Map(
     judged
-      .flatMap(({ judges, curve, replay }) => [...judges.claims(replay), ...(curve?.end(replay).claims ?? [])])
+      .flatMap(({ judges, curve, replay, asRecorded }) =>
+        [...judges.claims(replay), ...(curve?.end(replay).claims ?? [])].map(asRecorded),
+      )
       .map((claim): [string, Claim] => [claim.id, claim]),
   );
   const secrets = recorded.claims.find(({ id }) => id === "secrets-stay-secret/run");

@@ -339,6 +339,44 @@ describe("a run in an environment that names a collector", () => {
     }));
 });
 
+test.skipIf(process.platform !== "linux")(
+  "a generator that is killed accuses nobody of what it took along, also when judged again",
+  () =>
+    withRig(async ({ folder, stub, play }) => {
+      let n = 0;
+      stub.instead = (_, res) => {
+        n += 1;
+        if (n === 60) for (const pid of generators()) process.kill(pid, "SIGKILL");
+        res.writeHead(502, { "content-type": "text/html" }).end("<html>nginx</html>");
+        return true;
+      };
+      const document = await play({}, { durationS: 20 });
+      expect(claimOf(document, "reached/steady-mix")?.reason).toMatch(
+        /ended before its schedule \(signal SIGKILL, as happens where a limit of memory/,
+      );
+      const answered = claimOf(document, "answered/steady-mix");
+      expect(answered).toMatchObject({
+        verdict: "inconclusive",
+        reason: expect.stringMatching(/^the stage was cut off/),
+      });
+      expect(document.exit_code).toBe(4);
+      expect(judgeAgain(join(folder, "run")).changed).toEqual([]);
+    }),
+);
+
+/** The processes below this one that make the open loop's calls. */
+const generators = (): number[] =>
+  readdirSync("/proc").flatMap((pid) => {
+    try {
+      const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+      const parent = Number(stat.slice(stat.lastIndexOf(")")).split(" ")[2]);
+      const command = readFileSync(`/proc/${pid}/cmdline`, "utf8");
+      return parent === process.pid && command.includes("open-loop") ? [Number(pid)] : [];
+    } catch {
+      return [];
+    }
+  });
+
 test("a replay names the format of the log that it replays, what stood in it, and a clock that jumped back", () =>
   withRig(async ({ folder, stub, play }) => {
     const moments = Array.from({ length: 12 }, (_, k) => (k < 6 ? 578_000 : 0) + 100 * k);

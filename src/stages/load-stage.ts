@@ -142,18 +142,19 @@ export const playLoadStage = async (
   const calibration = context.failedChecks(plan.driver);
   const host = stageHost(measure.lag, { driven, used, measurements, calibration });
   const { seen, observed, interference } = await witness.end();
+  const isCutOff = context.signal.aborted || stoppedBy(context) !== null || driven.isCutOff === true;
   const offered: Offered = { start_us: driven.startUs ?? measure.firstDueUs(), pieces: profile.pieces };
   const facts: StageFacts = {
     ...statedFacts(stage, deployment),
     started_at_ms: epochUs / 1000,
     incidental: isIncidental(plan) ? true : undefined,
     closed_loop: isClosedLoop ? true : undefined,
+    cut_off: isCutOff ? true : undefined,
     ...{ tenants, host },
     ...faulted,
     ...shapeFacts(plan, offered, view, deployment),
     ...seen,
   };
-  const isCutOff = context.signal.aborted || stoppedBy(context) !== null;
   const { protocols = [] } = driven;
   const stated = target.transport?.protocol ?? "h1";
   const problems = [

@@ -62,7 +62,9 @@ export const exitProblem = ({ code, signal, errors, late }: K6Exit): Problem | n
   if (code === 0) return null;
   const ended =
     code === null ? null : `ended with code ${code}, ${EXIT_CODES[code] ?? "an error that has no code of its own"}`;
-  const killed = signal === null ? "could not be started" : `was ended by ${signal}`;
+  // The kernel ends the largest process where memory is short.
+  const short = signal === "SIGKILL" ? ", as happens where a limit of memory is reached" : "";
+  const killed = signal === null ? "could not be started" : `was ended by ${signal}${short}`;
   const how = late != null ? `did not ${late} in time and was ended` : (ended ?? killed);
   const verdict = late == null && FAILS.has(code) ? "fail" : "inconclusive";
   return { verdict, reason: `k6 ${how}${errors[0] === undefined ? "" : `: ${errors[0]}`}` };

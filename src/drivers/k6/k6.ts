@@ -232,6 +232,8 @@ const playSegment = async (run: K6Run & K6Input, index: number, signal: AbortSig
     hasFailed: !signal.aborted && (end?.stopped ?? null) === null && exitProblem(exit) !== null,
     problems: problemsOf(exit, summary, seen),
     stopped: stoppedBy(seen),
+    // k6 writes its last line when all its calls have ended.
+    isCutOff: end === null,
     /** The most calls that were in flight at once. */
     most: end?.most ?? 0,
     protocols,
@@ -243,12 +245,12 @@ const playSegment = async (run: K6Run & K6Input, index: number, signal: AbortSig
 
 type PlayedSegment = Awaited<ReturnType<typeof playSegment>>;
 
-type Played = Pick<PlayedSegment, "problems" | "stopped" | "protocols" | "warnings">;
+type Played = Pick<PlayedSegment, "problems" | "stopped" | "protocols" | "warnings" | "isCutOff">;
 
 const unplayed = (why: string, stopped: Stopped | null, error?: unknown): Played => {
   const reason =
     error === undefined ? why : `${why}: ${redact(error instanceof Error ? error.message : String(error))}`;
-  return { problems: [{ verdict: "inconclusive", reason }], stopped, protocols: [], warnings: [] };
+  return { problems: [{ verdict: "inconclusive", reason }], stopped, protocols: [], warnings: [], isCutOff: true };
 };
 
 export const runK6 = async (setup: K6Setup, drive: Drive, beside?: () => Promise<void>): Promise<Played> => {
@@ -277,6 +279,7 @@ export const runK6 = async (setup: K6Setup, drive: Drive, beside?: () => Promise
     problems: [...new Map(problems.map((one) => [`${one.verdict} ${one.reason}`, one])).values()],
     stopped: all.find(({ stopped }) => stopped !== null)?.stopped ?? null,
     protocols: [...new Set(all.flatMap(({ protocols }) => protocols))].sort(),
+    isCutOff: all.some((one) => one.isCutOff),
     warnings: [...run.warnings, ...busy, ...new Set(all.flatMap(({ warnings }) => warnings))],
   };
 };
@@ -290,7 +293,7 @@ export const driveK6 =
       if (child.pid !== undefined) pids.push(child.pid);
       drive.onSpawn?.(child);
     };
-    const { problems, warnings, protocols } = await runK6(setup, { ...drive, onSpawn }, beside);
+    const { warnings, stopped: _, ...played } = await runK6(setup, { ...drive, onSpawn }, beside);
     const notes = warnings.map((warning) => `${drive.job.stage}: k6: ${warning}`);
-    return { problems, notes, host: host(), protocols, scheduledMs: profileDurationS(drive.job.profile) * 1000 };
+    return { ...played, notes, host: host(), scheduledMs: profileDurationS(drive.job.profile) * 1000 };
   };

@@ -170,7 +170,9 @@ export const playOpenLoop = async ({ job, secrets, signal, program = PROGRAM, ..
   say({ type: "job", job });
 
   const { code, signal: endedBy, error, late } = await bound.ended;
-  const exit = endedBy === null ? `code ${code}` : `signal ${endedBy}`;
+  // The kernel ends the largest process where memory is short.
+  const short = endedBy === "SIGKILL" ? ", as happens where a limit of memory is reached" : "";
+  const exit = endedBy === null ? `code ${code}` : `signal ${endedBy}${short}`;
   const how = error ?? (late === null ? exit : `it did not ${late} in time`);
   const said = failure || complaints.join(" ");
   const early = `the open-loop driver ended before its schedule (${how})${said === "" ? "" : `: ${said}`}`;
@@ -240,6 +242,7 @@ export const openLoopBy =
     const lagMsP99 = Math.max(...ends.map(({ lagMs }) => lagMs.p99));
     return {
       problems: results.flatMap(({ problems }) => problems),
+      isCutOff: ends.length < segments,
       notes: [],
       protocols: [...new Set(ends.flatMap(({ protocols = [] }) => protocols))].sort(),
       host: worstOf(results.flatMap(({ host }) => (host === null ? [] : [host]))),
