@@ -14,21 +14,26 @@ export type LinkProbe = {
   host: string;
   port: number;
   request: string;
-  isComplete: (received: Buffer) => boolean;
+  /** `received`: a character for each byte. */
+  isComplete: (received: string) => boolean;
   giveUpMs: number;
   /** Time limit of the connect. `giveUpMs` counts from the connection on. */
   connectMs?: number;
 };
 
+/** A longer answer shows all the same that the link carries one. An endless one would take the runner's time. */
+const ANSWER_MOST_BYTES = 1 << 20;
+
 const ENDS: Readonly<Record<string, LinkEnd>> = { ECONNREFUSED: "refused", ECONNRESET: "reset", EPIPE: "reset" };
 
 export const observeLink = async ({ host, port, request, isComplete, giveUpMs, connectMs }: LinkProbe) => {
   const began = performance.now();
-  const received: Buffer[] = [];
+  let received = "";
+  let pieces = 0;
   let connected = false as boolean;
   let firstByteMs = null as number | null;
   const { promise, resolve: finish } = Promise.withResolvers<LinkEnd>();
-  const socket = connect({ host, port, family: isIP(host) || 4 });
+  const socket = connect({ host, port, family: isIP(host) || 4 }).setEncoding("latin1");
   let timer = setTimeout(finish, connectMs ?? giveUpMs, "silent");
   socket.on("connect", () => {
     connected = true;
@@ -39,10 +44,11 @@ export const observeLink = async ({ host, port, request, isComplete, giveUpMs, c
     socket.setNoDelay(true);
     socket.write(request);
   });
-  socket.on("data", (chunk: Buffer) => {
+  socket.on("data", (piece: string) => {
     firstByteMs ??= performance.now() - began;
-    received.push(chunk);
-    if (isComplete(Buffer.concat(received))) finish("complete");
+    received += piece;
+    pieces += 1;
+    if (received.length > ANSWER_MOST_BYTES || isComplete(received)) finish("complete");
   });
   for (const end of ["end", "close"] as const) socket.on(end, () => finish("closed"));
   socket.on("error", (error: NodeJS.ErrnoException) => finish(ENDS[error.code ?? ""] ?? "closed"));
@@ -50,9 +56,8 @@ export const observeLink = async ({ host, port, request, isComplete, giveUpMs, c
   const doneMs = performance.now() - began;
   clearTimeout(timer);
   socket.destroy();
-  const bytes = received.reduce((sum, chunk) => sum + chunk.length, 0);
   /** Times count from the connect call. `firstByteMs`: `null` if no byte came. */
-  return { ended, connected, bytes, pieces: received.length, firstByteMs, doneMs };
+  return { ended, connected, bytes: received.length, pieces, firstByteMs, doneMs };
 };
 
 export const splitAddress = (address: string): { host: string; port: number } => {
@@ -64,8 +69,7 @@ export const splitAddress = (address: string): { host: string; port: number } =>
 export const httpProbe = (link: string, path: string, giveUpMs: number): LinkProbe => ({
   ...splitAddress(link),
   request: `GET ${path} HTTP/1.1\r\nhost: ${link}\r\nconnection: keep-alive\r\n\r\n`,
-  isComplete: (received) => {
-    const text = received.toString("latin1");
+  isComplete: (text) => {
     const head = text.indexOf("\r\n\r\n");
     if (head < 0) return false;
     const length = /\r\ncontent-length: *(\d+)/i.exec(text.slice(0, head))?.[1];
@@ -78,10 +82,7 @@ export const httpProbe = (link: string, path: string, giveUpMs: number): LinkPro
 export const redisProbe = (link: string, giveUpMs: number, pings = 1): LinkProbe => ({
   ...splitAddress(link),
   request: "*1\r\n$4\r\nPING\r\n".repeat(pings),
-  isComplete: (received) => {
-    const text = received.toString("latin1");
-    return /^[+-]/.test(text) && text.split("\r\n").length > pings;
-  },
+  isComplete: (text) => /^[+-]/.test(text) && text.split("\r\n").length > pings,
   giveUpMs,
 });
 
