@@ -126,7 +126,8 @@ func newBudget() *budget {
 	}
 }
 
-// set sets the bounds. Each VU runs the init context of the script, so set is called many times with the same bounds.
+// set sets the bounds and listens for the signals that end sending. Each VU runs the init context of the script, so set is called many times
+// with the same bounds; only the first call has an effect.
 func (b *budget) set(wanted bounds) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -140,15 +141,19 @@ func (b *budget) set(wanted bounds) error {
 	if wanted.MaxPerS != none {
 		b.pace = newPace(wanted.MaxPerS)
 	}
-	// The runner ends the load by SIGUSR1: no more calls leave, and those in flight end by themselves. The signals that k6 itself handles also
-	// end sending, so that finish waits no longer than a drain for calls of begin.
+	b.endOnSignal()
+	return nil
+}
+
+// endOnSignal ends sending when the process is asked to stop. The runner asks by SIGUSR1: no more calls leave, and those in flight end by
+// themselves. The signals that k6 itself handles also end sending, so that finish waits no longer than a drain for calls of begin.
+func (b *budget) endOnSignal() {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGUSR1, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
 		<-asked
 		b.end(&stop{"asked", "the runner asked to stop"})
 	}()
-	return nil
 }
 
 // take lets a call leave or returns why it may not. It waits for the rate and, if calls in flight have reserved all that is left of a charge, for
@@ -206,7 +211,7 @@ func (b *budget) try(now time.Time, kind charge, isStream bool) (wait time.Durat
 	if why := context.Cause(b.sending); why != nil {
 		return 0, nil, why
 	}
-	if wait := taken(b.pace, now); wait > 0 {
+	if wait := takeTurn(b.pace, now); wait > 0 {
 		return wait, nil, nil
 	}
 	b.spent[""]++
@@ -244,36 +249,42 @@ func (b *budget) refuse(err error) error {
 	return err
 }
 
-// stream notes that a stream begins (1) or ends (-1).
-func (b *budget) stream(begins int, at time.Time) {
+func (b *budget) streamBegan(at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.open += begins
-	b.streamTime -= time.Duration(begins) * at.Sub(anchor)
+	b.open++
+	b.streamTime -= at.Sub(anchor)
+}
+
+func (b *budget) streamEnded(at time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.open--
+	b.streamTime += at.Sub(anchor)
 }
 
 func (b *budget) streamSeconds(now time.Time) float64 {
 	return (b.streamTime + time.Duration(b.open)*now.Sub(anchor)).Seconds()
 }
 
-// came notes the outcome of a call. A call that never reached the target was not spent, and a refusal gives the charge back; a call without an
-// answer may have been charged.
-func (b *budget) came(now time.Time, kind charge, came outcome) {
+// callEnded settles what take reserved for a call. A call that never reached the target was not spent, and a refusal gives the charge back; a call
+// without an answer may have been charged.
+func (b *budget) callEnded(now time.Time, kind charge, by outcome) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !came.left {
+	if !by.left {
 		b.spent[""]--
 	}
 	if kind != "" {
 		b.reserved[kind]--
-		if !came.charged {
+		if !by.charged {
 			b.spent[kind]--
 		}
 	}
 	close(b.freed)
 	b.freed = make(chan struct{})
-	if !came.ours {
-		b.recent.add(now, came.isError() && !b.bounds.tolerates(came.name))
+	if !by.ours {
+		b.recent.add(now, by.isError() && !b.bounds.tolerates(by.name))
 		if errors := b.recent.tooMany(b.bounds.StopErrorRate); errors != "" {
 			b.end(&stop{"errors", errors})
 		}
@@ -349,49 +360,12 @@ func newPace(perS float64) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(rateShare*perS), int(max(1, burstShare*perS)))
 }
 
-// taken takes a turn now and returns 0, or returns how long to wait before asking again.
-func taken(pace *rate.Limiter, now time.Time) time.Duration {
+// takeTurn takes a turn of the rate now and returns 0, or returns how long to wait before asking again.
+func takeTurn(pace *rate.Limiter, now time.Time) time.Duration {
 	turn := pace.ReserveN(now, 1)
 	wait := turn.DelayFrom(now)
 	if wait > 0 {
 		turn.CancelAt(now)
 	}
 	return wait
-}
-
-// recentCalls holds the calls that ended in the last second, or the last ten calls if fewer did.
-type recentCalls struct {
-	calls  []recentCall
-	failed int
-}
-
-type recentCall struct {
-	at     time.Time
-	failed bool
-}
-
-const (
-	recentWindow = time.Second
-	recentMin    = 10
-)
-
-func (r *recentCalls) add(at time.Time, failed bool) {
-	r.calls = append(r.calls, recentCall{at, failed})
-	if failed {
-		r.failed++
-	}
-	for len(r.calls) > recentMin && at.Sub(r.calls[0].at) > recentWindow {
-		if r.calls[0].failed {
-			r.failed--
-		}
-		r.calls = r.calls[1:]
-	}
-}
-
-// tooMany returns a message if the share of errors is above the bound that ends a run, else "".
-func (r *recentCalls) tooMany(share float64) string {
-	if len(r.calls) < recentMin || float64(r.failed) <= share*float64(len(r.calls)) {
-		return ""
-	}
-	return fmt.Sprintf("stop_when.error_rate of the target file (%g) is exceeded: %d of the newest %d calls were errors", share, r.failed, len(r.calls))
 }

@@ -71,9 +71,9 @@ func (c *budgetCase) play(t *testing.T) {
 	var all []taken
 	settle := func(call taken, now time.Time, what settled) {
 		if call.isStream {
-			b.stream(-1, now)
+			b.streamEnded(now)
 		}
-		b.came(now, call.kind, outcome{name: what.Outcome, left: what.Sent == nil || *what.Sent, charged: what.Charged})
+		b.callEnded(now, call.kind, outcome{name: what.Outcome, left: what.Sent == nil || *what.Sent, charged: what.Charged})
 	}
 	zero := time.Now()
 	moment := func(ms float64) time.Time { return zero.Add(time.Duration(ms * float64(time.Millisecond))) }
@@ -107,7 +107,7 @@ func (c *budgetCase) play(t *testing.T) {
 				t.Errorf("at %g: expected it to leave at %g, got %g", step.At, wanted, leavesAt)
 			}
 			if call.isStream {
-				b.stream(1, now)
+				b.streamBegan(now)
 			}
 			all = append(all, call)
 			if step.Then != nil {

@@ -254,12 +254,12 @@ func TestStreamSecondsEndStreamsAndNothingElse(t *testing.T) {
 func TestOpenStreamsCountWhileTheyAreOpen(t *testing.T) {
 	at := time.Unix(1000, 0)
 	b := newBudget()
-	b.stream(1, at)
-	b.stream(1, at.Add(2*time.Second))
+	b.streamBegan(at)
+	b.streamBegan(at.Add(2 * time.Second))
 	expect(t, "two open", b.streamSeconds(at.Add(3*time.Second)), 4)
-	b.stream(-1, at.Add(3*time.Second))
+	b.streamEnded(at.Add(3 * time.Second))
 	expect(t, "one open", b.streamSeconds(at.Add(5*time.Second)), 6)
-	b.stream(-1, at.Add(5*time.Second))
+	b.streamEnded(at.Add(5 * time.Second))
 	expect(t, "none open", b.streamSeconds(at.Add(time.Hour)), 6)
 }
 
@@ -268,7 +268,7 @@ func TestNoWindowOfASecondHoldsMoreThanTheRate(t *testing.T) {
 		p, now := newPace(perS), time.Unix(1000, 0)
 		var sent []time.Time
 		for end := now.Add(10 * time.Second); now.Before(end); {
-			wait := taken(p, now)
+			wait := takeTurn(p, now)
 			if wait == 0 {
 				sent = append(sent, now)
 			}

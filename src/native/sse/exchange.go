@@ -117,7 +117,7 @@ func (x *exchange) run(parent context.Context) {
 		return
 	}
 	x.granted = true
-	defer func() { x.budget.came(time.Now(), x.request.Charges, x.outcome()) }()
+	defer func() { x.budget.callEnded(time.Now(), x.request.Charges, x.outcome()) }()
 	x.startedAt = time.Now()
 	ctx = httptrace.WithClientTrace(ctx, x.wire.trace(x.startedAt))
 	x.cancel = cancel
@@ -152,8 +152,8 @@ func (x *exchange) within(limit milliseconds, what, code string) *time.Timer {
 	return time.AfterFunc(after, func() { x.cancel(&timeoutError{what, after, code}) })
 }
 
-// came notes that bytes came. Comments count too, because servers send them to keep a stream alive.
-func (x *exchange) came() {
+// bytesCame restarts the idle time-out. Comments count too, because servers send them to keep a stream alive.
+func (x *exchange) bytesCame() {
 	x.toNext.Reset(time.Duration(cmp.Or(x.request.IdleTimeout, never)))
 }
 
@@ -161,7 +161,7 @@ func (x *exchange) came() {
 func (x *exchange) handling(run func()) {
 	x.toNext.Stop()
 	run()
-	x.came()
+	x.bytesCame()
 }
 
 func (x *exchange) receive(ctx context.Context, answer *http.Response) {
@@ -185,8 +185,8 @@ func (x *exchange) receive(ctx context.Context, answer *http.Response) {
 		return
 	}
 	x.Opened = true
-	x.budget.stream(1, x.startedAt)
-	defer func() { x.budget.stream(-1, time.Now()) }()
+	x.budget.streamBegan(x.startedAt)
+	defer func() { x.budget.streamEnded(time.Now()) }()
 	if x.client.listens("open") {
 		x.handling(func() { x.client.emit("open") })
 	}
@@ -219,7 +219,7 @@ func (x *exchange) readStream(ctx context.Context, body io.Reader) {
 		n, err := body.Read(*buffer)
 		readAt = x.wire.readAt()
 		if n > 0 {
-			x.came()
+			x.bytesCame()
 			if parseErr := parser.Feed((*buffer)[:n], take); parseErr != nil {
 				x.over(time.Now(), endClosed, parseErr)
 				return
@@ -325,6 +325,6 @@ type lively struct {
 
 func (l lively) Read(p []byte) (int, error) {
 	n, err := l.Reader.Read(p)
-	l.x.came()
+	l.x.bytesCame()
 	return n, err
 }
