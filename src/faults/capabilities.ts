@@ -5,7 +5,8 @@ import type { Held, RemoteWatch } from "../deployments/remote-watch.ts";
 import { type Disturbance, type DisturbanceContext, type Faults, linksOf } from "./disturbance.ts";
 import { atOnce, endsWithUs, type Fault, type FaultInjector, faultKey } from "./fault.ts";
 import { operatorInjector } from "./injectors/operator.ts";
-import { processInjector, storeInjector } from "./injectors/own-parts.ts";
+import { processInjector } from "./injectors/own-processes.ts";
+import { storeInjector } from "./injectors/own-stores.ts";
 import { commandInjector, linkInjector } from "./injectors/proxies-and-commands.ts";
 
 /** A deployment, or what a plan assumes of one that has not been contacted. */

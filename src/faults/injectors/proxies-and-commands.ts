@@ -38,7 +38,7 @@ export const onLink = (broken: BrokenLink): Pick<FaultInjector, "inject" | "heal
       const before = await proxy.read({ signal });
       if (!before.enabled || before.toxics.length > 0)
         throw new Error(
-          `proxy "${name}" is disabled or has toxics before the fault is injected; \`floodgate chaos --heal\` removes old faults`,
+          `proxy "${name}" is already disabled or has a toxic, so no fault is put on it; \`floodgate chaos --heal\` removes old faults`,
         );
       await fault.put(proxy, { signal });
     },

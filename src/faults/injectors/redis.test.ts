@@ -11,7 +11,7 @@ import { type RedisPart, startRedisPart } from "../../deployments/part.ts";
 import { openJournal } from "../../supervision/journal.ts";
 import { Supervisor } from "../../supervision/supervisor.ts";
 import { waitUntil } from "../../supervision/waiting.ts";
-import { storeInjector } from "./own-parts.ts";
+import { storeInjector } from "./own-stores.ts";
 
 const hasRedis = spawnSync("redis-server", ["--version"]).status === 0;
 const skipped = hasRedis ? "" : " (SKIPPED: redis-server is not installed; apt-get install redis-server)";
