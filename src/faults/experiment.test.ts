@@ -217,7 +217,7 @@ describe.skipIf(path === null)("an experiment on a real link", () => {
     await left.addToxic({ name: "old", stream: "downstream", type: "latency", attributes: { latency: 1, jitter: 0 } });
     const outcome = await runExperiment(plan, surroundings);
     expect(outcome).toMatchObject({ tookEffect: false, healed: true });
-    expect(outcome.notes.join()).toContain("not whole beforehand");
+    expect(outcome.notes.join()).toContain("already disabled or has a toxic, so no fault");
     expect(await left.read()).toMatchObject({ enabled: true, toxics: [] });
   });
 });

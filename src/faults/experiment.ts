@@ -265,7 +265,7 @@ export const breakBySchedule = async (
   for (const { proxy } of broken) {
     const { enabled, toxics } = await toxiproxy.proxy(proxy).read();
     if (!enabled || toxics.length > 0)
-      doubts.push(`proxy "${proxy}" is disabled or has toxics beforehand; no fault was injected`);
+      doubts.push(`proxy "${proxy}" is already disabled or has a toxic, so no fault was injected`);
   }
   if (doubts.length > 0) return { problems: doubts.map(inconclusive), notes: [] };
   for (const end of await Promise.allSettled(events.map((event) => breakOnce(event, beside, startMs))))
