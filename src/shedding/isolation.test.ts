@@ -1,6 +1,9 @@
 import { describe, expect, test } from "vitest";
 import type { CallLine } from "../history/line.ts";
 import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
+import type { TargetView } from "../workload/callers/target-view.ts";
+import { profileCalls, profilePeakPerS } from "../workload/load-profiles.ts";
+import { noisyNeighbour, noisyNeighbourAlone } from "../workload/stories/noisy.ts";
 import { createIsolation } from "./isolation.ts";
 
 const CALLS = 2_000;
@@ -111,5 +114,49 @@ describe("isolation", () => {
     const isolation = createIsolation();
     isolation.see("beside", [call("noisy-neighbour", 1, "200")], facts("noisy-neighbour"));
     expect(isolation.judged("again")).toEqual({ claims: [], measurements: [] });
+  });
+
+  describe("of two organizations whose caps are not stated, in a play of 15 s", () => {
+    const server = (org: string) => ({ org, publishable: false, server: true });
+    const view: TargetView = {
+      ...{ tenants: [server("org_0"), server("org_1")], roles: {}, limits: {} },
+      ...{ capacity: { chat: { perS: 80, by: null } }, permits: { writes: false, quotaBurn: false } },
+    };
+    const CAP = 4;
+    /** Twelve slots; an organization, or all of them together, may hold a third. */
+    const verdictOf = (isShared: boolean) => {
+      const isolation = createIsolation();
+      for (const [part, story] of [
+        ["beside", noisyNeighbour],
+        ["alone", noisyNeighbourAlone],
+      ] as const) {
+        const profile = story.profile(view, { durationS: 15 });
+        if (profile === null) throw new Error("the story knows no rate");
+        const ends: { org: string; us: number }[] = [];
+        const [noisy] = story.noisy(view);
+        const lines = Array.from({ length: profileCalls(profile) }, (_, i) => i).flatMap((i): CallLine[] => {
+          const [step] = story.plan(1, i, view);
+          if (step === undefined) return [];
+          const { org, route } = step;
+          const us = Math.round((i * 1e6) / profilePeakPerS(profile));
+          const held = ends.filter((one) => one.us > us && (isShared || one.org === org)).length;
+          const isFull = held >= CAP;
+          const doneUs = us + (isFull ? 800 : route === "chat.control" ? 150_000 : 5_000);
+          if (!isFull) ends.push({ org, us: doneUs });
+          const moments = { intended_us: us, started_us: us, sent_us: us, first_us: doneUs, done_us: doneUs };
+          const outcome = isFull ? "429 org_overloaded" : "200";
+          return [{ ...call(story.name, i, outcome), ...moments, org, route }];
+        });
+        const tenants = Object.fromEntries(
+          ["org_0", "org_1"].map((org) => [org, { tier: "Pro" as const, noisy: org === noisy }]),
+        );
+        isolation.see(part, lines, { ...bareFacts(story.name), exclusive: true, tenants });
+      }
+      return isolation.judged("again").claims[0]?.verdict;
+    };
+
+    test("a cap that is shared fails, a cap of each passes", () => {
+      expect([verdictOf(true), verdictOf(false)]).toEqual(["fail", "pass"]);
+    });
   });
 });

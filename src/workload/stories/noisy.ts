@@ -20,29 +20,39 @@ const castOf = oncePerView((view: TargetView) => {
 
 export const orgsOf = (caller: Caller | null | undefined): string[] => (caller ? [caller.org] : []);
 
-/** Calls of a burst if no cap is stated. */
+/** The noisy organization's calls in a burst if no cap is stated. */
 const BURST = 64;
 
 const capOf = (view: TargetView): number | undefined => castOf(view).noisy?.inFlightCap ?? inFlightCaps(view).org;
 
-/** `length` of every `every` calls are a burst. */
-const burst = (length: number) => ({ length, every: 4 * length });
+/** One of so many calls of a burst is a quiet organization's, because the cap is full only while a burst lasts. */
+const QUIET_IN_BURST = 5;
 
-/** The noisy organization's calls: twice the cap, in a row. */
-export const noisyCalls = oncePerView((view: TargetView) => {
+/** `length` of every `every` calls are a burst, in which the noisy organization makes `noisy` calls. */
+const burst = (noisy: number) => {
+  const length = Math.ceil((noisy * QUIET_IN_BURST) / (QUIET_IN_BURST - 1));
+  return { noisy, length, every: 4 * length };
+};
+
+const isNoisyIn = ({ length, every }: ReturnType<typeof burst>, i: number): boolean =>
+  i % every < length && i % QUIET_IN_BURST !== 0;
+
+/** In each burst the noisy organization makes twice as many calls as its cap allows at once. */
+const noisyCalls = oncePerView((view: TargetView) => {
   const cap = capOf(view);
   return burst(cap === undefined ? BURST : Math.max(4, 2 * cap));
 });
 
-export const burstOf = (view: TargetView, i: number): boolean => {
-  const { length, every } = noisyCalls(view);
-  return i % every < length;
-};
+/** Reports whether call number `i` is the noisy organization's. */
+export const isNoisyCall = (view: TargetView, i: number): boolean => isNoisyIn(noisyCalls(view), i);
 
-/** The rate at which a burst arrives within two thirds of a stream's duration. */
+/** The share of all calls that the noisy organization makes. */
+export const noisyShare = (view: TargetView): number => noisyCalls(view).noisy / noisyCalls(view).every;
+
+/** The rate at which a burst arrives within five sixths of a stream's duration. */
 const outrunsPerS = (view: TargetView): number | null => {
   const { service_ms: serviceMs } = view.limits;
-  return serviceMs === undefined ? null : (1.5 * noisyCalls(view).length * 1000) / serviceMs;
+  return serviceMs === undefined ? null : (1.2 * noisyCalls(view).length * 1000) / serviceMs;
 };
 
 /** The outcomes that bursts at this rate must meet: the organization's cap, if stated and met before other limits. */
@@ -82,7 +92,7 @@ export const noisyNeighbour = storyOf({
   plan: (_seed, i, view) => {
     const { noisy, quietAt } = castOf(view);
     if (noisy === undefined) return [];
-    if (burstOf(view, i)) return [callAs(view, i, noisy, { route: "chat.control" })];
+    if (isNoisyCall(view, i)) return [callAs(view, i, noisy, { route: "chat.control" })];
     // The quiet ones read, so that the deployment as a whole has room.
     return [callAs(view, i, quietAt(i), { route: i % 8 === 0 ? "poi.enrich" : "design.styles" })];
   },
@@ -96,7 +106,7 @@ export const noisyNeighbourAlone: Story = {
   name: "noisy-neighbour-alone",
   purpose: "the calls of the quiet organizations of noisy-neighbour, at the same moments, without the noisy one",
   reaches: () => reaching(),
-  plan: (seed, i, view) => (burstOf(view, i) ? [] : noisyNeighbour.plan(seed, i, view)),
+  plan: (seed, i, view) => (isNoisyCall(view, i) ? [] : noisyNeighbour.plan(seed, i, view)),
 };
 
 /** One noisy caller, and enough quiet ones that none of them comes near its own cap. */
@@ -108,7 +118,6 @@ const noisyStreamer = oncePerView((view: TargetView): Caller | null => {
   return noisy === undefined || quiet.length < CALLERS_WITH_NOISE - 1 ? null : noisy;
 });
 
-const QUIET_IN_BURST = 5;
 /** The assumed cap on calls in flight if none is stated. */
 const CAP = 32;
 const LOW = 0.7;
@@ -116,13 +125,8 @@ const LOW = 0.7;
 /** Bursts long enough to fill the noisy organization's cap 2.5 times. */
 const burstsOf = oncePerView((view: TargetView) => {
   const cap = noisyStreamer(view)?.inFlightCap ?? inFlightCaps(view).org ?? CAP;
-  return burst(Math.ceil((2.5 * cap * QUIET_IN_BURST) / (QUIET_IN_BURST - 1)));
+  return burst(2.5 * cap);
 });
-
-const isNoisy = (view: TargetView, i: number): boolean => {
-  const { length, every } = burstsOf(view);
-  return i % every < length && i % QUIET_IN_BURST !== 0;
-};
 
 export const chatBesideNoisy = storyOf({
   name: "chat-beside-noisy",
@@ -130,7 +134,7 @@ export const chatBesideNoisy = storyOf({
   needsCapacity: "chat",
   profile: profileAt((view) => partOf(streamsPerS(view), LOW), 10),
   plan: (_seed, i, view) => {
-    const noisy = isNoisy(view, i) ? noisyStreamer(view) : null;
+    const noisy = isNoisyIn(burstsOf(view), i) ? noisyStreamer(view) : null;
     const at = noisyStreamer(view) === null ? streamers(view).at : castOf(view).quietAt;
     return [callAs(view, i, noisy ?? at(i), { route: "chat.control" })];
   },

@@ -11,7 +11,7 @@ import { constant, type Profile, profileCalls, profilePeakPerS } from "../load-p
 import { saltOf, uniform } from "../random.ts";
 import { exchangeStep, type Step } from "../step.ts";
 import { costsOfPlan, type ProfileWish, type Reach, storyOf } from "../story.ts";
-import { burstOf, burstReach, noisyCalls, orgsOf } from "./noisy.ts";
+import { burstReach, isNoisyCall, noisyShare, orgsOf } from "./noisy.ts";
 
 /** The most mints that a stage can make; an organization with more left would not run out. */
 const REACHABLE = 600;
@@ -74,15 +74,12 @@ const castOf = oncePerView((view: TargetView) => {
 /** Every call mints a session, except those of the noisy organization's bursts. */
 const plan = (seed: number, i: number, view: TargetView): Step[] => {
   const { noisy, choose } = castOf(view);
-  if (noisy !== undefined && burstOf(view, i)) return [callAs(view, i, noisy, { route: "chat.control" })];
+  if (noisy !== undefined && isNoisyCall(view, i)) return [callAs(view, i, noisy, { route: "chat.control" })];
   if (quotaMinters(view).length === 0) return [];
   return [exchangeStep(view, i, choose(uniform(seed, i, WHO)).name, "tile")];
 };
 
-const mintShare = (view: TargetView): number => {
-  const { every, length } = noisyCalls(view);
-  return castOf(view).noisy === undefined ? 1 : (every - length) / every;
-};
+const mintShare = (view: TargetView): number => (castOf(view).noisy === undefined ? 1 : 1 - noisyShare(view));
 
 const leftOfAll = (view: TargetView): number => quotaMinters(view).reduce((sum, caller) => sum + leftAtMost(caller), 0);
 
