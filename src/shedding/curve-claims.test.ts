@@ -330,6 +330,21 @@ describe("a server that breaks under overload fails the claim about it", () => {
     }
   });
 
+  test("and one that serves nobody past its knee, also where the highest multiples are not permitted", () => {
+    const planned = levelsOf(upAndDown(KNEE_PER_S, LONG_S));
+    const isPast = (atUs: number): boolean =>
+      planned.some(({ fromUs, toUs, ratePerS }) => {
+        const sinceUs = atUs - START_US;
+        return ratePerS > KNEE_PER_S && sinceUs >= fromUs && sinceUs < toUs;
+      });
+    const server = queueing(
+      { slots: 16, inFlight: 16, serviceMs: 200 },
+      { limit: ({ atUs }) => (isPast(atUs) ? 0 : 16) },
+    );
+    const curve = curveOf(server, 1, LONG_S);
+    expect(failedOf(claimsOf({ ...curve, notPlayed: [10] })).join()).toContain("curve/collapse");
+  });
+
   test("but not where other callers may explain it, nor where an edge answers", () => {
     const [claim, make] = FAULTY["collapses from 1.5 times on"] as (typeof FAULTY)[string];
     const curve = curveOf(make(1), 1, LONG_S);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { carriedPerS, refusedShare } from "./knee.ts";
+import { carriedPerS, kneeOfLevels, refusedShare } from "./knee.ts";
 
 describe("what chance refuses", () => {
   // Erlang's B by tables: the share of the slots in use at a multiple of what they complete.
@@ -20,4 +20,13 @@ describe("what chance refuses", () => {
     expect(carriedPerS(four, 80)).toBeCloseTo(80 * (1 - refusedShare(1, 4, 4)), 9);
     expect(refusedShare(0.001, 4096, 4096)).toBe(0);
   });
+});
+
+test("where nothing is carried past the knee, the level that carried most shows it", () => {
+  const level = (ratePerS: number, ...batches: number[]) => ({ ratePerS, batches, isQueue: false });
+  const past = [level(120, 0, 0, 0), level(200, 0, 0, 0)];
+  const all = [level(40, 39, 41, 40), level(72, 70, 74, 72), ...past];
+  const found = kneeOfLevels(past, all, { most: 16, stayS: 0.2 });
+  expect(found).toMatchObject({ knee: { value: 72 }, systems: [] });
+  expect(kneeOfLevels([], all, { most: 16, stayS: 0.2 })).toBeNull();
 });

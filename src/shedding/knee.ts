@@ -124,7 +124,11 @@ export const kneeOfLevels = (
   const usable = past.filter(({ batches }) => batches.length > 1 && (mean(batches) ?? 0) > 0);
   const rates = [...new Set(usable.map(({ ratePerS }) => ratePerS))].slice(0, RATES_MOST);
   const shown = usable.filter(({ ratePerS }) => rates.includes(ratePerS));
-  if (shown.length === 0 || most < 1 || !(stayS > 0)) return null;
+  if (past.length === 0 || most < 1 || !(stayS > 0)) return null;
+  const estimates = all.flatMap(({ batches }) => (batches.length > 1 ? [batchMean(batches)] : []));
+  const best = worstOf(estimates, ({ low }) => low);
+  // Past the knee nothing at all is carried, so the level that carried most shows the capacity.
+  if (shown.length === 0) return best && best.value > 0 ? { knee: best, systems: [] } : null;
   const candidates = REPLICAS.filter((n) => n <= most && n >= (replicas ?? 1));
   const counts = replicas === 1 || candidates.length === 0 ? [replicas ?? 1] : candidates;
   const fits = counts.map((n) => {
@@ -145,8 +149,6 @@ export const kneeOfLevels = (
     low: Math.min(...knees.map(({ low }) => low)),
     high: Math.max(...knees.map(({ high }) => high)),
   };
-  const estimates = all.flatMap(({ batches }) => (batches.length > 1 ? [batchMean(batches)] : []));
-  const best = worstOf(estimates, ({ low }) => low);
   if (best === null || best.value - AMONG_MANY * (best.value - best.low) <= knee.value) return { knee, systems };
   // Less was carried past the knee than below it, so the level that carried most shows the capacity.
   return {

@@ -57,6 +57,11 @@ class Pool {
     return Math.max(0, Math.min(...this.#freeAtUs) - atUs);
   }
 
+  /** Takes a place until then for work that is no call. */
+  hold(untilUs: number): void {
+    this.#ends.push({ us: untilUs, org: -1 });
+  }
+
   /** Keeps the slot that is free first busy with what is no call. */
   burn(atUs: number, us: number): void {
     const slot = this.#freeAtUs.indexOf(Math.min(...this.#freeAtUs));
@@ -383,6 +388,11 @@ export const FAULTY: Readonly<Record<string, readonly [claim: string, server: (s
         { ...SIXTEEN, seed },
         { ofOrg: ({ org, inFlight }) => (org === 0 && inFlight > 0.8 * SIXTEEN.slots ? 0 : SIXTEEN.slots) },
       ),
+  ],
+  "refuses at the price of a call": [
+    "goodput_retention",
+    (seed) =>
+      queueing({ ...SIXTEEN, seed }, { refused: ({ atUs }, pool) => pool.hold(atUs + SIXTEEN.serviceMs * 1000) }),
   ],
   "answers late": ["collapse", (seed) => queueing({ ...SIXTEEN, seed, inFlight: 20 * SIXTEEN.slots })],
   "cuts streams": [
