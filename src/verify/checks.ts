@@ -1,6 +1,6 @@
 /** Makes one verdict of a rule's findings: a breach fails; without one, an unclear answer is inconclusive. */
 import { maskSecrets } from "../contract/credentials.ts";
-import { outcomeOf } from "../contract/refusals.ts";
+import { outcomeOf, REFUSALS, type RefusalName } from "../contract/refusals.ts";
 import type { ClaimVerdict } from "../history/run-document.ts";
 import { type Answer, inWords } from "./sending/answer.ts";
 import { describe } from "./sending/test-call.ts";
@@ -53,23 +53,23 @@ export const skipped = (reason: string): CannotJudge => new CannotJudge({ verdic
 /** The accepted outcome that stands for any 2xx without an `error` key. */
 export const ANY_SUCCESS = "2xx";
 
+/** What an answer is expected to be: a refusal's name, `2xx`, or an outcome itself, such as `200 error`. */
+export type Fit = RefusalName | typeof ANY_SUCCESS | (string & {});
+export type Fits = Fit | readonly Fit[];
+
+const outcomesOf = (wanted: Fits): string[] =>
+  [wanted].flat().map((fit) => (Object.hasOwn(REFUSALS, fit) ? outcomeOf(fit as RefusalName) : (fit as string)));
+
 const EVIDENCE_MAX = 10;
 const STEPS_MAX = 6;
 export const SESSIONS_OFF = [outcomeOf("sessions_disabled"), outcomeOf("sessions_not_configured")];
-
-export type Accepts = {
-  /** Outcomes that fit the specification as the reference platform reads it. */
-  readonly accepts: readonly string[];
-  /** Outcomes that other readings of part C of the requirements allow: they pass with a note. */
-  readonly tolerates?: readonly string[];
-};
 
 /** Whether the operator has switched sessions off (items 161-162). The exchange is then not judged. */
 export const isSessionsOff = (answer: Answer): boolean =>
   answer.testCall.route === "sdk.sessions" && SESSIONS_OFF.includes(answer.outcome);
 
-export const fits = (answer: Answer, outcomes: readonly string[]): boolean =>
-  outcomes.includes(answer.outcome) || (outcomes.includes(ANY_SUCCESS) && /^2\d\d$/.test(answer.outcome));
+export const fits = ({ outcome }: Answer, wanted: Fits): boolean =>
+  outcomesOf(wanted).some((one) => one === outcome || (one === ANY_SUCCESS && /^2\d\d$/.test(outcome)));
 
 export const callInWords = (answer: Answer): string => `${describe(answer)}: ${inWords(answer)}`;
 
@@ -100,9 +100,12 @@ export class Checks {
     return this.#failures.length > 0;
   }
 
-  /** Judges an answer by its outcome. Returns whether it fits. `steps`: the calls before it, for the crash file. */
-  expect(answer: Answer, { accepts, tolerates = [] }: Accepts, steps: readonly Answer[] = []): boolean {
-    if (fits(answer, accepts)) {
+  /**
+   * Judges an answer by its outcome. Returns whether it fits. `wanted`: what the specification says, as the reference reads
+   * it. `steps`: the calls before it, for the crash file. `or`: outcomes of other readings, which pass with a note.
+   */
+  expect(answer: Answer, wanted: Fits, steps: readonly Answer[] = [], or: Fits = []): boolean {
+    if (fits(answer, wanted)) {
       this.#seen += 1;
       if (answer.legacy) this.note("uses the older name origin_not_allowed");
       return true;
@@ -112,21 +115,22 @@ export class Checks {
       this.unclear(`${callInWords(answer)} (overload, a rate limit or a missing answer does not decide this)`);
     else if (isSessionsOff(answer)) this.#off = answer.outcome;
     else {
+      const accepts = outcomesOf(wanted);
       // A11: on one route a deployment may report every failure under status 200.
       const isToldUnder200 = answer.testCall.route === "chat.route" && answer.outcome === "200 error";
       const refusalWanted = !accepts.some((outcome) => outcome.startsWith("2"));
-      if (fits(answer, tolerates) || (refusalWanted && isToldUnder200)) {
+      if (fits(answer, or) || (refusalWanted && isToldUnder200)) {
         this.#seen += 1;
         this.note(`${answer.outcome} where ${accepts.join(" or ")} is the reference's reading`);
         return true;
       }
-      this.breach(accepts.join(" or "), callInWords(answer), [...steps, answer], [...accepts, ...tolerates]);
+      this.breach(accepts.join(" or "), callInWords(answer), [...steps, answer], [...accepts, ...outcomesOf(or)]);
     }
     return false;
   }
 
   admits(answer: Answer, steps: readonly Answer[] = []): boolean {
-    return this.expect(answer, { accepts: [ANY_SUCCESS] }, steps);
+    return this.expect(answer, ANY_SUCCESS, steps);
   }
 
   require(holds: boolean, answer: Answer, expected: string, got: string): boolean {

@@ -1,9 +1,8 @@
 /** Finds out whether the API answers at `base_url`: a wrong address is one error, not fifty broken rules. */
 import { toldOf } from "../client/network-errors.ts";
 import { foreignAddress, foreignError, foreignName } from "../contract/foreign-text.ts";
-import { outcomeOf } from "../contract/refusals.ts";
 import type { KeyRole } from "../target/roles.ts";
-import type { Failure, Open } from "./checks.ts";
+import { type Failure, fits, type Open } from "./checks.ts";
 import type { Context } from "./context.ts";
 import { type Answer, inWords } from "./sending/answer.ts";
 import { codingOf, NOT_SO_CODED } from "./sending/answer-bytes.ts";
@@ -88,14 +87,13 @@ export const reach = async (context: Context): Promise<void> => {
 };
 
 /** Returns a question to the user if the target file may cause the refusal, else `null`. `of`: the key's role. */
-export const hintOf = ({ outcome, status }: Answer, of: KeyRole, context: Context): string | null => {
-  if (status === 401) return `does the deployment know the key of the role ${of}?`;
-  if (outcome === outcomeOf("ip_not_allowed"))
-    return `may the key of the role ${of} be used from this machine's address?`;
+export const hintOf = (answer: Answer, of: KeyRole, context: Context): string | null => {
+  if (answer.status === 401) return `does the deployment know the key of the role ${of}?`;
+  if (fits(answer, "ip_not_allowed")) return `may the key of the role ${of} be used from this machine's address?`;
   const origin = context.keyRole(of)?.origin;
-  if (outcome === outcomeOf("origin_required") && origin !== undefined)
+  if (fits(answer, "origin_required") && origin !== undefined)
     return `${origin} was sent as the Origin: does something in front of the API remove that header?`;
-  if (outcome !== outcomeOf("session_origin_mismatch")) return null;
+  if (!fits(answer, "session_origin_mismatch")) return null;
   if (origin === undefined)
     return `the role ${of} has no origin in the target file: which one is in its key's allowlist?`;
   return `is ${origin}, the origin of the role ${of} in the target file, in its key's allowlist?`;

@@ -1,8 +1,7 @@
 /** Rules of `verify`. `must`: a stated requirement. `should`: an ambiguous one. `info`: a gap, only recorded. */
-import { outcomeOf, REFUSALS, type RefusalName } from "../contract/refusals.ts";
 import type { Level } from "../history/run-document.ts";
 import type { Target } from "../target/target.ts";
-import { type Accepts, type ANY_SUCCESS, CannotJudge, Checks, OPEN, type Verdict } from "./checks.ts";
+import { CannotJudge, Checks, type Fits, OPEN, type Verdict } from "./checks.ts";
 import type { Context } from "./context.ts";
 import type { Needs, Role } from "./planning/needs.ts";
 import { FORMS, type TestCall } from "./sending/test-call.ts";
@@ -36,9 +35,6 @@ export type Rule = {
   run(context: Context): Promise<Verdict>;
 };
 
-/** A refusal's name, `2xx`, or an outcome itself, such as `200 error`. */
-export type Fit = RefusalName | typeof ANY_SUCCESS | (string & {});
-type Fits = Fit | readonly Fit[];
 /** `or`: outcomes that other readings allow. `inEachForm`: sent once in each header that the exchange reads. */
 export type Row = readonly [call: TestCall, fits: Fits, or?: Fits, inEachForm?: true];
 
@@ -76,11 +72,6 @@ export const pairwise = <F extends Readonly<Record<string, readonly unknown[]>>>
   return chosen;
 };
 
-const outcomes = (fits: Fits = []): string[] =>
-  [fits].flat().map((fit) => (fit in REFUSALS ? outcomeOf(fit as RefusalName) : (fit as string)));
-
-export const acceptsOf = ([, fits, or]: Row): Accepts => ({ accepts: outcomes(fits), tolerates: outcomes(or) });
-
 export const all = (calls: readonly TestCall[], fits: Fits, or?: Fits): Row[] => calls.map((call) => [call, fits, or]);
 
 export const inEachForm = (rows: readonly Row[]): Row[] => rows.map(([call, fits, or]) => [call, fits, or, true]);
@@ -106,15 +97,14 @@ const tryRows = async (context: Context, checks: Checks, { rows, nothing }: List
     return role === null || context.has(role);
   });
   const forms = possible.some(([, , , each]) => each) ? await context.exchangeForms() : [];
-  const calls = possible.flatMap((row) => {
-    const [call, , , each] = row;
+  const calls = possible.flatMap(([call, fits, or, each]) => {
     const asked = open ? { ...call, open } : call;
-    return (each ? forms : [call.form]).map((form) => ({ call: { ...asked, form }, accepts: acceptsOf(row) }));
+    return (each ? forms : [call.form]).map((form) => ({ call: { ...asked, form }, fits, or }));
   });
   let stuck: unknown;
-  await context.each(calls, async ({ call, accepts }) => {
+  await context.each(calls, async ({ call, fits, or }) => {
     try {
-      checks.expect(await context.send(call), accepts);
+      checks.expect(await context.send(call), fits, [], or);
     } catch (error) {
       if (!(error instanceof CannotJudge)) throw error;
       stuck ??= error;

@@ -1,7 +1,7 @@
 /** Which members of a key creation the deployment reads. The specification names none, so rules need evidence. */
 import { isObject, parseJson } from "../../contract/envelopes.ts";
 import type { AdminRole } from "../../target/roles.ts";
-import { inconclusive, skipped } from "../checks.ts";
+import { fits, inconclusive, skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
 import { roleOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
@@ -135,10 +135,10 @@ export const mustRead = async (context: Context, member: Member): Promise<void> 
 };
 
 /** Ends the rule if a new key may be refused because the deployment does not read a member, which is no fault. */
-export const mustHaveRead = async (context: Context, { outcome }: Answer): Promise<void> => {
-  if (outcome === keys.OUTCOME.scope) await mustRead(context, "scopes");
-  if (outcome === "403 publishable_key_required") await mustRead(context, "kind");
-  if (outcome === keys.OUTCOME.mismatch) await mustRead(context, "allowed_origins");
+export const mustHaveRead = async (context: Context, answer: Answer): Promise<void> => {
+  if (fits(answer, "insufficient_scope")) await mustRead(context, "scopes");
+  if (fits(answer, "publishable_key_required")) await mustRead(context, "kind");
+  if (fits(answer, "session_origin_mismatch")) await mustRead(context, "allowed_origins");
 };
 
 /** Which part of a refused creation the API did not read, in words; `null` if the refusal fits what was sent. */
@@ -151,9 +151,10 @@ export const misunderstood = async (context: Context, answer: Answer): Promise<s
 };
 
 /** Returns why key management is elsewhere or takes other bodies, which is no fault; else `null`. */
-export const notAsExpected = ({ status, outcome, subcode }: Answer): string | null => {
+export const notAsExpected = (answer: Answer): string | null => {
+  const { status, subcode } = answer;
   if (status === 404 || status === 405 || (status !== null && status >= 300 && status < 400)) return keys.NOT_THERE;
-  return outcome === keys.OUTCOME.malformed && !READ_FIELDS.has(subcode ?? "") ? OTHER_BODY : null;
+  return fits(answer, "malformed_body") && !READ_FIELDS.has(subcode ?? "") ? OTHER_BODY : null;
 };
 
 /** A body that is not understood must be refused (item 223), so a 500 is a breach. */
@@ -173,8 +174,7 @@ export const mayMakeKeys = (context: Context): void => {
 export const noKey = async (context: Context, answer: Answer, what: string, otherwise = skipped) => {
   const unmade = `${what}: ${inWords(answer)}`;
   if (answer.transient) return inconclusive(unmade);
-  if (answer.outcome === keys.OUTCOME.limit)
-    return skipped(`the organization of ${adminOf(answer)} is at its key limit`);
+  if (fits(answer, "key_limit_reached")) return skipped(`the organization of ${adminOf(answer)} is at its key limit`);
   if (isAdmitted(answer))
     return skipped(noMoreKeys(context) ?? "the answer to the creation has no key that could be found");
   const known = notAsExpected(answer) ?? (await misunderstood(context, answer));

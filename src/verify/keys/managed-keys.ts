@@ -2,7 +2,7 @@
 import { maskSecrets } from "../../contract/credentials.ts";
 import { isObject } from "../../contract/envelopes.ts";
 import { foreignName } from "../../contract/foreign-text.ts";
-import { outcomeOf, REFUSALS } from "../../contract/refusals.ts";
+import { REFUSALS } from "../../contract/refusals.ts";
 import type { AdminRole } from "../../target/roles.ts";
 import { skipped } from "../checks.ts";
 import type { Context, Effect } from "../context.ts";
@@ -30,13 +30,6 @@ export const FULL_KEY = {
   allowed_origins: [KEY_ORIGIN],
 } satisfies KeyBody;
 export const TILE_KEY = { ...FULL_KEY, scopes: ["maps"], products: ["tile"] } satisfies KeyBody;
-
-export const OUTCOME = {
-  ...{ scope: outcomeOf("insufficient_scope"), product: outcomeOf("product_not_allowed") },
-  ...{ tier: outcomeOf("tier_capability_not_allowed"), mismatch: outcomeOf("session_origin_mismatch") },
-  ...{ address: outcomeOf("ip_not_allowed"), unauthenticated: outcomeOf("unauthenticated") },
-  ...{ limit: outcomeOf("key_limit_reached"), malformed: outcomeOf("malformed_body") },
-};
 
 export type MadeKey = { id: string; secret: string; admin: AdminRole; created: Answer };
 

@@ -218,7 +218,7 @@ const judgePaidLoads = async (context: Context, checks: Checks): Promise<void> =
   const last = answers.at(-1);
   if (last === undefined) return checks.note(`no session of ${PAID} is left to try`);
   if (checks.isUnclear(last)) return;
-  if (!isAdmitted(last) || (await isHardStopped())) checks.expect(last, { accepts: [HARD_STOP] }, answers.slice(0, -1));
+  if (!isAdmitted(last) || (await isHardStopped())) checks.expect(last, HARD_STOP, answers.slice(0, -1));
 };
 
 const burns = rulesOf("quota-burn");
@@ -234,7 +234,7 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
       for (let i = 0; i < 2; i++) {
         const answer = await mintTile(context, "publishable_exhausted");
         if (maybeNew(context, checks, answer)) continue;
-        if (!checks.expect(answer, { accepts: [EXCEEDED] }) || answer.outcome !== EXCEEDED) continue;
+        if (!checks.expect(answer, EXCEEDED) || answer.outcome !== EXCEEDED) continue;
         const { meter, limit, used } = answer.fields;
         const whole = meter === "map_loads" && Number.isInteger(limit) && Number.isInteger(used);
         const came = `they were ${shapeOf({ meter, limit, used })}`;
@@ -259,7 +259,7 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
       }
       if (maybeNew(context, checks, answer)) return;
       // A8, the other reading: the exchange refuses every organization at its allowance, by the same name.
-      checks.expect(answer, { accepts: [HARD_STOP], tolerates: [EXCEEDED] }, admitted);
+      checks.expect(answer, HARD_STOP, admitted, EXCEEDED);
       if (admitted.length > 0) checks.note(`${admitted.length} more were served first`);
     },
   }),
@@ -315,7 +315,7 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
       if (stated !== undefined) overCap(checks, found, stated, `at most ${stated} map loads in a month`);
       const last = await mintAfter(context, checks, found);
       await figuresHold(context, stated === undefined ? null : admitted.length === stated);
-      if (last === null || !checks.expect(last, { accepts: [EXCEEDED] })) return;
+      if (last === null || !checks.expect(last, EXCEEDED)) return;
       const used = usedIn(last);
       if (used === undefined) return;
       const limit = Number(last.fields.limit);
@@ -366,7 +366,7 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
       const last = await mintAfter(context, checks, found);
       if (last === null) return;
       if (last.outcome === EXCEEDED) await judgeStopAtAllowance(context, checks, found, limit, last);
-      else if (checks.expect(last, { accepts: [HARD_STOP] })) await judgeHardStop(context, checks, found, limit, last);
+      else if (checks.expect(last, HARD_STOP)) await judgeHardStop(context, checks, found, limit, last);
       close(checks, found, last, `${found.admitted.length} were admitted`);
     },
   }),
@@ -384,7 +384,7 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
       if (last === undefined) return `no session of ${FREE} is left: it was spent in an earlier run`;
       if (checks.isUnclear(last)) return;
       if (!isAdmitted(last) && !isStop(last)) return `POST /maps/loads is not offered: ${inWords(last)}`;
-      if (isStop(last)) checks.expect(last, { accepts: [EXCEEDED] });
+      if (isStop(last)) checks.expect(last, EXCEEDED);
       else {
         const [from, to] = [usedIn(before), usedIn(await mintTile(context, FREE))];
         if (from === undefined || to === undefined || to < from + answers.length)

@@ -1,7 +1,7 @@
 /** Fixed caps on calls in flight, as stated in the target file: judged call by call. */
-import { outcomeOf } from "../../contract/refusals.ts";
 import { mostAtOnce } from "../../history/statistics/statistics.ts";
 import type { KeyRole } from "../../target/roles.ts";
+import { fits } from "../checks.ts";
 import type { Caller, Context } from "../context.ts";
 import { type Rule, roleOf, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted, retryAfterMs } from "../sending/answer.ts";
@@ -83,10 +83,9 @@ const planOf = (context: Context) => {
 
 type Plan = Exclude<ReturnType<typeof planOf>, string>;
 
-const isDown = ({ outcome }: Answer): boolean => outcome === outcomeOf("key_service_unavailable");
-const isOwn = ({ outcome }: Answer): boolean => outcome === outcomeOf("org_overloaded");
-const named = (answers: readonly Answer[]): number =>
-  count(answers, ({ outcome }) => outcome === outcomeOf("b2b_overloaded"));
+const isDown = (answer: Answer): boolean => fits(answer, "key_service_unavailable");
+const isOwn = (answer: Answer): boolean => fits(answer, "org_overloaded");
+const named = (answers: readonly Answer[]): number => count(answers, (one) => fits(one, "b2b_overloaded"));
 
 const looksLike = (answers: readonly Answer[], cap: number, isSuch: (answer: Answer) => boolean): boolean => {
   const admitted = servedIn(answers);

@@ -1,7 +1,6 @@
 /** Missing, unknown, forged, revoked, expired credentials are 401 (items 2, 20-21, 58-61, 107-111, 142, 153, 190). */
 import { credentialKind } from "../../contract/credentials.ts";
 import { isObject, parseJson } from "../../contract/envelopes.ts";
-import { outcomeOf } from "../../contract/refusals.ts";
 import { PRODUCTS, type RouteName } from "../../contract/routes.ts";
 import { GARBAGE_KEY, UNKNOWN_KEYS } from "../../workload/request.ts";
 import { type Context, RUNTIME_ROUTES } from "../context.ts";
@@ -195,8 +194,6 @@ export const foreignLetters = (context: Context): Promise<Answer[]> =>
     return context.each(calls, (call) => answerTo(context, call));
   });
 
-const accepts = [outcomeOf("unauthenticated")];
-
 // biome-ignore format: a table, a rule in a few lines
 export const CREDENTIAL_RULES: readonly Rule[] = [
   must("missing-credential", [153, 190, 111], {
@@ -228,7 +225,7 @@ export const CREDENTIAL_RULES: readonly Rule[] = [
     step: async (context, checks) => {
       await context.each(await nearMisses(context), async ({ call, isOpen }) => {
         const answer = await context.send(call);
-        if (!isOpen) checks.expect(answer, { accepts });
+        if (!isOpen) checks.expect(answer, "unauthenticated");
         else if (isAdmitted(answer)) checks.note(`${call.what} is taken; such keys have letters of one case alone`);
       });
     } }),
@@ -270,7 +267,7 @@ export const CREDENTIAL_RULES: readonly Rule[] = [
         if (status === null || status === 400 || /^edge 4/.test(outcome)) checks.note(`${what}: ${inWords(answer)}`);
         else if (checks.isUnclear(answer)) continue;
         else if (status >= 500) checks.note(`${what}: ${status}, of which hostile-input says more`);
-        else checks.expect(answer, { accepts });
+        else checks.expect(answer, "unauthenticated");
       }
       return "no such key was looked at";
     } }),

@@ -1,7 +1,6 @@
 /** Gaps of the specification (tags [G]; A7): recorded, not judged, because clients come to rely on what is there. */
 import { foreignHeader } from "../../contract/foreign-text.ts";
-import { outcomeOf } from "../../contract/refusals.ts";
-import { recorded } from "../checks.ts";
+import { fits, recorded } from "../checks.ts";
 import { type Context, callerOf } from "../context.ts";
 import type { Needs } from "../planning/needs.ts";
 import { type Rule, rulesOf } from "../rule.ts";
@@ -75,7 +74,7 @@ export const GAP_RULES: readonly Rule[] = [
       const withNull = await answerOf(context, "gap-session-with-null-origin");
       // A key may list the text `null`, for pages without an origin.
       const isListed = context.keyRole("publishable")?.origin === "null";
-      if (without.outcome !== outcomeOf("origin_required") || isListed)
+      if (!fits(without, "origin_required") || isListed)
         return checks.idle("a session works without an Origin (152), so null may count as none (53)");
       if (!checks.isUnclear(withNull))
         checks.require(!isAdmitted(withNull), withNull, "a refusal, as without an Origin", inWords(withNull));

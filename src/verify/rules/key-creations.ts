@@ -1,5 +1,5 @@
 /** Creations of keys that must be refused, and the rights of created keys. Only members shown to be read count. */
-import { outcomeOf, type RefusalName } from "../../contract/refusals.ts";
+import type { RefusalName } from "../../contract/refusals.ts";
 import type { AdminRole } from "../../target/roles.ts";
 import { ANY_SUCCESS, fits, recorded, skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
@@ -39,8 +39,7 @@ const isOurs = async (context: Context, admin: AdminRole, { status }: Answer): P
 };
 
 const refused = (id: string, spec: readonly number[], rule: Refused): Rule => {
-  const { title, writes, cost, admins = ANY_ADMIN, body, others = [], doubt, evenAfter = [] } = rule;
-  const accepts = [outcomeOf(rule.accepts)];
+  const { title, writes, cost, admins = ANY_ADMIN, body, accepts, others = [], doubt, evenAfter = [] } = rule;
   const roles: Needs = admins.length === 1 ? { roles: admins } : { anyOf: admins };
   // Not `must`, whose rules all need the permission to write.
   return rulesOf("management").must(id, spec, {
@@ -50,25 +49,25 @@ const refused = (id: string, spec: readonly number[], rule: Refused): Rule => {
       for (const { body: tried, what } of [{ body, what: undefined }, ...others]) {
         const { answer, secret } = await keys.createKey(context, admin, tried, { what });
         // Which check decides if two fail is not specified (item 135).
-        if (answer.outcome === keys.OUTCOME.limit && !accepts.includes(keys.OUTCOME.limit))
+        if (fits(answer, "key_limit_reached") && accepts !== "key_limit_reached")
           return `the organization of ${admin} is at its key limit, and that is reported first`;
         const left = isAdmitted(answer) ? bodies.noMoreKeys(context) : null;
         if (left !== null) checks.note(left);
-        const tolerates = what === undefined ? [] : [keys.OUTCOME.malformed];
+        const or = what === undefined ? [] : (["malformed_body"] as const);
         let open: string | null = null;
-        if (!fits(answer, [...accepts, ...tolerates]) && !answer.transient) {
+        if (!fits(answer, [accepts, ...or]) && !answer.transient) {
           const otherwise = bodies.notAsExpected(answer);
           if (otherwise !== null && !(await isOurs(context, admin, answer))) return otherwise;
           open = (await bodies.misunderstood(context, answer)) ?? (await doubt?.(context, answer, secret)) ?? null;
         }
         if (open !== null && what === undefined) return open;
         if (open !== null) checks.note(open);
-        else checks.expect(answer, { accepts, tolerates });
+        else checks.expect(answer, accepts, [], or);
       }
       for (const given of checks.failed || bodies.noMoreKeys(context) !== null ? [] : evenAfter) {
         const { answer: before } = await keys.createKey(context, admin, given);
         if (!isAdmitted(before)) continue;
-        checks.expect((await keys.createKey(context, admin, body)).answer, { accepts }, [before]);
+        checks.expect((await keys.createKey(context, admin, body)).answer, accepts, [before]);
         break;
       }
       return "what was answered proves nothing";
@@ -104,7 +103,7 @@ const restricted = (context: Context) =>
     const key = await bodies.makeKey(context, { ...keys.FULL_KEY, products: ["editor"] });
     const within = await firstUse(context, keys.exchangeWith(key, "editor"));
     const beyond = isAdmitted(within)
-      ? await until(context, keys.exchangeWith(key, "chat"), [keys.OUTCOME.product])
+      ? await until(context, keys.exchangeWith(key, "chat"), "product_not_allowed")
       : within;
     return { created: key.created, within, beyond };
   });
@@ -118,7 +117,7 @@ export const keepsProducts = async (context: Context): Promise<boolean> => {
 
 const freeMintsTiles = async (context: Context): Promise<boolean> =>
   context.has("publishable_exhausted") &&
-  fits(await context.mint("publishable_exhausted", "tile"), [ANY_SUCCESS, outcomeOf("map_load_quota_exceeded")]);
+  fits(await context.mint("publishable_exhausted", "tile"), [ANY_SUCCESS, "map_load_quota_exceeded"]);
 
 // biome-ignore format: a table, a rule in a few lines
 const REFUSED: readonly Rule[] = [
@@ -188,7 +187,7 @@ export const KEY_CREATION_RULES: readonly Rule[] = [
       const foreign = await context.send(keys.exchangeWith(key, "chat", elsewhere));
       const unseen = isAdmitted(foreign) ? await bodies.unread(context, "allowed_origins") : null;
       if (unseen !== null) checks.note(unseen);
-      else checks.expect(foreign, { accepts: [keys.OUTCOME.mismatch] }, [created]);
+      else checks.expect(foreign, "session_origin_mismatch", [created]);
     },
   }),
   must("key-products-are-kept", [45], {
@@ -200,7 +199,7 @@ export const KEY_CREATION_RULES: readonly Rule[] = [
       checks.fine();
       if (isAdmitted(beyond)) await bodies.mustRead(context, "products");
       // The key has every scope and the tier every product, so only its own restriction can refuse.
-      checks.expect(beyond, { accepts: [keys.OUTCOME.product] }, [created, within]);
+      checks.expect(beyond, "product_not_allowed", [created, within]);
     },
   }),
   must("server-key-is-created", [41, 42, 48, 129, 143, 145], {
@@ -215,20 +214,20 @@ export const KEY_CREATION_RULES: readonly Rule[] = [
       if (key === null) throw await bodies.noKey(context, created, "no server key could be made");
       const isServer = key.secret.startsWith("svc_sk_");
       const used = await firstUse(context, keys.serverCallWith(key, "design.styles"));
-      if (!isServer && used.outcome === outcomeOf("publishable_requires_session")) return bodies.notRead("the kind");
+      if (!isServer && fits(used, "publishable_requires_session")) return bodies.notRead("the kind");
       checks.require(isServer, created, "a key with the prefix svc_sk_", "it had another");
-      if (used.outcome === keys.OUTCOME.address && !checks.failed)
+      if (fits(used, "ip_not_allowed") && !checks.failed)
         throw skipped("a new server key takes no call from here (what no allowlist of addresses means is item 55)");
-      if (used.outcome === keys.OUTCOME.scope && !checks.failed) await bodies.mustRead(context, "scopes");
+      if (fits(used, "insufficient_scope") && !checks.failed) await bodies.mustRead(context, "scopes");
       const steps = [created, used];
       if (!checks.admits(used, [created])) return;
       for (const form of FORMS)
         checks.admits(await context.send(keys.serverCallWith(key, "design.styles", { form })), steps);
       const page = await context.send(keys.serverCallWith(key, "design.styles", { origin: "foreign" }));
-      checks.expect(page, { accepts: [outcomeOf("server_key_in_browser")] }, steps);
+      checks.expect(page, "server_key_in_browser", steps);
       const other = await context.send(keys.serverCallWith(key, "poi.enrich"));
       if (!isAdmitted(other) || (await bodies.unread(context, "scopes")) === null)
-        checks.expect(other, { accepts: [keys.OUTCOME.scope] }, steps);
+        checks.expect(other, "insufficient_scope", steps);
     },
   }),
   must("keys-free-plan-may-publish", [48, 129], {
@@ -248,7 +247,7 @@ export const KEY_CREATION_RULES: readonly Rule[] = [
         answer.subcode === "tier_capability_not_allowed" &&
         (await bodies.unread(context, "kind")) === null &&
         (await freeMintsTiles(context));
-      if (answer.subcode === bodies.FREE_ONLY || isBeyondTier) checks.expect(answer, { accepts: [ANY_SUCCESS] });
+      if (answer.subcode === bodies.FREE_ONLY || isBeyondTier) checks.expect(answer, ANY_SUCCESS);
       return bodies.notAsExpected(answer) ?? `no publishable key could be made: ${inWords(answer)}`;
     },
   }),

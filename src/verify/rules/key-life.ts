@@ -1,7 +1,7 @@
 /** Changes and deletions of a run's keys, which may take the revocation budget to arrive, and who may make them. */
 import { shapeOf } from "../../contract/foreign-text.ts";
 import type { AdminRole } from "../../target/roles.ts";
-import { type Checks, skipped } from "../checks.ts";
+import { type Checks, type Fits, fits, skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
 import * as bodies from "../keys/key-bodies.ts";
 import * as keys from "../keys/managed-keys.ts";
@@ -49,7 +49,7 @@ const isMade = (checks: Checks, patched: Answer, steps: readonly Answer[], isBre
 };
 
 /** Waits until the call is refused. Ends the rule if it stays admitted because the member is not read. */
-const refusedOnceRead = async (context: Context, call: TestCall, accepts: string[], member: bodies.ListMember) => {
+const refusedOnceRead = async (context: Context, call: TestCall, accepts: Fits, member: bodies.ListMember) => {
   const answer = await until(context, call, accepts);
   if (isAdmitted(answer)) await bodies.mustRead(context, member);
   return answer;
@@ -82,6 +82,7 @@ const readsAddresses = async (context: Context, created: Answer): Promise<boolea
 /** Statuses of a refusal; item 127 leaves open whether it reveals that the key exists. */
 const DENIED: ReadonlySet<number> = new Set([401, 403, 404]);
 
+const OF_A_NARROW_KEY = ["insufficient_scope", "product_not_allowed"] as const;
 const WIDER = { scopes: ["maps", "ai"], products: ["tile", "chat"] } as const;
 
 /** Admins of paid organizations: no plan refuses their calls, so a refusal is about the credential. */
@@ -133,8 +134,7 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
         if (checks.isUnclear(answer)) continue;
         const isKept = answer.status === 401 || answer.status === 403 || answer.status === 422;
         checks.require(isKept, answer, "401 or 403", inWords(answer));
-        if (isKept && answer.outcome !== keys.OUTCOME.unauthenticated)
-          checks.note(`${answer.outcome} for ${caller.credential.as}`);
+        if (isKept && !fits(answer, "unauthenticated")) checks.note(`${answer.outcome} for ${caller.credential.as}`);
       }
     },
   }),
@@ -152,7 +152,7 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
       if (!answer.transient && !(await bodies.readsOurBodies(context, "admin_pro")))
         return "key management takes another body (its fields are not shown in the specification)";
       // The key limit may be checked before the body is read (item 135).
-      checks.expect(answer, { accepts: [keys.OUTCOME.malformed], tolerates: [keys.OUTCOME.limit] });
+      checks.expect(answer, "malformed_body", [], "key_limit_reached");
     },
   }),
   must("keys-unknown-key", [223], {
@@ -185,13 +185,12 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
         if (open !== null) checks.note(open);
         else if (member === "products" && isAdmitted(patched) && !(await keepsProducts(context)))
           checks.note("a creation does not keep the products that it names, so naming some afterwards widens nothing");
-        else checks.expect(patched, { accepts: [keys.OUTCOME.tier] }, [key.created]);
+        else checks.expect(patched, "tier_capability_not_allowed", [key.created]);
       }
-      const { scope, product, tier } = keys.OUTCOME;
-      if (!checks.failed && [scope, product].includes(before.outcome)) {
+      if (!checks.failed && fits(before, OF_A_NARROW_KEY)) {
         const after = await afterArrival(context, keys.exchangeWith(key, "chat"), [before.outcome]);
         const isSame = after.outcome === before.outcome;
-        if (isAdmitted(after) || [scope, product, tier].includes(after.outcome))
+        if (isAdmitted(after) || fits(after, [...OF_A_NARROW_KEY, "tier_capability_not_allowed"]))
           checks.require(isSame, after, `${before.outcome}, as before the refused changes`, inWords(after));
         else checks.note(`the key could not be looked at afterwards: ${inWords(after)}`);
       }
@@ -212,9 +211,12 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
       const steps = [key.created, before, patched];
       const moved = await until(context, keys.exchangeWith(key, "chat", { originValue: MOVED_TO }), ["2xx"]);
       if (!checks.admits(moved, steps)) return;
-      const { mismatch } = keys.OUTCOME;
-      const old = await until(context, keys.exchangeWith(key, "chat", { origin: "foreign", open: true }), [mismatch]);
-      checks.expect(old, { accepts: [mismatch] }, [...steps, moved]);
+      const old = await until(
+        context,
+        keys.exchangeWith(key, "chat", { origin: "foreign", open: true }),
+        "session_origin_mismatch",
+      );
+      checks.expect(old, "session_origin_mismatch", [...steps, moved]);
     },
   }),
   must("key-is-narrowed-and-widened", [45, 46, 137], {
@@ -227,16 +229,15 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
       const { key, used: before } = made;
       const narrowed = await context.send(patch(key, { products: ["editor"] }));
       // A tier that lets the key mint `editor` cannot refuse to narrow the key to `editor`.
-      const isOfTier = narrowed.outcome === keys.OUTCOME.tier;
+      const isOfTier = fits(narrowed, "tier_capability_not_allowed");
       const within = isOfTier ? [await context.send(keys.exchangeWith(key, "editor"))] : [];
       if (!isMade(checks, narrowed, [key.created, before, ...within], within.some(isAdmitted))) return;
       if (narrowed.text.includes(key.secret))
         checks.note("the answer to a change shows the secret once more (item 141)");
-      const fits = [keys.OUTCOME.product, keys.OUTCOME.scope];
-      const during = await refusedOnceRead(context, keys.exchangeWith(key, "chat"), fits, "products");
+      const during = await refusedOnceRead(context, keys.exchangeWith(key, "chat"), OF_A_NARROW_KEY, "products");
       // The key minted chat before the change, so neither scopes nor tier can refuse.
       const steps = [key.created, narrowed];
-      checks.expect(during, { accepts: [keys.OUTCOME.product] }, steps);
+      checks.expect(during, "product_not_allowed", steps);
       checks.admits(await context.send(keys.exchangeWith(key, "editor")), steps);
       const widened = await context.send(patch(key, { products: ["editor", "chat"] }));
       if (!checks.admits(widened, steps)) return;
@@ -252,11 +253,10 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
       const { key, used } = made;
       const deleted = await context.send(keys.deleteCall("admin_pro", key.id));
       if (!checks.admits(deleted, [key.created])) return;
-      const accepts = [keys.OUTCOME.unauthenticated];
       const steps = [key.created, used, deleted];
       const facts = { state: "revoked" } as const;
-      const dead = await untilEverywhere(context, keys.exchangeWith(key, "chat", { facts }), accepts);
-      checks.expect(dead, { accepts }, steps);
+      const dead = await untilEverywhere(context, keys.exchangeWith(key, "chat", { facts }), "unauthenticated");
+      checks.expect(dead, "unauthenticated", steps);
       const value = used.fields.session_token;
       if (typeof value !== "string") return;
       // A14: a token may keep its rights up to its own end, which is too long to wait for.
@@ -267,7 +267,7 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
       });
       if (isAdmitted(session))
         checks.note(`sessions of a deleted key live on for up to ${shapeOf(used.fields.expires_in)} s (A14)`);
-      else checks.expect(session, { accepts }, steps);
+      else checks.expect(session, "unauthenticated", steps);
     },
   }),
   must("key-of-another-organization", [125, 127], {
@@ -304,10 +304,10 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
       const { key, steps } = await serving(context);
       const patched = await context.send(patch(key, { scopes: ["ai"] }));
       // The change only narrows, so a refusal for the tier is a breach.
-      if (!isMade(checks, patched, steps, patched.outcome === keys.OUTCOME.tier)) return;
-      const accepts = [keys.OUTCOME.scope];
-      const after = await refusedOnceRead(context, keys.serverCallWith(key, "design.styles"), accepts, "scopes");
-      checks.expect(after, { accepts }, [...steps, patched]);
+      if (!isMade(checks, patched, steps, fits(patched, "tier_capability_not_allowed"))) return;
+      const without = keys.serverCallWith(key, "design.styles");
+      const after = await refusedOnceRead(context, without, "insufficient_scope", "scopes");
+      checks.expect(after, "insufficient_scope", [...steps, patched]);
     },
   }),
   must("deleted-server-key-is-dead", [61, 142, 153, 190, 223], {
@@ -318,9 +318,8 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
       const deleted = await context.send(keys.deleteCall("admin_pro", key.id));
       if (deleted.status === 404 || deleted.status === 405) return `DELETE was refused: ${inWords(deleted)}`;
       if (!checks.admits(deleted, steps)) return;
-      const accepts = [keys.OUTCOME.unauthenticated];
       const dead = keys.serverCallWith(key, "design.styles", { facts: { state: "revoked" } });
-      checks.expect(await untilEverywhere(context, dead, accepts), { accepts }, [...steps, deleted]);
+      checks.expect(await untilEverywhere(context, dead, "unauthenticated"), "unauthenticated", [...steps, deleted]);
       // The answer about a deleted key is not specified (item 141), but must not be a server error.
       const again = keys.deleteCall("admin_pro", key.id, { what: "a key that was deleted", open: true });
       const twice = await context.send(again);
@@ -335,9 +334,9 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
       const key = await bodies.makeKey(context, { ...SERVER_KEY, allowed_ips: [ELSEWHERE] });
       const used = await firstUse(context, keys.serverCallWith(key, "design.styles"));
       if (isAdmitted(used) && !(await readsAddresses(context, key.created))) return bodies.notRead("allowed_ips");
-      if (!isAdmitted(used) && used.outcome !== keys.OUTCOME.address && !used.transient)
+      if (!isAdmitted(used) && !fits(used, "ip_not_allowed") && !used.transient)
         return `the server key that was made is of no use: ${inWords(used)}`;
-      checks.expect(used, { accepts: [keys.OUTCOME.address] }, [key.created]);
+      checks.expect(used, "ip_not_allowed", [key.created]);
     },
   }),
 ];

@@ -200,7 +200,7 @@ export const RUNTIME_ANSWER_RULES: readonly Rule[] = [
         if (BODY_NOT_SHOWN.has(route) && answer.outcome === "422 malformed_body")
           checks.note(`${route}: 422, ${shown} not shown in the specification`);
         else if (route === "poi.enrich" && answer.status === 404) checks.note("poi.enrich: 404, no such place");
-        else if (!checks.expect(answer, { accepts: ["2xx"], tolerates: route === "chat.route" ? ["200 error"] : [] })) {
+        else if (!checks.expect(answer, "2xx", [], route === "chat.route" ? "200 error" : [])) {
           const hint = answer.testCall.credential.as === "server" ? hintOf(answer, "server", context) : null;
           if (hint !== null) checks.note(hint);
         }

@@ -1,7 +1,6 @@
 /** The exchange's answer: form and life of the token, stored style (items 2, 9, 16, 20-37, 61-69, 80, 164, 224). */
 import { isObject, parseJson } from "../../contract/envelopes.ts";
 import { shapeOf } from "../../contract/foreign-text.ts";
-import { outcomeOf } from "../../contract/refusals.ts";
 import type { Product } from "../../contract/routes.ts";
 import type { KeyRole } from "../../target/roles.ts";
 import { type Checks, callInWords, type Judgement } from "../checks.ts";
@@ -163,7 +162,6 @@ export const SESSION_RULES: readonly Rule[] = [
       if (!isAdmitted(made) || typeof value !== "string" || typeof lifeS !== "number") return "no session";
       if (lifeS > WAIT_MAX_S) return checks.idle(`sessions live ${lifeS} s, too long to wait for`);
       await wait(lifeS * 1000 + PAST_THE_END_MS, context.signal);
-      const accepts = [outcomeOf("unauthenticated")];
       const beganMs = performance.now();
       const ended = inSession("chat", "poi.enrich", {
         secret: { value, variable: "$ENDED_SESSION" },
@@ -171,9 +169,9 @@ export const SESSION_RULES: readonly Rule[] = [
         what: "a session past its end",
       });
       // Item 29: clocks may differ.
-      const after = await until(context, ended, accepts, beganMs + context.leewayMs);
+      const after = await until(context, ended, "unauthenticated", beganMs + context.leewayMs);
       const lateS = Math.round((performance.now() - beganMs) / 1000) + PAST_THE_END_MS / 1000;
-      if (checks.expect(after, { accepts }, [made])) checks.note(`the session ended at most ${lateS} s late`);
+      if (checks.expect(after, "unauthenticated", [made])) checks.note(`the session ended at most ${lateS} s late`);
     },
   }),
   must("session-basemap-style", [34], {

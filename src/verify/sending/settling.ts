@@ -1,8 +1,7 @@
 /** Waits for a change to arrive: key records may be as old as the revocation budget (items 58, 142; A14). */
-import { outcomeOf, type RefusalName } from "../../contract/refusals.ts";
-import { ANY_SUCCESS, type Checks, fits, isSessionsOff } from "../checks.ts";
+import { ANY_SUCCESS, type Checks, type Fit, type Fits, fits, isSessionsOff } from "../checks.ts";
 import type { Context } from "../context.ts";
-import { acceptsOf, type Row } from "../rule.ts";
+import type { Row } from "../rule.ts";
 import { type Answer, isAdmitted } from "./answer.ts";
 import type { TestCall } from "./test-call.ts";
 import { wait } from "./throttle.ts";
@@ -17,10 +16,8 @@ export const deadlineMs = (context: Context): number => {
   return performance.now() + (stated === undefined ? ARRIVES_WITHIN_MS : stated + MARGIN_MS);
 };
 
-type Outcomes = readonly string[];
-
 /** Sends until the answer fits or time is up. Returns the last answer. */
-export const until = async (context: Context, call: TestCall, accepts: Outcomes, endMs = deadlineMs(context)) => {
+export const until = async (context: Context, call: TestCall, accepts: Fits, endMs = deadlineMs(context)) => {
   for (;;) {
     const answer = await context.send(call);
     if (fits(answer, accepts) || isSessionsOff(answer) || performance.now() > endMs) return answer;
@@ -29,18 +26,18 @@ export const until = async (context: Context, call: TestCall, accepts: Outcomes,
 };
 
 /** Refusals that show that the deployment knows the key, so that waiting for a new key ends. */
-const OF_A_KNOWN_KEY: readonly RefusalName[] = [
+const OF_A_KNOWN_KEY: readonly Fit[] = [
   ...(["insufficient_scope", "tier_capability_not_allowed", "product_not_allowed", "session_origin_mismatch"] as const),
   ...(["publishable_key_required", "publishable_requires_session", "ip_not_allowed"] as const),
 ];
 
 export const firstUse = (context: Context, call: TestCall): Promise<Answer> =>
-  until(context, call, [ANY_SUCCESS, ...OF_A_KNOWN_KEY.map(outcomeOf)]);
+  until(context, call, [ANY_SUCCESS, ...OF_A_KNOWN_KEY]);
 
 /** Concurrent calls, to reach several replicas, each with its own records. */
 const AT_ONCE = 4;
 
-export const untilEverywhere = async (context: Context, call: TestCall, accepts: Outcomes): Promise<Answer> => {
+export const untilEverywhere = async (context: Context, call: TestCall, accepts: Fits): Promise<Answer> => {
   const endMs = deadlineMs(context);
   for (;;) {
     const answer = await until(context, call, accepts, endMs);
@@ -57,20 +54,18 @@ export const untilEverywhere = async (context: Context, call: TestCall, accepts:
 const ARRIVED_AFTER_MS = 1_000;
 
 /** Verifies that a refused change had no effect: sends the call once an accepted change would be visible. */
-export const afterArrival = async (context: Context, call: TestCall, accepts: Outcomes): Promise<Answer> => {
+export const afterArrival = async (context: Context, call: TestCall, accepts: Fits): Promise<Answer> => {
   const budgetMs = context.target.limits?.revocation_budget_ms ?? ARRIVED_AFTER_MS;
   await wait(Math.min(budgetMs, MARGIN_MS), context.signal);
   return until(context, call, accepts, performance.now() + MARGIN_MS);
 };
 
 /** Judges a call with a revoked or expired key. If admitted, repeats it until the end has had time to arrive. */
-export const expectOver = async (context: Context, checks: Checks, row: Row, endMs: number): Promise<void> => {
-  const fit = acceptsOf(row);
-  const first = await context.send(row[0]);
-  const accepts = [...fit.accepts, ...(fit.tolerates ?? [])];
-  const last = isAdmitted(first) ? await until(context, row[0], accepts, endMs) : first;
+export const expectOver = async (context: Context, checks: Checks, [call, over, or = []]: Row, endMs: number) => {
+  const first = await context.send(call);
+  const last = isAdmitted(first) ? await until(context, call, [over, or].flat(), endMs) : first;
   if (isAdmitted(first) && !isAdmitted(last)) checks.note("was admitted at first: its end had to arrive");
-  checks.expect(last, fit);
+  checks.expect(last, over, [], or);
 };
 
 export const isSilent = ({ received }: Answer): boolean => /timeout/.test(received.error ?? "");
