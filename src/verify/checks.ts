@@ -57,7 +57,7 @@ export const ANY_SUCCESS = "2xx";
 export type Fit = RefusalName | typeof ANY_SUCCESS | (string & {});
 export type Fits = Fit | readonly Fit[];
 
-const outcomesOf = (wanted: Fits): string[] =>
+export const outcomesOf = (wanted: Fits): string[] =>
   [wanted].flat().map((fit) => (Object.hasOwn(REFUSALS, fit) ? outcomeOf(fit as RefusalName) : (fit as string)));
 
 const EVIDENCE_MAX = 10;
@@ -68,7 +68,7 @@ export const SESSIONS_OFF = [outcomeOf("sessions_disabled"), outcomeOf("sessions
 export const isSessionsOff = (answer: Answer): boolean =>
   answer.testCall.route === "sdk.sessions" && SESSIONS_OFF.includes(answer.outcome);
 
-export const fits = ({ outcome }: Answer, wanted: Fits): boolean =>
+export const fits = ({ outcome }: Pick<Answer, "outcome">, wanted: Fits): boolean =>
   outcomesOf(wanted).some((one) => one === outcome || (one === ANY_SUCCESS && /^2\d\d$/.test(outcome)));
 
 export const callInWords = (answer: Answer): string => `${describe(answer)}: ${inWords(answer)}`;

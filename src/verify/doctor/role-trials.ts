@@ -9,6 +9,7 @@ import { credentialsOf } from "../../target/stated-credentials.ts";
 import type { Target } from "../../target/target.ts";
 import type { CallerName } from "../../workload/callers/target-view.ts";
 import type { CredentialRef, Step, StepWish } from "../../workload/step.ts";
+import { ANY_SUCCESS, type Fit, fits, outcomesOf } from "../checks.ts";
 import type { Budget } from "../planning/needs.ts";
 import { type Finding, finding } from "./finding.ts";
 import {
@@ -22,33 +23,28 @@ import {
   tried,
 } from "./single-calls.ts";
 
-const ADMITTED = "admitted";
-const TIER = outcomeOf("tier_capability_not_allowed");
-const SCOPE = outcomeOf("insufficient_scope");
-const PRODUCT = outcomeOf("product_not_allowed");
-const ADDRESS = outcomeOf("ip_not_allowed");
-const UNAUTHENTICATED = outcomeOf("unauthenticated");
+const FREE = ["tier_capability_not_allowed", "insufficient_scope", "product_not_allowed"] as const;
 
 /** What each role's key must be, in words for the user, and the outcomes of its trial that fit. */
 // biome-ignore format: a table
-const EXPECTED: Readonly<Record<KeyRole, readonly [means: string, ...accepts: string[]]>> = {
-  publishable: ["a publishable key with every scope and no restriction, of a Pro organization", ADMITTED],
-  server: ["a server key with every scope and no restriction, of a Pro organization, for this machine's address", ADMITTED],
-  publishable_other_org: ["as publishable, of another Pro organization", ADMITTED],
-  publishable_no_ai: ["a publishable key with every scope but ai", SCOPE],
-  publishable_tile_only: ["a publishable key restricted to the product tile", PRODUCT, SCOPE],
-  publishable_downgraded: ["a full publishable key of an organization that went from Pro to Free", TIER],
+const EXPECTED: Readonly<Record<KeyRole, readonly [means: string, ...accepts: Fit[]]>> = {
+  publishable: ["a publishable key with every scope and no restriction, of a Pro organization", ANY_SUCCESS],
+  server: ["a server key with every scope and no restriction, of a Pro organization, for this machine's address", ANY_SUCCESS],
+  publishable_other_org: ["as publishable, of another Pro organization", ANY_SUCCESS],
+  publishable_no_ai: ["a publishable key with every scope but ai", "insufficient_scope"],
+  publishable_tile_only: ["a publishable key restricted to the product tile", "product_not_allowed", "insufficient_scope"],
+  publishable_downgraded: ["a full publishable key of an organization that went from Pro to Free", "tier_capability_not_allowed"],
   // A Free organization's key may lack chat because of its tier or its own restriction: both are right.
-  publishable_exhausted: ["a publishable key of a Free organization at its allowance", TIER, SCOPE, PRODUCT],
-  publishable_hard_stop: ["a publishable key of a paid organization at 5 times its allowance", ADMITTED],
-  publishable_expendable: ["a publishable key of a Free organization with nothing used", TIER, SCOPE, PRODUCT],
-  publishable_expendable_paid: ["a publishable key of a paid organization with nothing used", ADMITTED],
-  publishable_basemap: ["as publishable, of an organization with that stored style", ADMITTED],
-  server_no_design: ["a server key with every scope but design", SCOPE],
-  server_foreign_ip: ["a server key whose IP allowlist excludes this machine", ADDRESS],
-  server_downgraded: ["a full server key of an organization that went from Pro to Free", TIER, SCOPE],
-  revoked: ["a key that was revoked", UNAUTHENTICATED],
-  expired: ["a key that has expired", UNAUTHENTICATED],
+  publishable_exhausted: ["a publishable key of a Free organization at its allowance", ...FREE],
+  publishable_hard_stop: ["a publishable key of a paid organization at 5 times its allowance", ANY_SUCCESS],
+  publishable_expendable: ["a publishable key of a Free organization with nothing used", ...FREE],
+  publishable_expendable_paid: ["a publishable key of a paid organization with nothing used", ANY_SUCCESS],
+  publishable_basemap: ["as publishable, of an organization with that stored style", ANY_SUCCESS],
+  server_no_design: ["a server key with every scope but design", "insufficient_scope"],
+  server_foreign_ip: ["a server key whose IP allowlist excludes this machine", "ip_not_allowed"],
+  server_downgraded: ["a full server key of an organization that went from Pro to Free", "tier_capability_not_allowed", "insufficient_scope"],
+  revoked: ["a key that was revoked", "unauthenticated"],
+  expired: ["a key that has expired", "unauthenticated"],
 };
 
 type KeyTrial = {
@@ -57,7 +53,7 @@ type KeyTrial = {
   readonly means: string;
   readonly origin?: string | undefined;
   readonly credential: { readonly as: "publishable" | "server"; readonly of: CallerName };
-  readonly accepts: readonly string[];
+  readonly accepts: readonly Fit[];
 };
 
 const wishOf = ({ credential }: KeyTrial, via: Step["via"]): StepWish =>
@@ -68,25 +64,25 @@ const wishOf = ({ credential }: KeyTrial, via: Step["via"]): StepWish =>
 const misfit = ({ name, where, origin, credential, accepts, means }: KeyTrial, sent: Answered): Finding => {
   const { outcome } = sent.line;
   const success = credential.as === "server" ? "200 and the style catalog" : "200 and a chat session";
-  const expected = accepts.map((one) => (one === ADMITTED ? success : one)).join(" or ");
+  const expected = outcomesOf(accepts).map((one) => (one === ANY_SUCCESS ? success : one));
   // A gateway's answer says nothing about the key.
   const todo =
-    accepts.includes(ADMITTED) || outcome.startsWith("edge ")
+    accepts.includes(ANY_SUCCESS) || outcome.startsWith("edge ")
       ? refusalAdvice(outcome, where, origin)
       : `is this ${means}? Name one at ${where}, or leave the role out`;
-  return showsNothing(name, sent) ?? finding("wrong", name, `expected ${expected}; got ${outcome}`, todo);
+  return showsNothing(name, sent) ?? finding("wrong", name, `expected ${expected.join(" or ")}; got ${outcome}`, todo);
 };
 
 /** Sends at most two calls, because a deployment may read only one of the two headers (items 22, 143). */
 const tryKey = async (trial: KeyTrial, calls: SingleCalls): Promise<{ found: Finding; sent: Answered }> => {
   const { name, credential, accepts } = trial;
   const first = await calls.ask(wishOf(trial, "authorization"));
-  const isTriedAgain = first.line.outcome === "401" && !accepts.includes("401") && calls.left() > 0;
+  const isTriedAgain = first.line.outcome === "401" && !fits(first.line, accepts) && calls.left() > 0;
   const again = isTriedAgain ? await calls.ask(wishOf(trial, "x-api-key")) : first;
   const sent = again.line.outcome === "401" ? first : again;
   const remark = sent === first ? "" : "; in X-Api-Key alone, as Authorization: Bearer it is 401";
   const { outcome } = sent.line;
-  if (!accepts.includes(isAdmitted(outcome) ? ADMITTED : outcome)) return { found: misfit(trial, sent), sent };
+  if (!fits(sent.line, accepts)) return { found: misfit(trial, sent), sent };
   const took = `${sent.tookMs.toFixed(sent.tookMs < 10 ? 1 : 0)} ms`;
   const good = credential.as === "server" ? "reads the style catalog" : "mints a chat session";
   const text = isAdmitted(outcome)
@@ -155,13 +151,12 @@ const tryQuota = async (trial: KeyTrial, role: KeyRole, parts: Parts): Promise<F
     return [finding("skipped", name, why, "permits.quota_burn of the target file would allow it")];
   }
   return tried(name, trial.where, async () => {
-    const expected = outcomeOf(quota.refusal);
     const sent = await calls.ask({ ...wishOf(trial, "authorization"), product: "tile" });
     const { outcome } = sent.line;
-    if (outcome === expected) return [finding("ok", name, `${outcome}, as expected of this role`)];
-    if (!isAdmitted(outcome)) return [misfit({ ...trial, name, accepts: [expected] }, sent)];
+    if (fits(sent.line, quota.refusal)) return [finding("ok", name, `${outcome}, as expected of this role`)];
+    if (!isAdmitted(outcome)) return [misfit({ ...trial, name, accepts: [quota.refusal] }, sent)];
     budget.take("map_loads");
-    const text = `expected ${expected}; got ${outcome}: its allowance is not used up (one map load was charged)`;
+    const text = `expected ${outcomeOf(quota.refusal)}; got ${outcome}: its allowance is not used up (one map load was charged)`;
     return [finding("wrong", name, text, ANOTHER_KEY)];
   });
 };
@@ -219,7 +214,8 @@ const tenantTrials = (target: Target): KeyTrial[] => {
     const { of, kind, where, origin } = one;
     const tier = tiers.get(of);
     // A Free organization mints only tile, which is charged; a refused chat shows that key and origin are right.
-    const accepts = tier === "Free" ? [TIER] : tier === "Pro" ? [ADMITTED] : [ADMITTED, TIER];
+    const accepts: Fit[] = tier === "Free" ? [] : [ANY_SUCCESS];
+    if (tier !== "Pro") accepts.push("tier_capability_not_allowed");
     const means = `a full key of a ${tier ?? "Free or Pro"} organization`;
     const credential = { as: kind as "publishable" | "server", of };
     return { name: titleOf(one), where, origin, credential, means, accepts };

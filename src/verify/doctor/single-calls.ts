@@ -2,7 +2,7 @@
 import { openApiClient, type Sent } from "../../client/api-client.ts";
 import { createRunClock } from "../../client/clock.ts";
 import { networkAdvice } from "../../client/network-errors.ts";
-import { outcomeOf, type RefusalName } from "../../contract/refusals.ts";
+import { outcomeOf, REFUSAL_BY_OUTCOME, type RefusalName } from "../../contract/refusals.ts";
 import { createSecrets, SecretError, type Secrets } from "../../target/secrets.ts";
 import { CredentialMissingError, type StatedCredential } from "../../target/stated-credentials.ts";
 import type { Target } from "../../target/target.ts";
@@ -75,12 +75,7 @@ export const headerOf = ({ answer }: Sent, name: string): string | undefined => 
 export const isAdmitted = (outcome: string): boolean => /^2\d\d$/.test(outcome);
 
 /** Refusals for overload, rate or outage are temporary and say nothing about a key. */
-const PASSING = new Set(
-  (["b2b_overloaded", "org_overloaded", "limiter_unavailable", "rate_limited", "key_service_unavailable"] as const).map(
-    outcomeOf,
-  ),
-);
-export const isPassing = (outcome: string): boolean => PASSING.has(outcome);
+export const isPassing = (outcome: string): boolean => REFUSAL_BY_OUTCOME.get(outcome)?.retryable === true;
 
 /** The finding for an answer that shows nothing about its credential, else `null`. */
 export const showsNothing = (name: string, { line, answer }: Answered): Finding | null => {
