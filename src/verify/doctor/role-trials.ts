@@ -201,10 +201,9 @@ const tryOtherScopes = async (trial: KeyTrial, role: KeyRole, { calls }: Parts):
   const name = `${role}, its other scopes`;
   return tried(name, trial.where, async () => {
     const sent = await calls.ask({ ...wishOf(trial, "authorization"), ...still.wish });
-    const { outcome } = sent.line;
-    if (outcome !== SCOPE && outcome !== PRODUCT) return [];
+    if (!fits(sent.line, ["insufficient_scope", "product_not_allowed"])) return [];
     const todo = `is this ${trial.means}? Name one at ${trial.where}, or leave the role out`;
-    return [finding("wrong", name, `expected ${still.what}; got ${outcome}`, todo)];
+    return [finding("wrong", name, `expected ${still.what}; got ${sent.line.outcome}`, todo)];
   });
 };
 

@@ -1,12 +1,12 @@
 /** Calls drawn by the run's seed, for cases in no table; `invariants/evidence/legal-answers.ts` says what is legal. */
 import { countedAs } from "../../contract/refusals.ts";
-import { PRODUCT_SCOPE, type Product, type RouteName } from "../../contract/routes.ts";
+import { PRODUCT_SCOPE, type Product } from "../../contract/routes.ts";
 import { legalAnswers } from "../../invariants/evidence/legal-answers.ts";
 import type { KeyRole } from "../../target/roles.ts";
 import { pick, whole } from "../../workload/random.ts";
 import type { CredentialRef, OriginRef } from "../../workload/step.ts";
 import { type Checks, callInWords, isSessionsOff, SESSIONS_OFF } from "../checks.ts";
-import { type Context, RUNTIME_ROUTES, scopeOf } from "../context.ts";
+import { BODY_NOT_SHOWN, type Context, RUNTIME_ROUTES, scopeOf } from "../context.ts";
 import { type Rule, rulesOf } from "../rule.ts";
 import { type Answer, isAdmitted, isTransient } from "../sending/answer.ts";
 import { FORMS, role, type TestCall } from "../sending/test-call.ts";
@@ -28,9 +28,6 @@ const SESSIONS: readonly (readonly [of: KeyRole, product: Product])[] = [
 ];
 const ORIGINS: readonly OriginRef[] = ["listed", "none", "foreign"];
 const ROUTES = RUNTIME_ROUTES.filter((route) => route !== "design.analyze");
-const BODY_NOT_SHOWN: ReadonlySet<RouteName | "-"> = new Set([
-  ...(["chat.summary", "chat.button", "chat.route", "poi.enrich", "design.apply"] as const),
-]);
 
 const credentialsOf = ({ has }: Context): CredentialRef[] => [
   ...(["none", "garbage", "unknown"] as const).map((as) => ({ as })),

@@ -3,7 +3,8 @@ import { BYTE_ORDER_MARK } from "../../contract/envelopes.ts";
 import { foreignHeader } from "../../contract/foreign-text.ts";
 import type { RouteName } from "../../contract/routes.ts";
 import type { KeyRole } from "../../target/roles.ts";
-import { callerOf, callersOf, RUNTIME_ROUTES, scopeOf } from "../context.ts";
+import { CATALOGS } from "../../workload/stories/reads.ts";
+import { BODY_NOT_SHOWN, callerOf, callersOf, RUNTIME_ROUTES, scopeOf } from "../context.ts";
 import { hintOf } from "../reach.ts";
 import { all, pairwise, type Row, type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
@@ -182,11 +183,6 @@ export const CORS_RULES: readonly Rule[] = [
 
 const answered = rulesOf("lattice", { needs: { anyOf: ["publishable", "server"] } });
 
-/** Routes whose body is not fully specified: a 422 may mean that the route takes another body. */
-const BODY_NOT_SHOWN: ReadonlySet<RouteName> = new Set<RouteName>([
-  ...(["chat.summary", "chat.button", "chat.route", "poi.enrich", "design.analyze", "design.apply"] as const),
-]);
-const CATALOGS: readonly RouteName[] = ["design.styles", "design.samples", "design.themes"];
 /** Routes that may answer 204: a catalog may be empty, and a place unknown. */
 const MAY_BE_EMPTY: ReadonlySet<string> = new Set([...CATALOGS, "poi.enrich"]);
 
