@@ -173,7 +173,8 @@ export const revokedStaysOut: Judge = (facts, settling) => {
     },
     end() {
       if (evidence.count > 0) return failed("a revoked or expired credential was admitted", evidence);
-      if (keptOut === 0) return unseen("no call used a credential that had been revoked or expired for long enough");
+      if (keptOut === 0)
+        return unseen("no call came with a credential that had been revoked or expired for long enough");
       return passed(`${keptOut} calls with revoked or expired credentials were refused`);
     },
   };

@@ -1,5 +1,7 @@
 /** What a rule works with: roles, one way to send, sessions, permits, budget. */
+
 import type { Product, RouteName } from "../contract/routes.ts";
+import { known } from "../history/statistics/counts.ts";
 import type { SideEffects } from "../supervision/journal.ts";
 import { ADMIN_ROLES, type KeyRole } from "../target/roles.ts";
 import type { Secrets } from "../target/secrets.ts";
@@ -152,7 +154,7 @@ export const createContext = (parts: ContextParts) => {
   });
 
   /** Memoizes `work` by name, for answers that several rules judge. */
-  const once = <T>(name: string, work: () => Promise<T>) => kept.getOrInsertComputed(name, work) as Promise<T>;
+  const once = <T>(name: string, work: () => Promise<T>) => known(kept, name, work) as Promise<T>;
 
   /** Headers in which the exchange takes a publishable key. Item 143 leaves them open, so each is tried once. */
   const exchangeForms = (): Promise<readonly Form[]> =>

@@ -1,8 +1,10 @@
 /** Rules over every answer of the run, whichever rule caused it (sections 7.1 and 7.2). They send no calls. */
+
 import { foreignHeader, foreignName, shapeOf, shapeOfBody } from "../../contract/foreign-text.ts";
 import { REFUSALS } from "../../contract/refusals.ts";
 import { readRetryAfter } from "../../contract/retry-after.ts";
 import type { Level } from "../../history/run-document.ts";
+import { known } from "../../history/statistics/counts.ts";
 import { KEY_ROLES } from "../../target/roles.ts";
 import type { Judgement } from "../checks.ts";
 import type { Context } from "../context.ts";
@@ -232,7 +234,7 @@ export const EVERY_ANSWER_RULES: readonly Rule[] = [
         if (answer.testCall.route !== "sdk.sessions" || typeof token !== "string" || typeof leftS !== "number")
           continue;
         const now = { atS: answer.received.sentUs / 1e6, leftS };
-        const before = first.getOrInsert(token, now);
+        const before = known(first, token, () => now);
         if (before === now) continue;
         const passedS = now.atS - before.atS;
         const mostS = before.leftS - passedS + ROUNDED_S;

@@ -2,6 +2,7 @@
  * The one way in which `verify` sends. It retries transient answers after `Retry-After`, because other callers may load
  * the deployment. If a call stays refused while a neighbouring call is served, the refusal is its own and judged.
  */
+import { known } from "../../history/statistics/counts.ts";
 import { type Answer, isAdmitted, retryAfterMs } from "./answer.ts";
 import { type AttemptParts, createAttempts } from "./attempts.ts";
 import type { TestCall } from "./test-call.ts";
@@ -33,7 +34,7 @@ export const createOutages = (isUp: (call: TestCall) => Promise<boolean>, rest: 
       const name = nameOf(call);
       if (!up.has(name)) return false;
       const look = () => lookEverySecond(() => isUp(call), OUTAGE_MAX_MS, rest).finally(() => running.delete(name));
-      const isBack = await running.getOrInsertComputed(name, look);
+      const isBack = await known(running, name, look);
       if (!isBack) up.delete(name);
       return isBack;
     },
