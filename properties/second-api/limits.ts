@@ -34,6 +34,7 @@ export const rateReply = ({ is, has, detail, flat }: ApiState): Reply => {
   if (has("limits-as-unavailable")) return detail(429, "limiter_unavailable", headers);
   if (is("retry-after-date")) headers["Retry-After"] = new Date(Date.now() + 1000).toUTCString();
   if (is("retry-after-asctime")) headers["Retry-After"] = asctime(Date.now() + 1000);
+  if (has("tells-a-time-since-1970")) headers["Retry-After"] = `${Math.ceil(Date.now() / 1000) + 1}`;
   if (has("tells-half-seconds")) headers["Retry-After"] = "1.5";
   if (has("tells-a-date-that-has-passed")) headers["Retry-After"] = new Date(0).toUTCString();
   return is("flat-limiter") ? { ...flat("rate_limited"), headers } : detail(429, "rate_limited", headers);
@@ -58,6 +59,8 @@ export const organizationShed = (api: ApiState, org: string): Reply | null => {
   api.sheds += 1;
   const isSwapped = has("swaps-the-two-overloads") || (has("swaps-every-third-overload") && api.sheds % 3 === 0);
   if (isSwapped) return flat("b2b_overloaded", {}, { "Retry-After": "1" });
+  if (has("sheds-without-a-subcode")) return { status: 429, body: {} };
+  if (has("sheds-as-rate-limited")) return detail(429, "rate_limited");
   if (has("sheds-with-detail")) return detail(429, "org_overloaded");
   return flat("org_overloaded", {}, { "Retry-After": "1" });
 };

@@ -38,6 +38,7 @@ export const repliesOf = ({ is, has }: Names): Replies => {
   });
   const unauthenticated = (): Reply => {
     if (has("detail-on-401")) return { status: 401, body: { detail: "Not authenticated" } };
+    if (has("403-without-a-word")) return { status: 403, body: {} };
     if (has("403-for-nobody")) return detail(403, "forbidden");
     if (is("empty-401")) return { status: 401 };
     if (is("message-401")) return { status: 401, body: { message: "no", error: "unauthorized" } };

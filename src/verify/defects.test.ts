@@ -11,6 +11,7 @@ const DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rule: st
   ["flat-hard-stop", "envelope-fits-subcode"],
   ["detail-on-401", "unauthenticated-has-no-detail"],
   ["403-for-nobody", "missing-credential"],
+  ["403-without-a-word", "missing-credential"],
   ["open-catalogs", "missing-credential"],
   ["503-for-unknown", "invalid-credential"],
   ["any-signature", "forged-session"],

@@ -18,6 +18,8 @@ const LOAD_DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rul
   ["limits-as-unavailable", "rate-limit-is-reported"],
   ["sheds-with-503", "overload-is-reported"],
   ["sheds-with-detail", "overload-is-reported"],
+  ["sheds-without-a-subcode", "overload-is-reported"],
+  ["sheds-as-rate-limited", "overload-is-reported"],
   ["swaps-the-two-overloads", "overload-names-the-cap"],
   ["drops-over-the-cap", "overload-is-reported"],
   ["forgets-the-cap", "overload-keeps-the-caps"],
@@ -29,6 +31,7 @@ const LOAD_DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rul
 describe.concurrent("a deployment whose Retry-After is a date that has passed", () => {
   test.each([
     ["fail", { defects: ["tells-a-date-that-has-passed"] }],
+    ["fail", { defects: ["tells-a-time-since-1970"] }],
     ["pass", { variants: ["retry-after-date"] }],
     ["pass", { variants: ["retry-after-asctime"] }],
   ] as const)("%ss a should, and no must, where that is so", async (verdict, parts) => {

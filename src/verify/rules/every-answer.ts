@@ -54,6 +54,9 @@ const header = (answer: Answer, name: string): string =>
 const PAST_MS = 2_000;
 const CLOCKS_DIFFER_MS = 300_000;
 
+/** An allowance may be a month away, and nothing is further. */
+const MONTHS_S = 62 * 86_400;
+
 /** Whether a stated date has passed: RFC 9110 allows that, but then a client does not wait at all. */
 const isPast = (stated: NonNullable<ReturnType<typeof readRetryAfter>>, { headers }: Answer): boolean => {
   if (!("atMs" in stated)) return false;
@@ -130,6 +133,7 @@ const ANSWERS: readonly Rule[] = [
       const stated = readRetryAfter(text, Date.now());
       const isDate = stated !== null && "atMs" in stated;
       const came = isDate ? `${text}, with the Date ${answer.headers.date ?? "absent"}` : text;
+      if (Number(text) > MONTHS_S) return `it was ${came}, which is years: is it a time since 1970?`;
       return unless(stated !== null && !isPast(stated, answer), `it was ${came}`);
     } }),
   must("quota-body-fields", [184, 227], {

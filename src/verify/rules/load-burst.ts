@@ -5,7 +5,7 @@ import type { Target } from "../../target/target.ts";
 import { type Checks, skipped } from "../checks.ts";
 import { type Caller, type Context, callerOf } from "../context.ts";
 import { type Cost, rulesOf } from "../rule.ts";
-import { type Answer, inWords, isAdmitted, isTransient } from "../sending/answer.ts";
+import { type Answer, inWords, isAdmitted, isTransient, NO_SUBCODE } from "../sending/answer.ts";
 import { inSession, type TestCall } from "../sending/test-call.ts";
 import { wait } from "../sending/throttle.ts";
 
@@ -36,8 +36,8 @@ export const saysAway = (answer: Answer): boolean => answer.subcode === "limiter
 export const requireLimits = (checks: Checks, answers: readonly Answer[]): void => {
   for (const answer of answers) {
     const { outcome } = answer;
-    // A gateway's own 429 is not a limit of the API.
-    const isLimit = isTransient(outcome) && outcome !== "edge 429";
+    // A gateway's own 429 is not a limit of the API, and one without a subcode is not told by its name.
+    const isLimit = isTransient(outcome) && outcome !== "edge 429" && outcome !== `429 ${NO_SUBCODE}`;
     const fits = isLimit || /^2\d\d( error event)?$/.test(outcome);
     checks.require(fits, answer, "2xx or a limit's own subcode", inWords(answer));
   }

@@ -11,13 +11,23 @@ import * as load from "./load-burst.ts";
 /** Up to this many bad answers in a wave may come from the network or a failing service. */
 const BAD_MIN = 2;
 
-type Doubt = { what: string; isBad(answer: Answer): boolean; share: number };
+/** `widest`: the most calls of a wave in which such answers are doubtful; any wave if it is absent. */
+type Doubt = { what: string; isBad(answer: Answer): boolean; share: number; widest?: number };
 
 /** Answers that may stand for refusals over a cap; a second wave decides. */
 const DOUBTFUL: readonly Doubt[] = [
   { what: "calls had no answer", isBad: ({ status }) => status === null, share: 0.05 },
   { what: "calls were answered that something is down", isBad: load.isDown, share: 0.15 },
 ];
+
+/** Where caps and rate are stated, a wave that the rest before it has made up for is refused for its calls in flight. */
+const doubtsOf = (context: Context): readonly Doubt[] => {
+  const { rate_per_s: ratePerS = 0, burst = ratePerS } = context.target.limits ?? {};
+  if (typeof load.fixedCaps(context, false) === "string") return DOUBTFUL;
+  const what = "calls were rate limited, and fewer were made than the stated rate and burst allow";
+  const widest = 0.8 * Math.min(burst, (ratePerS * load.REST_MS) / 1000);
+  return [...DOUBTFUL, { what, isBad: load.isLimited, share: 0.15, widest }];
+};
 
 const isMuch = (answers: readonly Answer[], { isBad, share }: Doubt): boolean =>
   answers.filter(isBad).length > Math.max(BAD_MIN, answers.length * share);
@@ -78,8 +88,9 @@ export const OVERLOAD_RULES: readonly Rule[] = [
         checks.require(answer.envelope === "flat", answer, expected, `it was ${answer.envelope}`);
       }
       let isDoubtful = false;
-      for (const doubt of DOUBTFUL) {
-        const first = bySize.values().find((wave) => isMuch(wave, doubt));
+      for (const doubt of doubtsOf(context)) {
+        const { widest = Number.POSITIVE_INFINITY } = doubt;
+        const first = bySize.values().find((wave) => wave.length <= widest && isMuch(wave, doubt));
         if (first === undefined) continue;
         isDoubtful = true;
         const bad = answers.filter(doubt.isBad);
@@ -87,7 +98,7 @@ export const OVERLOAD_RULES: readonly Rule[] = [
         const last = await showsAgain(context, doubt, caller, first);
         const got = `${what}; again in a second burst, and not in calm`;
         if (last === null) checks.unclear(what);
-        else checks.require(false, last, "429 for calls over a cap", got);
+        else checks.require(false, last, "429 b2b_overloaded or org_overloaded for calls over a cap", got);
       }
       if (!isDoubtful && !reached && !checks.failed) throw skipped(load.capNotMet(context, size));
     },

@@ -26,6 +26,9 @@ describe("an answer", () => {
     ["a key that is gone, in words", 404, { error: "Not Found" }, "404 other_9_190c", "flat"],
     ["a refusal behind a byte order mark", 403, '\ufeff{"detail":"ip_not_allowed"}', "403 ip_not_allowed", "detail"],
     ["a sentence in its own envelope", 403, { detail: "Key lacks scope: ai" }, "403 other_19_0f66", "detail"],
+    ["nothing but a status", 403, {}, "403 no_subcode", "none"],
+    ["nothing but a balancer's status", 502, {}, "edge 502", "none"],
+    ["no body at all", 403, "", "edge 403", "none"],
     ["problem details", 403, { title: "Forbidden", detail: "Blocked: rule 7" }, "edge 403", "detail"],
     ["a name that every object has", 403, { detail: "constructor" }, "403 other_11_6d12", "detail"],
   ])("%s is named by its status and subcode", (_what, status, body, outcome, envelope) => {

@@ -63,6 +63,9 @@ const subcodeIn = (fields: Record<string, unknown>): string | null =>
 /** Reports whether a text begins like HTML. The API never answers in HTML, so a gateway wrote such a text. */
 export const isPage = (text: string): boolean => /^\s*</.test(text);
 
+/** Stands for the subcode that a refusal of the API lacks. */
+export const NO_SUBCODE = "no_subcode";
+
 /** Names an answer with a status. `anyBody`: a success may have a body of any kind. */
 export const nameAnswer = (status: number, text: string, anyBody = false): Named => {
   const body = parseJson(text);
@@ -86,6 +89,10 @@ export const nameAnswer = (status: number, text: string, anyBody = false): Named
   const isOwn = typeof fields.detail === "string" && !("title" in fields);
   if (subcode !== null && (isOwn || /^[A-Za-z][\w .-]{0,60}$/.test(subcode)))
     return named(countedOutcome(`${status} ${foreignName(subcode)}`), subcode);
+  // An empty object is the API's way to refuse without a subcode (401, 503); a gateway says something.
+  const isEmpty = isObject(body) && Object.keys(body).length === 0 && status >= 400 && status < 500;
+  if (isEmpty && status !== 404 && status !== 405 && !isGateways(status, NO_SUBCODE, false))
+    return named(`${status} ${NO_SUBCODE}`, null);
   return named(`edge ${status}`, null);
 };
 
