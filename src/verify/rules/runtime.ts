@@ -220,13 +220,9 @@ export const RUNTIME_ANSWER_RULES: readonly Rule[] = [
         if (checks.isUnclear(answer) || !isAdmitted(answer)) return;
         if (answer.status === 204 && MAY_BE_EMPTY.has(answer.testCall.route)) return;
         checks.require(answer.body !== undefined, answer, "a JSON body", "it was no JSON");
+        const mark = "a byte order mark";
         const isMarked = answer.text.startsWith(BYTE_ORDER_MARK);
-        checks.require(
-          !isMarked,
-          answer,
-          "JSON without a byte order mark (RFC 8259)",
-          "it begins with a byte order mark",
-        );
+        checks.require(!isMarked, answer, `JSON without ${mark} (RFC 8259)`, `it begins with ${mark}`);
         const type = answer.headers["content-type"] ?? "none";
         checks.require(/json/i.test(type), answer, "a JSON content type", `it was ${foreignHeader(type)}`);
       };

@@ -179,15 +179,11 @@ export const SESSION_RULES: readonly Rule[] = [
     ...ofStyle,
     step: async (context, checks) => {
       const style = styleStated(context);
+      const wanted = style === undefined ? "the stored style, a text" : `"${style}"`;
       for (const answer of await styledSessions(context, checks)) {
         const value = answer.fields[STYLE];
         const fits = value === undefined || (style === undefined ? typeof value === "string" : value === style);
-        checks.require(
-          fits,
-          answer,
-          style === undefined ? "the stored style, a text" : `"${style}"`,
-          `it was ${shapeOf(value)}`,
-        );
+        checks.require(fits, answer, wanted, `it was ${shapeOf(value)}`);
       }
     },
   }),

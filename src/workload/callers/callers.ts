@@ -30,21 +30,15 @@ const fromTenants = (view: TargetView, kind: KeyKind): Caller[] =>
 const fromRoles = (view: TargetView, kind: KeyKind): Caller[] =>
   FULL_ROLES[kind].flatMap((role) => roleCaller(view, role, kind) ?? []);
 
-const withKind = (view: TargetView, kind: KeyKind): readonly Caller[] => {
-  const tenants = fromTenants(view, kind);
-  return tenants.length > 0 ? tenants : fromRoles(view, kind);
-};
-const byKind = oncePerView((view) => ({
-  server: withKind(view, "server"),
-  publishable: withKind(view, "publishable"),
-}));
-
-export const callersWith = (view: TargetView, kind: KeyKind): readonly Caller[] => byKind(view)[kind];
+export const publishableCallers = oncePerView((view: TargetView): readonly Caller[] => {
+  const tenants = fromTenants(view, "publishable");
+  return tenants.length > 0 ? tenants : fromRoles(view, "publishable");
+});
 
 // Free admits product `tile` alone and has no server keys (items 48, 75), so each of its mints is charged.
 const notFree = ({ tier }: Caller): boolean => tier !== "Free";
 
-export const minting = oncePerView((view: TargetView) => callersWith(view, "publishable").filter(notFree));
+export const minting = oncePerView((view: TargetView) => publishableCallers(view).filter(notFree));
 
 /** Callers that can call runtime routes, with a server key or with sessions of a publishable key. */
 export const runtimeCallers = oncePerView((view: TargetView): readonly Caller[] => {

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { STORIES } from "../catalogue.ts";
 import { profileCalls, profilePeakPerS } from "../load-profiles.ts";
 import { credentialName } from "../request.ts";
-import { callersWith, runtimeCallers } from "./callers.ts";
+import { publishableCallers, runtimeCallers } from "./callers.ts";
 import type { TargetView } from "./target-view.ts";
 
 const NOTHING: TargetView = { tenants: [], roles: {}, limits: {}, permits: { writes: false, quotaBurn: false } };
@@ -126,7 +126,7 @@ test("tenants come before roles, and one that is on Free neither streams nor min
     { org: "org_pro", tier: "Pro" as const, publishable: true, server: true },
   ];
   const view: TargetView = { ...server, tenants };
-  expect(callersWith(view, "publishable").map(({ name }) => name)).toEqual(["tenant:org_free", "tenant:org_pro"]);
+  expect(publishableCallers(view).map(({ name }) => name)).toEqual(["tenant:org_free", "tenant:org_pro"]);
   expect(runtimeCallers(view).map(({ name }) => name)).toEqual(["tenant:org_pro"]);
   expect(new Set(stepsOf("session-storm", view).map(({ org }) => org))).toEqual(new Set(["org_pro"]));
   // Without roles, the first tenant stands in for them.

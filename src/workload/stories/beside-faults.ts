@@ -7,7 +7,7 @@
  *   last-units         every fourth call mints for an organization with one map load left, each organization in turn,
  *                      so that every fault meets some mints. Then all mint again, which takes units given back.
  */
-import { type Caller, callAs, callersWith, runtimeCallers } from "../callers/callers.ts";
+import { type Caller, callAs, publishableCallers, runtimeCallers } from "../callers/callers.ts";
 import { partOf, readsPerS } from "../callers/rates.ts";
 import { oncePerView, type TargetView } from "../callers/target-view.ts";
 import { inTurn, turnsOf } from "../callers/tenants.ts";
@@ -69,7 +69,7 @@ const FIRST = 8;
 const MINTERS_ENOUGH = 8;
 
 const withOneLeft = oncePerView((view: TargetView): readonly Caller[] =>
-  callersWith(view, "publishable").filter((caller) => caller.allowance === 1 && leftAtMost(caller) >= 1),
+  publishableCallers(view).filter((caller) => caller.allowance === 1 && leftAtMost(caller) >= 1),
 );
 const again = oncePerView((view: TargetView) => turnsOf(withOneLeft(view)));
 

@@ -2,7 +2,7 @@
  * Concurrent tile mints by organizations whose allowance runs out: exactly as many mints may pass as map loads are left
  * (items 79, 185, 204-207). A noisy organization beside them meets its own cap (item 211).
  */
-import { type Caller, callAs, callersWith, roleCaller, runtimeCallers, sessionsOf } from "../callers/callers.ts";
+import { type Caller, callAs, publishableCallers, roleCaller, runtimeCallers, sessionsOf } from "../callers/callers.ts";
 import { ORGANIZATION } from "../callers/overload.ts";
 import { capacityPerS, withinMax } from "../callers/rates.ts";
 import { oncePerView, type TargetView } from "../callers/target-view.ts";
@@ -26,7 +26,7 @@ export const leftAtMost = ({ tier, allowance, used }: Caller): number =>
 /** Organizations of Free and paid plans in turn, the least left first, as many as the budget has room for. */
 const quotaMinters = oncePerView((view: TargetView): Caller[] => {
   if (!view.permits.quotaBurn) return [];
-  const tenants = callersWith(view, "publishable").filter(({ name }) => name.startsWith("tenant:"));
+  const tenants = publishableCallers(view).filter(({ name }) => name.startsWith("tenant:"));
   const orgs = new Set(tenants.map(({ org }) => org));
   const expendable = EXPENDABLE.flatMap((role) => roleCaller(view, role, "publishable") ?? []);
   const within = [...tenants, ...expendable.filter(({ org }) => !orgs.has(org))]
