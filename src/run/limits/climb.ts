@@ -1,21 +1,12 @@
-/** The calls of a search for limits: streams and reads on an idle deployment, then climbs with streams to its caps. */
-import { randomBytes } from "node:crypto";
-import { setTimeout as sleep } from "node:timers/promises";
-import { openApiClient } from "../../client/api-client.ts";
-import { createRunClock, wallUs } from "../../client/clock.ts";
+/** Plays a search for limits: streams and reads on an idle deployment, then climbs with streams to its caps. */
 import { RATE_LIMITED } from "../../contract/refusals.ts";
 import type { RouteName } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
 import { median, mostAtOnce, quantile } from "../../history/statistics/statistics.ts";
 import * as caps from "../../shedding/caps-found.ts";
-import type { PreparedTarget } from "../../stages/prepare-target.ts";
-import { type Caller, callAs, sessionsOf } from "../../workload/callers/callers.ts";
-import { viewOf } from "../../workload/callers/view-of-target.ts";
+import type { Caller } from "../../workload/callers/callers.ts";
+import { READ, type Sender, STREAM } from "./sender.ts";
 
-export const CALLS_MOST = 8_000;
-export const SECONDS_MOST = 75;
-export const STREAM = "chat.control";
-export const READ = "design.themes";
 export const REST_MOST_MS = 15_000;
 
 const CALM_MS = 7_000;
@@ -31,68 +22,6 @@ const HELD_BACK = 0.5;
 
 export const isAdmitted = ({ outcome }: CallLine): boolean => outcome === "200";
 export const spanMs = (from: number, to: number): number => (to - from) / 1000;
-
-export type Room = Pick<PreparedTarget, "target" | "secrets" | "budget"> & {
-  readonly signal: AbortSignal;
-  onProgress(text: string): void;
-};
-
-export type Sender = Awaited<ReturnType<typeof openSender>>;
-
-/** Sends calls and returns their lines; once anything forbids another call, none leaves and `ended` says why. */
-export const openSender = async ({ target, secrets, budget, signal }: Room) => {
-  const view = viewOf(target);
-  const clock = createRunClock(wallUs());
-  const idPrefix = `limits.${randomBytes(4).toString("hex")}`;
-  const as = { stage: "find-limits", driver: "doctor" };
-  const common = { secrets, view, clock, budget, idPrefix, ...as, onLine: () => undefined };
-  const client = await openApiClient({ target, ...common });
-  // A load balancer distributes connections, so each call by `fresh` opens its own, where the protocol lets it.
-  const fresh = target.transport?.protocol === "h2" ? client : await openApiClient({ target, ...common });
-  const beganMs = performance.now();
-  let calls = 0;
-  let ended: string | null = null;
-  let via: "authorization" | "x-api-key" = "authorization";
-  const mayGoOn = (): boolean => {
-    if (signal.aborted) ended ??= "it was stopped";
-    if (calls >= CALLS_MOST) ended ??= `it had made ${CALLS_MOST} calls`;
-    if (performance.now() - beganMs > SECONDS_MOST * 1000) ended ??= `it had lasted ${SECONDS_MOST} s`;
-    return ended === null;
-  };
-  return {
-    view,
-    mayGoOn,
-    calls: () => calls,
-    ended: () => ended,
-    pause: (ms: number): Promise<void> => sleep(ms, undefined, { signal }).catch(() => undefined),
-    /** Switches to `x-api-key`, for a deployment that does not read `authorization`. */
-    otherHeader: () => {
-      via = "x-api-key";
-    },
-    openSession: async (caller: Caller): Promise<void> => {
-      for (const { of, product } of sessionsOf([caller], [STREAM, READ])) {
-        for (const one of new Set([client, fresh])) await one.book.fetch({ as: "session", of, product });
-      }
-    },
-    /** Returns the call's line; `null` if the call was not sent. */
-    ask: async (caller: Caller, route: RouteName, by = client): Promise<CallLine | null> => {
-      if (!mayGoOn()) return null;
-      const n = calls;
-      calls += 1;
-      try {
-        const asked = callAs(view, n, caller, { route, via });
-        const step = by === client ? asked : { ...asked, headers: { ...asked.headers, connection: "close" } };
-        const context = { id: `${idPrefix}.${n}`, ...as, intendedUs: clock.nowUs() };
-        return (await by.send(step, context)).line;
-      } catch (error) {
-        ended ??= (error as Error).message;
-        return null;
-      }
-    },
-    fresh,
-    close: () => Promise.all([client.close(), fresh.close()]),
-  };
-};
 
 /** Measures streams and reads on an idle deployment; returns a sentence if no stream is admitted. */
 export const lookAtCalm = async (sender: Sender, caller: Caller) => {
@@ -243,24 +172,28 @@ const round = async (
 const inFlightIn = (lines: readonly CallLine[]): number =>
   mostAtOnce(lines.filter(isAdmitted).map(({ sent_us: sent, done_us: done }) => [sent, done] as const));
 
-/** Doubles the streams sent at once until one is not admitted, then climbs repeatedly to the cap. */
+/** Doubles the streams sent at once, from `from` to `reachable`, until one is not admitted. */
+const explore = async (how: Climb, from: number, reachable: number, onProgress: (text: string) => void) => {
+  const lines: CallLine[] = [];
+  for (let base = Math.min(from, reachable); ; base = Math.min(2 * base, reachable)) {
+    onProgress(`${base} streams at once`);
+    const came = await round(how, { base, reads: 0, sheds: 1, steps: EXPLORING_STEPS });
+    lines.push(...came);
+    const isOver = came.some((line) => !isAdmitted(line)) || base >= reachable || !how.sender.mayGoOn();
+    if (isOver) return { base, lines };
+  }
+};
+
+/** Explores, then climbs repeatedly to the cap that was met. */
 export const climb = async (
   how: Climb,
   { from, replicas }: { from: number; replicas: number | undefined },
   onProgress: (text: string) => void,
 ): Promise<{ climbed: Climbed; lines: CallLine[] }> => {
   const { sender, calm, bucket, maxPerS, callers } = how;
-  const lines: CallLine[] = [];
   const tokens = bucket?.found === true ? bucket.burst.least * callers.length : Number.POSITIVE_INFINITY;
   const reachable = Math.floor(Math.min(IN_FLIGHT_MOST, tokens, (maxPerS * calm.longMs) / 1000));
-  let base = Math.min(from, reachable);
-  for (;;) {
-    onProgress(`${base} streams at once`);
-    const came = await round(how, { base, reads: 0, sheds: 1, steps: EXPLORING_STEPS });
-    lines.push(...came);
-    if (came.some((line) => !isAdmitted(line)) || base >= reachable || !sender.mayGoOn()) break;
-    base = Math.min(2 * base, reachable);
-  }
+  const { base, lines } = await explore(how, from, reachable, onProgress);
   const { met, outcome } = metIn(lines);
   const cap = met === "organization" ? caps.ORGANIZATION_SHED : caps.GLOBAL_SHED;
   const isOne = replicas === 1;

@@ -13,21 +13,8 @@ import {
 } from "../../shedding/caps-found.ts";
 import type { Estimate } from "../../shedding/curve.ts";
 import { type Caller, runtimeCallers } from "../../workload/callers/callers.ts";
-import {
-  type Calm,
-  type Climbed,
-  climb,
-  isAdmitted,
-  lookAtCalm,
-  openSender,
-  READ,
-  REST_MOST_MS,
-  type Room,
-  refillMs,
-  type Sender,
-  STREAM,
-  spanMs,
-} from "./climb.ts";
+import { type Calm, type Climbed, climb, isAdmitted, lookAtCalm, REST_MOST_MS, refillMs, spanMs } from "./climb.ts";
+import { openSender, READ, type Room, type Sender, STREAM } from "./sender.ts";
 
 /** The most organizations that climb together. */
 const CALLERS_MOST = 24;

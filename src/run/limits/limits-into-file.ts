@@ -10,8 +10,9 @@ import { readUserJson } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";
 import { type Finding, finding } from "../../verify/doctor/finding.ts";
 import { neverOver, UsageError, writeNewJson } from "../exit-codes.ts";
-import { CALLS_MOST, type Climbed, SECONDS_MOST } from "./climb.ts";
+import type { Climbed } from "./climb.ts";
 import { isKnown, type LimitsFound } from "./find-limits.ts";
+import { CALLS_MOST, SECONDS_MOST } from "./sender.ts";
 
 const NAMES = ["replicas", "slots", "service_ms", "global_in_flight", "org_in_flight", "rate_per_s", "burst"] as const;
 type LimitName = (typeof NAMES)[number];
