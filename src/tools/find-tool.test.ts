@@ -293,6 +293,17 @@ describe("a tool that has to be built", () => {
     expect((await findTool("k6", options())).version).toBe("2.2.0");
   });
 
+  test("a build whose stop comes at the moment of its start ends at once", async () => {
+    const stop = new AbortController();
+    const onSpawn = () => {
+      stop.abort(new Error("enough"));
+      return () => undefined;
+    };
+    const build = findTool("k6", { ...options({ FAKE_SLEEP: "600" }), signal: stop.signal, onSpawn });
+    await expect(build).rejects.toThrow("enough");
+    expect(await readdir(join(root, ".tools"))).toEqual([]);
+  });
+
   test("leaves neither a compiler nor half a binary when the builder is told to end", async () => {
     const script = `import { findTool } from ${JSON.stringify(resolve(import.meta.dirname, "find-tool.ts"))};
       await findTool("k6", { root: ${JSON.stringify(root)} });`;

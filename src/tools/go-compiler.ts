@@ -158,6 +158,7 @@ export const goBuild = async (name: ToolName, out: string, env: NodeJS.ProcessEn
   const release = beforeSignalEnds(kill);
   process.on("exit", kill);
   signal?.addEventListener("abort", kill);
+  if (signal?.aborted) kill();
   const said = lastLines(go.stderr, LINES_KEPT);
   try {
     const { code, error } = await ended;

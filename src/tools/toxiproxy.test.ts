@@ -124,9 +124,10 @@ describe.skipIf(path === null)("a real toxiproxy", () => {
       const { name, proxy } = await makeProxy();
       await proxy.addToxic({ ...latency, name: "floodgate-slow" });
       const { toxiproxy, close } = await slowly((method, body, nth) =>
-        method === "DELETE" && nth === 1 ? 700 : body.includes("false") && nth === 1 ? 900 : 0,
+        method === "DELETE" && nth === 1 ? 2_800 : body.includes("false") && nth === 1 ? 3_600 : 0,
       );
-      const healing = await heal(toxiproxy, name, { callMs: 250, mayReset: false });
+      // Long enough for the quick answers on a busy machine.
+      const healing = await heal(toxiproxy, name, { callMs: 1_000, mayReset: false });
       expect(healing).toMatchObject({ healed: true, serving: "serves" });
       expect(toxiproxy.underWay()).toBe(0);
       expect(await proxy.read()).toMatchObject({ enabled: true, toxics: [] });
@@ -215,6 +216,21 @@ test("a server that takes no toxic off, and answers as if it had, is not called 
     await toxiproxy.close();
     liar.closeAllConnections();
     await new Promise((resolve) => liar.close(resolve));
+  }
+});
+
+test("a server that answers half a proxy is not called healed, and nothing is thrown", async () => {
+  const half = createServer((_request, response) => response.end(JSON.stringify({ name: "p", enabled: true })));
+  await new Promise<void>((resolve) => half.listen(0, "127.0.0.1", resolve));
+  const toxiproxy = openToxiproxy(`http://127.0.0.1:${(half.address() as { port: number }).port}`);
+  try {
+    const { healed, trouble } = await heal(toxiproxy, "p", { mayReset: false, callMs: 500 });
+    expect(healed).toBe(false);
+    expect(trouble[0]).toContain("something that is not a proxy");
+  } finally {
+    await toxiproxy.close();
+    half.closeAllConnections();
+    await new Promise((resolve) => half.close(resolve));
   }
 });
 

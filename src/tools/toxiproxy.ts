@@ -96,7 +96,8 @@ const openTransport = (apiUrl: string, defaults: CallOptions) => {
 
 const stateOf = (answer: unknown, from: string): ProxyState => {
   const state = answer as Partial<ProxyState> | undefined;
-  if (typeof state?.name !== "string" || typeof state.enabled !== "boolean")
+  const texts = [state?.name, state?.listen, state?.upstream];
+  if (typeof state?.enabled !== "boolean" || texts.some((text) => typeof text !== "string"))
     throw new ToxiproxyError(`${from} answered something that is not a proxy; is this URL toxiproxy's API?`);
   return { ...(state as ProxyState), toxics: state.toxics ?? [] };
 };
