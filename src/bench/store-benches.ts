@@ -114,7 +114,7 @@ const CASES = {
   "exchange-tile": { route: routeOf("sdk.sessions"), secret: "svc_pk_live_x", body: { product: "tile" } },
   shed: { route: routeOf("design.styles"), secret: "svc_sk_live_x", body: null },
 };
-export type Decision = keyof typeof CASES;
+type Decision = keyof typeof CASES;
 export const DECISIONS = Object.keys(CASES) as Decision[];
 
 const answer = (call: Call, { ask }: Ask, body: unknown): void => {

@@ -4,7 +4,7 @@
  */
 import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from "node:child_process";
 import { accessSync, constants, createWriteStream } from "node:fs";
-import { basename, delimiter, join, resolve } from "node:path";
+import { basename, delimiter, join } from "node:path";
 import type { Readable } from "node:stream";
 import { isMainThread } from "node:worker_threads";
 import { birthOf, type GroupId, signalGroup, unmarked } from "./processes.ts";
@@ -149,7 +149,6 @@ export type ChildSpec = {
   args?: readonly string[];
   /** Added to this process's environment. Values of variables whose names sound secret are masked from then on. */
   env?: Record<string, string>;
-  cwd?: string;
   /** `at-stdin-eof`: a program of ours, which exits when its stdin ends or the runner dies. `by-signal`: others. */
   ends: "at-stdin-eof" | "by-signal";
   endLast?: boolean;
@@ -172,9 +171,9 @@ const hasSetpriv = (): boolean => {
   return setprivWorks;
 };
 
-const isProgram = (command: string, cwd: string = "."): boolean => {
+const isProgram = (command: string): boolean => {
   const places = command.includes("/")
-    ? [resolve(cwd, command)]
+    ? [command]
     : (process.env.PATH ?? "").split(delimiter).map((folder) => join(folder, command));
   return places.some((path) => {
     try {
@@ -236,7 +235,7 @@ export const startChild = async (
   const { name, command, args = [], env = {} } = spec;
   for (const [variable, value] of Object.entries(env)) if (SOUNDS_SECRET.test(variable)) redactor.register(value);
   // Looked up here, because setpriv reports a missing program only by an exit code.
-  if (!isProgram(command, spec.cwd)) throw new Error(`could not start ${name} (${command}): there is no such program`);
+  if (!isProgram(command)) throw new Error(`could not start ${name} (${command}): there is no such program`);
   // The kernel sends this signal when the thread that started the child ends, so only the main thread may ask for it.
   const guarded = spec.ends === "by-signal" && spec.deathSignal !== false && isMainThread && hasSetpriv();
   const [file, fileArgs] = guarded ? ["setpriv", ["--pdeathsig", "KILL", "--", command, ...args]] : [command, args];
@@ -244,7 +243,6 @@ export const startChild = async (
     detached: true,
     stdio: [spec.ends === "at-stdin-eof" ? "pipe" : "ignore", "pipe", "pipe"],
     env: { ...process.env, ...env, ...marked },
-    cwd: spec.cwd,
   });
   const { ended } = boundChild(child);
   const { pid } = child;

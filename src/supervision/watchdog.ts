@@ -5,7 +5,6 @@
  * (faults/watchdog-process.ts).
  */
 import type { ChildProcess } from "node:child_process";
-import { once } from "node:events";
 import { rmSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Readable } from "node:stream";
@@ -15,7 +14,7 @@ import { cutLines } from "./lines.ts";
 import { killMarked, markedProcesses, RUN_MARK, signalGroup, signalProcess } from "./processes.ts";
 import { STOP_SIGNALS } from "./stop-signals.ts";
 import { type Effect, type Notes, type UndoPorts, undoAll } from "./undo.ts";
-import { inTime, pause } from "./waiting.ts";
+import { inTime } from "./waiting.ts";
 
 /** A line from the runner: the environment for heal commands, a side effect that begins, the id of one that is over. */
 type Message = { env: NodeJS.ProcessEnv } | { keep: Effect } | { forget: string };
@@ -43,16 +42,12 @@ const OF_JOB = [
 const environment = (isWanted: (name: string) => boolean): NodeJS.ProcessEnv =>
   Object.fromEntries(Object.entries(process.env).filter(([name]) => isWanted(name)));
 
-const whyNotReady = (child: ChildProcess & { stdout: Readable }): Promise<string | null> => {
-  const over = new AbortController();
-  const { signal } = over;
-  return Promise.race([
-    once(child.stdout, "data", { signal }).then(() => null),
-    once(child, "exit", { signal }).then(([code]) => `it ended with ${code}`),
-    pause(READY_MS, signal).then(() => `no sign of life within ${READY_MS} ms`),
-  ])
-    .catch((error: Error) => error.message)
-    .finally(() => over.abort());
+const whyNotReady = async (child: ChildProcess & { stdout: Readable }): Promise<string | null> => {
+  const { promise, resolve } = Promise.withResolvers<string | null>();
+  child.stdout.once("data", () => resolve(null));
+  child.once("exit", (code) => resolve(`it ended with ${code}`)).once("error", ({ message }) => resolve(message));
+  const why = await inTime(promise, READY_MS);
+  return why === "late" ? `no sign of life within ${READY_MS} ms` : why;
 };
 
 /** `entry`: the file that calls `guardRunner`. Throws if the watchdog does not start; then nothing else may start. */

@@ -4,25 +4,22 @@ import { ADMIN_ROLES } from "./roles.ts";
 import { isReference, SecretError, type Secrets } from "./secrets.ts";
 import type { Target } from "./target.ts";
 
-const EXPECTED = {
+const WORDS = {
   publishable: "a publishable key (svc_pk_...)",
   server: "a server key (svc_sk_...)",
+  session: "a session token (svc_sess_...)",
   key: "a publishable or a server key",
   token: "an administrator's token of the identity provider",
 };
 
-const KINDS = [
-  { prefix: "svc_pk_", is: "publishable", words: "a publishable key" },
-  { prefix: "svc_sk_", is: "server", words: "a server key" },
-  { prefix: "svc_sess_", is: "session", words: "a session token" },
-];
+const KIND_OF_PREFIX = { svc_pk_: "publishable", svc_sk_: "server", svc_sess_: "session" } as const;
 
 export type StatedCredential = {
   readonly of: CallerName;
   /** Its place in the file, such as `credentials.server` and `tenants[0].publishable`. */
   readonly where: string;
   /** The kind that belongs there: `key` for either, `token` for an administrator's. */
-  readonly kind: keyof typeof EXPECTED;
+  readonly kind: Exclude<keyof typeof WORDS, "session">;
   /** The value, or a reference to it. */
   readonly ref: string;
   readonly origin?: string;
@@ -51,9 +48,9 @@ export const credentialsOf = ({ credentials = {}, tenants = [] }: Target): State
  * like a deployment that breaks a dozen rules (items 40, 41, 125). Unknown prefixes are left to a rule of `verify`.
  */
 const misplaced = (value: string, kind: StatedCredential["kind"]): { expected: string; came: string } | null => {
-  const found = KINDS.find(({ prefix }) => value.startsWith(prefix));
-  if (found === undefined || found.is === kind || (kind === "key" && found.is !== "session")) return null;
-  return { expected: EXPECTED[kind], came: `${found.words} (${found.prefix}...)` };
+  const [, found] = Object.entries(KIND_OF_PREFIX).find(([prefix]) => value.startsWith(prefix)) ?? [];
+  if (found === undefined || found === kind || (kind === "key" && found !== "session")) return null;
+  return { expected: WORDS[kind], came: WORDS[found] };
 };
 
 /** A variable as a shell has it, or its name alone; sent as a key, it would be answered 401 by every route. */
@@ -84,7 +81,7 @@ export class CredentialMissingError extends Error {
   }
 }
 
-export type CredentialKind = "publishable" | "server" | "admin";
+type CredentialKind = "publishable" | "server" | "admin";
 
 /** Finds the credentials of callers. A role has one credential, whatever its kind. Throws `CredentialMissingError`. */
 export const credentialFinder = (target: Target) => {

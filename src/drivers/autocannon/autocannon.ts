@@ -30,7 +30,7 @@ const SAMPLE_MS = 100;
 /** More failed connections in a row than this mean that nothing listens. */
 const REFUSED_MAX = 200;
 /** The share of the permitted rate asked for: autocannon counts whole seconds, between which two bursts may meet. */
-export const RATE_SHARE = 0.5;
+const RATE_SHARE = 0.5;
 
 /** Settings of a target file that autocannon would silently ignore; `null` if there are none. */
 const cannotReach = ({ base_url, transport }: Pick<Target, "base_url" | "transport">): string | null => {

@@ -49,7 +49,7 @@ export const runK6Script = async (options: K6ScriptOptions): Promise<Problem[]> 
 
 type Metric = { name: string; type: string; contains: string; values: Record<string, number> };
 
-export type K6Summary = { metrics: readonly Metric[]; kept: unknown };
+type K6Summary = { metrics: readonly Metric[]; kept: unknown };
 
 export const readSummary = (text: string): K6Summary | null => {
   try {
