@@ -138,8 +138,8 @@ describe.skipIf(path === null)("a real toxiproxy", () => {
       const { name, proxy } = await makeProxy();
       await proxy.addToxic({ ...latency, name: "floodgate-slow" });
       const { toxiproxy, close } = await slowly((method, _, nth) => (method === "DELETE" && nth === 1 ? 60_000 : 0));
-      const signal = AbortSignal.timeout(2_500);
-      const healing = await heal(toxiproxy, name, { callMs: 250, mayReset: false, signal });
+      const signal = AbortSignal.timeout(8_000);
+      const healing = await heal(toxiproxy, name, { callMs: 1_000, mayReset: false, signal });
       expect(healing.healed).toBe(false);
       expect(healing.trouble.at(-1)).toContain("may still be carried out");
       await close();
