@@ -84,6 +84,42 @@ describe("a folder of an earlier run is not shown as this one's", () => {
   });
 });
 
+test("the folder of a run that goes on is left where it is", () => {
+  const path = earlier("floodgate-run");
+  const journal = (start: string): void =>
+    writeFileSync(join(path, "journal.ndjson"), `{"run":{"pid":${process.pid},"start":"${start}","mark":"a"}}\n`);
+  journal(startTimeOf(process.pid) ?? "");
+  for (const [name, env] of [
+    ["nightly", { FLOODGATE_TARGET: "absent.json" }],
+    ["command", { COMMAND: "verify --target absent.json" }],
+  ] as const) {
+    const { code, said, summary } = script(name, [], env);
+    expect([code, said]).toEqual([2, expect.stringContaining("another run writes to floodgate-run now")]);
+    expect(said).toContain("set FLOODGATE_OUT to one of its own");
+    expect(summary).toContain("not run");
+  }
+  expect(readdirSync(folder).filter((name) => name.startsWith("floodgate-run"))).toEqual(["floodgate-run"]);
+  journal("1");
+  expect(script("nightly", [], { FLOODGATE_TARGET: "absent.json" }).said).toContain("was moved to");
+});
+
+test("a secret that is not there is named", () => {
+  const { code, said } = script("nightly", [], { FLOODGATE_TARGET_JSON: "" });
+  expect([code, said]).toEqual([2, expect.stringContaining("FLOODGATE_TARGET_JSON is empty: a fork's job")]);
+});
+
+test("a step's summary stays below what GitHub takes", () => {
+  const path = earlier("run", 4);
+  const large = "x".repeat(600 * 1024);
+  writeFileSync(join(path, "summary.md"), large);
+  const env = stepEnv();
+  for (let k = 0; k < 3; k++) spawnSync(join(SCRIPTS, "say-state"), ["4", path], { cwd: folder, env });
+  const summary = readFileSync(join(folder, "summary"), "utf8");
+  expect(summary.length).toBeLessThan(1024 * 1024);
+  expect(summary.startsWith(large)).toBe(true);
+  expect(summary.match(/inconclusive: .* No room is left/g)).toHaveLength(2);
+});
+
 // verify, gate and capacity have the same option; they look at the target first.
 test.each(["run smoke", "load steady-mix", "chaos limiter-refused"])("the output folder reaches `%s`", (words) => {
   mkdirSync(join(folder, "taken"));

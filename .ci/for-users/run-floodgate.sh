@@ -39,10 +39,24 @@ clean_up() {
   cleaner=
 }
 
+# Whether the run of a folder is a process of this machine that is there still: by its id and when it started.
+is_going_on() {
+  local about
+  about=$(grep -m1 -o '"run":{"pid":[0-9]*,"start":"[0-9]*"' "$1/journal.ndjson" 2>/dev/null) || return 1
+  [[ $about =~ ([0-9]+),\"start\":\"([0-9]+) ]] || return 1
+  # Field 22 of the line, of which the second may hold blanks.
+  [ "$(sed 's/.*) //' "/proc/${BASH_REMATCH[1]}/stat" 2>/dev/null | cut -d' ' -f20)" = "${BASH_REMATCH[2]}" ]
+}
+
 # A run makes its folder anew. What an earlier one left there is moved aside, so that nobody takes it for this one's.
 set_aside() {
   local earlier
   [ -e "$1/run.json" ] || [ -e "$1/journal.ndjson" ] || return 0
+  if is_going_on "$1"; then
+    echo "another run writes to $1 now; expected a folder for each job: set FLOODGATE_OUT to one of its own" >&2
+    "$here/say-state" 2 "$1" "$(date +%s)"
+    exit 2
+  fi
   earlier=$1.earlier-$(date -u +%Y%m%dT%H%M%SZ)
   mv "$1" "$earlier" && echo "the folder of an earlier run was moved to $earlier" >&2
 }

@@ -94,6 +94,11 @@ describe("recorded runs beside recorded runs", () => {
     expect(compareRecorded(runs(0, 6), having(10, 6, 6)).reasons).toHaveLength(1);
   });
 
+  test("are not more of them because one is given twice", () => {
+    const found = compareRecorded(runs(0, 6), [...runs(10, 5), run(10)]);
+    expect([found.verdict, found.reasons[0]]).toEqual(["inconclusive", expect.stringMatching(/run-10 is given twice/)]);
+  });
+
   test("are not compared across machines, nor with nothing", () => {
     const environment = { os: "Linux", cores: 64, cpu: "other", node: "26.1.0" };
     expect(compareRecorded(runs(0, 6), [run(1, 1, { environment })]).reasons[0]).toMatch(/not of one kind/);

@@ -115,6 +115,12 @@ export const compareRecorded = (before: readonly RunFigures[], after: readonly R
   if (before.length === 0 || after.length === 0) return open("no runs on one side: nothing to compare with");
   const kinds = [...new Set([...before, ...after].map(inside))];
   if (kinds.length > 1) return open(`the runs are not of one kind: ${kinds.join("; ")}`);
+  const twice = [before, after].flatMap((runs) =>
+    runs.filter(({ id }, at) => runs.findIndex((one) => one.id === id) < at),
+  );
+  if (twice[0] !== undefined) {
+    return open(`the run ${twice[0].id} is given twice on one side, and counts once; leave out its copy`);
+  }
   const broken = brokenNow(before, after);
   const rows = judge(before, after);
   const worse = rows.filter(({ verdict }) => verdict === "regression").map(({ measurement }) => measurement);

@@ -27,6 +27,9 @@ const PRINTED = '{"type":"';
 const printedLines = (path: string) =>
   textBlocks(path).flatMap((block) => block.split("\n").filter((line) => line.startsWith(PRINTED)));
 
+const EXPECTED =
+  'expected a part of a distributed run, which begins with a line of type "part"; k6 writes one with -e PART=FILE. Run folders are compared without --merge';
+
 const headOf = (path: string): PrintedPart => {
   try {
     // Destructuring also closes the file.
@@ -34,11 +37,9 @@ const headOf = (path: string): PrintedPart => {
     const head = JSON.parse(line) as PrintedPart;
     if (head.type === "part" && STORIES.has(head.story) && head.profile.pieces.length > 0) return head;
   } catch (error) {
-    if (error instanceof UserFileError) throw new UsageError(`${path}: ${error.message}`);
+    if (error instanceof UserFileError) throw new UsageError(`${path}: ${error.message}; ${EXPECTED}`);
   }
-  throw new UsageError(
-    `${path}: expected a part of a distributed run, which begins with a line of type "part"; k6 writes one with -e PART=FILE`,
-  );
+  throw new UsageError(`${path}: ${EXPECTED}`);
 };
 
 /** What all parts of a run have in common. */

@@ -125,12 +125,16 @@ export const judgeSecrets = (folder: string, replay: string): Claim[] => {
   return judgeStage(secrets, facts, [], replay);
 };
 
-export const recordedJson = (path: string): unknown => {
+export const recordedJson = (
+  path: string,
+  about = "file of a run",
+  advice = "a folder under reports/runs",
+): unknown => {
   try {
     return readUserJson(path, RECORDED_BOUNDS);
   } catch (error) {
     if (!(error instanceof UserFileError)) throw error;
-    throw new UsageError(`${path} is no file of a run: ${error.message}; name a folder under reports/runs`);
+    throw new UsageError(`${path} is no ${about}: ${error.message}; name ${advice}`);
   }
 };
 

@@ -140,7 +140,7 @@ export const compareWithBaseline = (file: string, runs: readonly string[]): reco
   const missing = (reason: string) => ({ verdict: "inconclusive" as const, reasons: [reason], broken: [], rows: [] });
   if (!existsSync(file))
     return missing(`there is no baseline ${file}; --save-baseline ${file} --reason TEXT writes one`);
-  const value = recordedJson(file);
+  const value = recordedJson(file, "baseline", "a file that --save-baseline wrote");
   const wrong = recorded.notABaseline(value);
   return wrong === null
     ? recorded.compareRecorded((value as recorded.Baseline).runs, after)
