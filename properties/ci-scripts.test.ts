@@ -103,6 +103,12 @@ test("the folder of a run that goes on is left where it is", () => {
   expect(script("nightly", [], { FLOODGATE_TARGET: "absent.json" }).said).toContain("was moved to");
 });
 
+test.skipIf(process.platform !== "linux")("what cannot be reported leaves the exit code as it is", () => {
+  const full = { GITHUB_OUTPUT: "/dev/full", GITHUB_STEP_SUMMARY: "/dev/full" };
+  const { code, said } = script("nightly", [], { ...full, FLOODGATE_TARGET: "absent.json" });
+  expect([code, said]).toEqual([2, expect.stringContaining("Floodgate: not run")]);
+});
+
 test("a secret that is not there is named", () => {
   const { code, said } = script("nightly", [], { FLOODGATE_TARGET_JSON: "" });
   expect([code, said]).toEqual([2, expect.stringContaining("FLOODGATE_TARGET_JSON is empty: a fork's job")]);
