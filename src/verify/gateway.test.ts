@@ -100,6 +100,11 @@ const PAGES: readonly [string, Page][] = [
   ["a validation of its own, 422", { status: 422 }],
   ["JSON of its own, 400", { status: 400, type: "application/json", body: '{"message":"Bad Request"}' }],
   ["JSON of its own, 403", { status: 403, type: "application/json", body: '{"message":"Forbidden"}' }],
+  [
+    "a problem document, 403",
+    { status: 403, body: '{"type":"about:blank","title":"Forbidden","status":403,"detail":"Access denied"}' },
+  ],
+  ["a problem document, 400", { status: 400, body: '{"title":"Bad Request","status":400,"detail":"Not understood"}' }],
   ["words of its own in error, 403", { status: 403, type: "application/json", body: '{"error":"Request blocked"}' }],
 ];
 
@@ -113,6 +118,43 @@ test.each(PAGES)("a gateway's answer to some calls is inconclusive and no breach
     expect(result.claims.map(({ reason }) => reason).join()).toContain("edge 301 to https://elsewhere.example/");
   const admits = result.claims.find(({ id }) => id === "verify/runtime-admits");
   expect(admits).toMatchObject({ verdict: "inconclusive", reason: expect.stringMatching(/gateway's answer/) });
+});
+
+const SEVERAL = ["runtime-admits", "missing-credential", "invalid-credential", "forged-session", "no-server-errors"];
+const oneInTen = (page: Page) => {
+  let calls = 0;
+  return () => (calls++ % 10 === 9 ? page : null);
+};
+
+test.each([
+  ["a page in place of a tenth of the answers", { status: 200 }],
+  ["a tenth of the calls redirected to a login page", { status: 302, headers: { location: "https://login.example/" } }],
+  ["a tenth of the calls without a route", { status: 404, type: "text/plain", body: "404 page not found" }],
+] satisfies [string, Page][])("%s leaves no rule open: the calls are tried again", async (_, page) => {
+  const { claims } = await verifyBehind(oneInTen(page), SEVERAL);
+  expect(claims.filter(({ verdict }) => verdict !== "pass")).toEqual([]);
+});
+
+test.each([
+  ["Kong", '{"message":"An unexpected error occurred"}'],
+  ["Spring", '{"status":500,"error":"Internal Server Error","path":"/v1"}'],
+  ["a problem document", '{"title":"Internal Server Error","status":500,"detail":"The upstream failed"}'],
+])(
+  "a tenth of the answers being a JSON 500 (%s) fails one rule, and neither edge nor API is accused",
+  async (_, body) => {
+    const result = await verifyBehind(oneInTen({ status: 500, type: "application/json", body }), SEVERAL);
+    expect(failed(result)).toEqual([
+      expect.stringMatching(/^verify\/no-server-errors: .*\(an edge or the API itself\)/),
+    ]);
+  },
+);
+
+test("a 500 that one call always gets is a breach behind such a gateway too", async () => {
+  await api.close();
+  api = await startSecondApi({ defects: ["500-on-sessions-without-dots"] });
+  const page = { status: 500, type: "application/json", body: '{"message":"An unexpected error occurred"}' };
+  const result = await verifyBehind(oneInTen(page), ["runtime-admits", "unparsable-session"]);
+  expect(failed(result)).toEqual([expect.stringMatching(/^verify\/unparsable-session: .*500/)]);
 });
 
 test("all rules behind a gateway that answers large heads with a page of its own: none of them fails", async () => {

@@ -1,7 +1,14 @@
 /** An answer and its outcome. A subcode is found wherever a deployment puts it; another rule judges the envelope. */
 import { type CallContext, countedOutcome, lineOf } from "../../client/call-line.ts";
 import type { Received } from "../../client/send-request.ts";
-import { envelopeSeen, isGateways, isObject, parseJson, SUBCODE_OF_OLDER_NAME } from "../../contract/envelopes.ts";
+import {
+  envelopeSeen,
+  isGateways,
+  isObject,
+  isProblem,
+  parseJson,
+  SUBCODE_OF_OLDER_NAME,
+} from "../../contract/envelopes.ts";
 import { foreignAddress, foreignError, foreignName, shapeOfBody } from "../../contract/foreign-text.ts";
 import { OUTCOMES, outcomeOfStream } from "../../contract/refusals.ts";
 import { statedWaitMs } from "../../contract/retry-after.ts";
@@ -83,10 +90,11 @@ export const nameAnswer = (status: number, text: string, anyBody = false): Named
   // Item 202 says "various"; FastAPI's list of errors is a reading of item 203.
   if (status === 422) return named("422 malformed_body", subcode);
   // A 404 or 405 in any words may be the API's answer about a key that is gone.
-  const mayBeGateways = status !== 404 && status !== 405 && !("detail" in fields);
-  if (subcode !== null && mayBeGateways && isGateways(status, subcode, false)) return named(`edge ${status}`, null);
-  // A refusal in {detail} is the API's in any words, except problem details (RFC 9457), which gateways write.
-  const isOwn = typeof fields.detail === "string" && !("title" in fields);
+  const mayBeGateways = status !== 404 && status !== 405;
+  const isOfGateway = isProblem(fields) || (!("detail" in fields) && isGateways(status, subcode ?? "", false));
+  if (subcode !== null && mayBeGateways && isOfGateway) return named(`edge ${status}`, null);
+  // A refusal in {detail} is the API's in any words.
+  const isOwn = typeof fields.detail === "string" && !isProblem(fields);
   if (subcode !== null && (isOwn || /^[A-Za-z][\w .-]{0,60}$/.test(subcode)))
     return named(countedOutcome(`${status} ${foreignName(subcode)}`), subcode);
   // An empty object is the API's way to refuse without a subcode (401, 503); a gateway says something.
@@ -104,6 +112,13 @@ const TRANSIENT = new RegExp(`^(indeterminate|503|429 (?!(${ALLOWANCES})$).*|edg
 export const isForeign = (outcome: string, text: string): boolean =>
   /^edge (?!50[01])/.test(outcome) || (outcome.startsWith("edge ") && isPage(text));
 
+/**
+ * Whether another try may bring another answer: an edge may answer one call in ten with a page, or with a JSON 500 that
+ * the API could have written as well. What still comes is judged.
+ */
+export const isStray = ({ foreign, transient, status }: Answer): boolean =>
+  !transient && (foreign || (status !== null && status >= 500));
+
 export const isTransient = (outcome: string): boolean => TRANSIENT.test(outcome);
 
 /** 2xx, including a failure reported under 200. */
@@ -113,12 +128,13 @@ export const isAdmitted = ({ outcome }: Pick<Answer, "outcome">): boolean => /^2
 const cacheInWords = (age: string | undefined): string =>
   /^[1-9]\d{0,9}$/.test(age ?? "") ? `, out of a cache in between (Age: ${age})` : "";
 
-export const inWords = ({ outcome, text, body, received, headers }: Answer): string => {
+export const inWords = ({ outcome, text, body, status, received, headers, foreign }: Answer): string => {
   if (outcome === "indeterminate") return `no whole answer (${foreignError(received.error ?? received.ended)})`;
   const shape = text === "" || /^2\d\d/.test(outcome) ? "" : ` with the body ${shapeOfBody(text, body)}`;
   const { location } = headers;
   const to = location !== undefined && /^edge 3/.test(outcome) ? ` to ${foreignAddress(location)}` : "";
-  return outcome + to + shape + cacheInWords(headers.age);
+  const either = !foreign && status !== null && status >= 500 && status !== 503 ? " (an edge or the API itself)" : "";
+  return outcome + to + shape + either + cacheInWords(headers.age);
 };
 
 export const retryAfterMs = ({ headers }: Answer): number | undefined =>

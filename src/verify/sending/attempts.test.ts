@@ -1,5 +1,34 @@
 import { expect, test } from "vitest";
+import { createAnswerWaits } from "./answer-waits.ts";
 import { createLanes } from "./attempts.ts";
+
+/** Plays calls one after the other, every `nth` of which is never answered; returns how long the run waits, in seconds. */
+const playedS = (nth: number, calls: number, answerMs = 100) => {
+  const waits = createAnswerWaits();
+  let nowUs = 0;
+  for (let i = 1; i <= calls && waits.spent() === null; i++) {
+    const isLost = i % nth === 0;
+    const doneUs = nowUs + 1000 * (isLost ? waits.timeouts().callMs : answerMs);
+    waits.add({ startedUs: nowUs, doneUs, ended: isLost ? "timeout" : "eof", status: isLost ? null : 200 });
+    nowUs = doneUs;
+  }
+  return { seconds: nowUs / 1e6, spent: waits.spent() };
+};
+
+test("a run whose every second call is never answered ends in minutes, and says so", () => {
+  const { seconds, spent } = playedS(2, 700);
+  expect(seconds).toBeLessThan(240);
+  expect(spent).toMatch(/^14 of 28 calls got no answer in time \(150 s in all\).*one of several backends/);
+});
+
+test("a few calls without an answer end no run, and slow answers are waited for", () => {
+  expect(playedS(100, 700).spent).toBeNull();
+  const waits = createAnswerWaits();
+  const full = waits.timeouts();
+  waits.add({ startedUs: 0, doneUs: 8_000_000, ended: "eof", status: 200 });
+  for (let i = 0; i < 2; i++) waits.add({ startedUs: 0, doneUs: 45_000_000, ended: "timeout", status: null });
+  expect(waits.timeouts()).toMatchObject({ callMs: 40_000, firstEventMs: full.firstEventMs });
+});
 
 test("no more are under way than there are lanes, in the order in which they came", async () => {
   const lanes = createLanes(2);

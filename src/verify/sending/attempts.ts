@@ -9,15 +9,13 @@ import type { CallLine } from "../../history/line.ts";
 import type { Target } from "../../target/target.ts";
 import { type BudgetGuard, NOTHING_SPENT, type Taken } from "../../workload/budget.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
-import type { Timeouts } from "../../workload/timeouts.ts";
 import { CannotJudge, inconclusive } from "../checks.ts";
 import type { Budget } from "../planning/needs.ts";
 import { type Answer, answerOfCall, isAdmitted } from "./answer.ts";
 import { type Chunk, decoding, keepPieces } from "./answer-bytes.ts";
+import { createAnswerWaits } from "./answer-waits.ts";
 import { asNobody, buildRequest, stepOfTestCall, type TestCall } from "./test-call.ts";
 import { lookEverySecond, type Throttle, wait } from "./throttle.ts";
-
-const VERIFY_TIMEOUTS: Timeouts = { callMs: 45_000, firstEventMs: 15_000, idleMs: 15_000 };
 
 /** Bounds of an answer, of all together, and of an answer after those: all are kept for the rules over every answer. */
 const ANSWER_MOST_BYTES = 2 << 20;
@@ -87,6 +85,7 @@ export const createAttempts = (parts: AttemptParts) => {
   stopped.promise.catch(() => undefined);
   signal?.addEventListener("abort", () => stopped.reject(signal.reason), { once: true });
   const answers: Answer[] = [];
+  const waits = createAnswerWaits();
   let [heldBytes, sent, silent] = [0, 0, 0];
   let returning: Promise<boolean> | null = null;
 
@@ -123,6 +122,8 @@ export const createAttempts = (parts: AttemptParts) => {
       returning ??= looksForAWhile();
       if (!(await returning)) throw inconclusive("the target has stopped answering");
     }
+    const spent = anyway === true ? null : waits.spent();
+    if (spent !== null) throw inconclusive(spent);
     await parts.secretOf(call);
     // A call that undoes something is sent even beyond the budget.
     if (anyway === true) budget.spent.requests += 1;
@@ -145,6 +146,7 @@ export const createAttempts = (parts: AttemptParts) => {
 
   const record = (answer: Answer): void => {
     const { testCall, status, received, text, chunks } = answer;
+    waits.add(received);
     // Calls of a burst do not count as silence: some connections may be refused while other calls are served.
     if (status !== null) silent = 0;
     else if (testCall.atOnce !== true) silent += 1;
@@ -173,7 +175,7 @@ export const createAttempts = (parts: AttemptParts) => {
     const onPiece = testCall.wholeStream === true ? keepPieces(chunks, mostBytes) : undefined;
     testCall.beforeSent?.();
     const asked = { ...request, mostBytes, decoded: true as const, onPiece, ...readingOf(testCall, target) };
-    const running = sendRequest(dispatcher, asked, clock, VERIFY_TIMEOUTS);
+    const running = sendRequest(dispatcher, asked, clock, waits.timeouts());
     void running.then(lanes.giveBack);
     // A stop does not wait for a stream, which may take long.
     const isWaitedFor = testCall.anyway === true || testCall.toTheEnd === true;

@@ -3,7 +3,7 @@
  * the deployment. If a call stays refused while a neighbouring call is served, the refusal is its own and judged.
  */
 import { known } from "../../history/statistics/counts.ts";
-import { type Answer, isAdmitted, retryAfterMs } from "./answer.ts";
+import { type Answer, isAdmitted, isStray, retryAfterMs } from "./answer.ts";
 import { type AttemptParts, createAttempts } from "./attempts.ts";
 import type { TestCall } from "./test-call.ts";
 import { lookEverySecond, wait } from "./throttle.ts";
@@ -18,6 +18,7 @@ export type SenderParts = AttemptParts & {
 const ATTEMPTS = 4;
 const WAIT_MAX_MS = 5_000;
 const WAIT_FIRST_MS = 300;
+const STRAY_WAIT_FIRST_MS = 100;
 const CONFIRMATIONS = 2;
 const OUTAGES = 2;
 const OUTAGE_MAX_MS = 15_000;
@@ -82,10 +83,19 @@ export const createSender = (parts: SenderParts) => {
     return last === null ? null : { ...last, transient: false };
   };
 
+  const trySeveralTimes = async (call: TestCall): Promise<Answer> => {
+    let answer = await tryOnce(call);
+    for (let k = 0; k < ATTEMPTS - 1 && call.once !== true && isStray(answer); k++) {
+      await wait(STRAY_WAIT_FIRST_MS * 2 ** k, signal);
+      answer = await tryOnce(call);
+    }
+    return answer;
+  };
+
   const ownBefore = new Set<string>();
 
   const send = async (call: TestCall): Promise<Answer> => {
-    let answer = await tryOnce(call);
+    let answer = await trySeveralTimes(call);
     if (!answer.transient) throttle.faster();
     if (!answer.transient || call.once === true) return answer;
     const kind = `${answer.outcome} ${call.secret?.variable ?? JSON.stringify(call.credential)}`;
