@@ -2,7 +2,7 @@
 import { maskSecrets } from "../contract/credentials.ts";
 import { outcomeOf, REFUSALS, type RefusalName } from "../contract/refusals.ts";
 import type { ClaimVerdict } from "../history/run-document.ts";
-import { type Answer, inWords } from "./sending/answer.ts";
+import { type Answer, inWords, isAdmitted, successInWords } from "./sending/answer.ts";
 import { describe } from "./sending/test-call.ts";
 
 export type Failure = {
@@ -124,7 +124,8 @@ export class Checks {
         this.note(`${answer.outcome} where ${accepts.join(" or ")} is the reference's reading`);
         return true;
       }
-      this.breach(accepts.join(" or "), callInWords(answer), [...steps, answer], [...accepts, ...outcomesOf(or)]);
+      const served = refusalWanted && isAdmitted(answer) ? successInWords(answer) : "";
+      this.breach(accepts.join(" or "), callInWords(answer) + served, [...steps, answer], [...accepts, ...outcomesOf(or)]);
     }
     return false;
   }

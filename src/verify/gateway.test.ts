@@ -129,6 +129,8 @@ const oneInTen = (page: Page) => {
 test.each([
   ["a page in place of a tenth of the answers", { status: 200 }],
   ["a tenth of the calls redirected to a login page", { status: 302, headers: { location: "https://login.example/" } }],
+  ["a text in place of a tenth of the answers", { status: 200, type: "text/plain", body: "Service under maintenance" }],
+  ["nothing in place of a tenth of the answers", { status: 200, body: "" }],
   ["a tenth of the calls without a route", { status: 404, type: "text/plain", body: "404 page not found" }],
 ] satisfies [string, Page][])("%s leaves no rule open: the calls are tried again", async (_, page) => {
   const { claims } = await verifyBehind(oneInTen(page), SEVERAL);
@@ -148,6 +150,12 @@ test.each([
     ]);
   },
 );
+
+test("a success where a refusal is due is told with its body", async () => {
+  const page = { status: 200, type: "application/json", body: '{"status":"maintenance"}' };
+  const result = await verifyBehind(oneInTen(page), ["invalid-credential"]);
+  expect(failed(result)).toEqual([expect.stringMatching(/: 200 with the body \{status: "maintenance"\}/)]);
+});
 
 test("a 500 that one call always gets is a breach behind such a gateway too", async () => {
   await api.close();

@@ -112,12 +112,23 @@ const TRANSIENT = new RegExp(`^(indeterminate|503|429 (?!(${ALLOWANCES})$).*|edg
 export const isForeign = (outcome: string, text: string): boolean =>
   /^edge (?!50[01])/.test(outcome) || (outcome.startsWith("edge ") && isPage(text));
 
+/** A success without the stream or the JSON that its route answers with, as a maintenance text of an edge. */
+const isBareSuccess = ({ testCall: { route }, request, received, outcome, body }: Answer): boolean =>
+  /^20[0-3]$/.test(outcome) &&
+  body === undefined &&
+  received.seen === null &&
+  !received.aborted &&
+  !route.startsWith("keys.") &&
+  !mayHaveAnyBody({ route, method: request.method as Step["method"] });
+
 /**
  * Whether another try may bring another answer: an edge may answer one call in ten with a page, or with a JSON 500 that
  * the API could have written as well. What still comes is judged.
  */
-export const isStray = ({ foreign, transient, status }: Answer): boolean =>
-  !transient && (foreign || (status !== null && status >= 500));
+export const isStray = (answer: Answer): boolean => {
+  const { foreign, transient, status } = answer;
+  return !transient && (foreign || (status !== null && status >= 500) || isBareSuccess(answer));
+};
 
 export const isTransient = (outcome: string): boolean => TRANSIENT.test(outcome);
 
@@ -127,6 +138,12 @@ export const isAdmitted = ({ outcome }: Pick<Answer, "outcome">): boolean => /^2
 /** An `Age` above 0 says that a cache gave this answer, and not the API (RFC 9111, section 5.1). */
 const cacheInWords = (age: string | undefined): string =>
   /^[1-9]\d{0,9}$/.test(age ?? "") ? `, out of a cache in between (Age: ${age})` : "";
+
+/** A success where a refusal is due is told with its body, because an edge's page may be behind it. */
+export const successInWords = ({ received, text, body }: Answer): string => {
+  if (received.seen !== null) return "";
+  return text === "" ? " without a body" : ` with the body ${shapeOfBody(text, body)}`;
+};
 
 export const inWords = ({ outcome, text, body, status, received, headers, foreign }: Answer): string => {
   if (outcome === "indeterminate") return `no whole answer (${foreignError(received.error ?? received.ended)})`;
