@@ -7,15 +7,46 @@ import { STORIES } from "../../workload/catalogue.ts";
 import { profileCalls, profilePeakPerS } from "../../workload/load-profiles.ts";
 import { type ProfileWish, RAMPS, SHARE_OF_PERMIT, type Story } from "../../workload/story.ts";
 import { RULES } from "../catalogue.ts";
-import { type Asked, deniedBy, OPTION_OF, type Permission } from "../planning/needs.ts";
+import { type Asked, deniedBy, OPTION_OF, type Permission, type Role } from "../planning/needs.ts";
 import { planVerify, type VerifyPlan } from "../planning/plan.ts";
+import type { Rule } from "../rule.ts";
 import { RATE_PER_S } from "../sending/throttle.ts";
 import { type Finding, finding } from "./finding.ts";
 
 const plan = (target: Target, asked: Asked): VerifyPlan =>
   planVerify(target, RULES, { ...asked, ratePerS: RATE_PER_S });
 
-const SHOWN = 3;
+const counted = (n: number): string => (n === 1 ? "1 rule" : `${n} rules`);
+const NAMES_EACH = "`verify --dry-run` names each";
+
+/** Roles of which a rule needs every one, or any one of several, and that the target file lacks. */
+const rolesLacked = ({ credentials = {} }: Target, { needs: { roles = [], anyOf = [] } }: Rule): Role[] => {
+  const has = (role: Role): boolean => credentials[role] !== undefined;
+  return [...roles.filter((role) => !has(role)), ...(anyOf.some(has) ? [] : anyOf)];
+};
+
+/** One finding for all roles that are missing, and one for each other reason. A rule may lack several things. */
+const skipFindings = (target: Target, lacking: readonly Rule[], lacksOf: ReadonlyMap<string, string | null>) => {
+  const byRole = new Map<Role, number>();
+  const byReason = new Map<string, number>();
+  const add = <K>(counts: Map<K, number>, key: K): void => void counts.set(key, (counts.get(key) ?? 0) + 1);
+  let ofRoles = 0;
+  for (const rule of lacking) {
+    const roles = rolesLacked(target, rule);
+    const lacksTiles = rule.needs.tileUrl === true && target.tile_url === undefined;
+    if (roles.length > 0) ofRoles += 1;
+    for (const role of new Set(roles)) add(byRole, role);
+    if (lacksTiles) add(byReason, "tile_url is not in the target file");
+    if (roles.length === 0 && !lacksTiles) add(byReason, lacksOf.get(rule.id) ?? "");
+  }
+  const most = <K>(counts: Map<K, number>): [K, number][] => [...counts].toSorted(([, a], [, b]) => b - a);
+  const roles = most(byRole).map(([role, n]) => `${role} ${n}`);
+  const text = `need roles that are not in the target file, and so many each: ${roles.join(", ")}; ${NAMES_EACH}`;
+  return [
+    ...(ofRoles === 0 ? [] : [finding("skipped", counted(ofRoles), text)]),
+    ...most(byReason).map(([reason, n]) => finding("skipped", counted(n), `${reason}; ${NAMES_EACH}`)),
+  ];
+};
 
 const judged = ({ rules }: VerifyPlan): number => rules.filter(({ lacks }) => lacks === null).length;
 
@@ -37,22 +68,14 @@ export const verifyFindings = (target: Target): Finding[] => {
   const spends = `${sends.calls} calls (${seconds} s or more), ${sends.map_loads} map loads, ${sends.analyses} analyses`;
   const allowed = `${budget.requests ?? "any number of"} calls, ${budget.map_loads} map loads, ${budget.analyses} analyses`;
   const text = `judges ${judged(base)} of ${rules.length} rules with at most about ${spends}; the budget allows ${allowed}`;
-  const needsAnOption = new Set(RULES.flatMap(({ id, needs }) => (needs.permission === undefined ? [] : [id])));
-  const lacking = rules.filter(({ id, lacks }) => lacks !== null && !needsAnOption.has(id));
-  const skips = [...Map.groupBy(lacking, ({ lacks }) => lacks)]
-    .toSorted(([, a], [, b]) => b.length - a.length)
-    .map(([lacks, of]) => {
-      const names = of.slice(0, SHOWN).map(({ id }) => id);
-      const rest = of.length > SHOWN ? ` and ${of.length - SHOWN} more` : "";
-      const count = of.length === 1 ? "1 rule" : `${of.length} rules`;
-      return finding("skipped", count, `${lacks}: ${names.join(", ")}${rest}`);
-    });
+  const lacksOf = new Map(rules.map(({ id, lacks }) => [id, lacks]));
+  const lacking = RULES.filter(({ id, needs }) => lacksOf.get(id) && needs.permission === undefined);
   return [
     finding("info", "verify", text),
     optionFinding(target, "writes", { allowWrites: true }, base),
     optionFinding(target, "quota-burn", { allowQuotaBurn: true }, base),
     optionFinding(target, "load", { allowLoad: true }, base),
-    ...skips,
+    ...skipFindings(target, lacking, lacksOf),
   ];
 };
 
