@@ -120,6 +120,15 @@ describe("an answer is read as (item 188)", () => {
       null,
       "flat",
     ],
+    ["a problem document", 429, '{"title":"Too Many Requests","detail":"Slow down"}', "edge 429", null, "detail"],
+    [
+      "a problem document of a failure",
+      500,
+      '{"title":"Failed","status":500,"detail":"No"}',
+      "edge 500",
+      null,
+      "detail",
+    ],
     ["a subcode that was invented", 429, '{"error":"slow_down"}', "429 slow_down", "slow_down", "flat"],
     ["an API's exception", 500, '{"error":"Internal Server Error"}', "500 other_21_c932", "other_21_c932", "flat"],
   ])("%s", (_, status, text, outcome, subcode, envelope) => {

@@ -82,9 +82,8 @@ const GATEWAYS = /^(?:3\d\d|408|413|414|431|46\d|49\d|502|504|52\d|530)$/;
 const SHARED = /^(?:403|404|405|429)$/;
 const SUBCODE = /^[a-z][a-z0-9_]*$/;
 
-/** Reports whether a body is a problem document (RFC 9457): gateways write those, and the contract has none. */
-export const isProblem = ({ title, type, status }: Record<string, unknown>): boolean =>
-  typeof title === "string" && (typeof type === "string" || typeof status === "number");
+/** Reports whether a body is a problem document (RFC 9457), which gateways write: no body of the contract has a title. */
+export const isProblem = ({ title }: Record<string, unknown>): boolean => typeof title === "string";
 
 /** Reports whether a message that is not listed for this status comes from a gateway. */
 export const isGateways = (status: number, said: string, hasDetail: boolean): boolean =>
