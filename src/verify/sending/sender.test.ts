@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createOutages } from "./sender.ts";
+import { answerBeside, createOutages } from "./sender.ts";
 import type { TestCall } from "./test-call.ts";
 
 const testCall: TestCall = { route: "design.styles", credential: { as: "server", of: "role:server" }, origin: "none" };
@@ -40,4 +40,26 @@ test("what stays away is given up once the patience is spent, and not waited for
   expect(looks()).toBe(3);
   expect(await outages.end(testCall)).toBe(false);
   expect(looks()).toBe(3);
+});
+
+const served = { outcome: "200", transient: false };
+const silent = { outcome: "indeterminate", transient: true };
+
+test.each([2, 3])(
+  "a dead one of %i backends that take turns is not taken for the call's own silence",
+  async (backends) => {
+    for (let dead = 0; dead < backends; dead++) {
+      let calls = 0;
+      const tried = async () => (calls++ % backends === dead ? silent : served);
+      expect([served, "away"]).toContainEqual(await answerBeside(tried, tried));
+    }
+  },
+);
+
+test("silence is the call's own where its neighbour is served each time", async () => {
+  const own = await answerBeside(
+    async () => silent,
+    async () => served,
+  );
+  expect(own).toEqual({ ...silent, transient: false });
 });

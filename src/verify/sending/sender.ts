@@ -19,7 +19,7 @@ const ATTEMPTS = 4;
 const WAIT_MAX_MS = 5_000;
 const WAIT_FIRST_MS = 300;
 const STRAY_WAIT_FIRST_MS = 100;
-const CONFIRMATIONS = 2;
+const CONFIRMATIONS = 3;
 const OUTAGES = 2;
 const OUTAGE_MAX_MS = 15_000;
 
@@ -40,6 +40,30 @@ export const createOutages = (isUp: (call: TestCall) => Promise<boolean>, rest: 
       return isBack;
     },
   };
+};
+
+type Tried = Pick<Answer, "outcome" | "transient">;
+
+/**
+ * A call's own answer while its neighbour is served, else `null`. `away`: the neighbour is refused as well. The neighbour
+ * is sent once more in each round, because a balancer that takes its backends in turn would otherwise give every call to
+ * a dead one and every neighbour to a good one.
+ */
+export const answerBeside = async <A extends Tried>(
+  tryCall: () => Promise<A>,
+  tryNeighbour: () => Promise<Tried>,
+): Promise<A | "away" | null> => {
+  let last: A | null = null;
+  for (let round = 1; round <= CONFIRMATIONS; round++) {
+    for (let i = 0; i < round; i++) {
+      const beside = await tryNeighbour();
+      if (beside.transient) return "away";
+      if (!isAdmitted(beside)) return null;
+    }
+    last = await tryCall();
+    if (!last.transient) return last;
+  }
+  return last === null ? null : { ...last, transient: false };
 };
 
 export const createSender = (parts: SenderParts) => {
@@ -70,19 +94,6 @@ export const createSender = (parts: SenderParts) => {
     return rest(waitMs);
   };
 
-  /** The call's own answer while its neighbour is served, else `null`. `away`: the neighbour is refused as well. */
-  const isItsOwn = async (call: TestCall, neighbour: TestCall): Promise<Answer | "away" | null> => {
-    let last: Answer | null = null;
-    for (let round = 0; round < CONFIRMATIONS; round++) {
-      const beside = await tryOnce(neighbour);
-      if (beside.transient) return "away";
-      if (!isAdmitted(beside)) return null;
-      last = await tryOnce(call);
-      if (!last.transient) return last;
-    }
-    return last === null ? null : { ...last, transient: false };
-  };
-
   const trySeveralTimes = async (call: TestCall): Promise<Answer> => {
     let answer = await tryOnce(call);
     for (let k = 0; k < ATTEMPTS - 1 && call.once !== true && isStray(answer); k++) {
@@ -107,7 +118,10 @@ export const createSender = (parts: SenderParts) => {
     }
     const neighbour = parts.neighbourOf(call);
     for (let outage = 0; neighbour !== null && outage < OUTAGES; outage++) {
-      const own = await isItsOwn(call, neighbour);
+      const own = await answerBeside(
+        () => tryOnce(call),
+        () => tryOnce(neighbour),
+      );
       if (own !== "away") {
         if (own !== null && own.outcome === answer.outcome) ownBefore.add(kind);
         return own ?? answer;
