@@ -125,7 +125,12 @@ export class Checks {
         return true;
       }
       const served = refusalWanted && isAdmitted(answer) ? successInWords(answer) : "";
-      this.breach(accepts.join(" or "), callInWords(answer) + served, [...steps, answer], [...accepts, ...outcomesOf(or)]);
+      this.breach(
+        accepts.join(" or "),
+        callInWords(answer) + served,
+        [...steps, answer],
+        [...accepts, ...outcomesOf(or)],
+      );
     }
     return false;
   }

@@ -2,14 +2,18 @@ import { expect, test } from "vitest";
 import { createAnswerWaits } from "./answer-waits.ts";
 import { createLanes } from "./attempts.ts";
 
-/** Plays calls one after the other, every `nth` of which is never answered; returns how long the run waits, in seconds. */
-const playedS = (nth: number, calls: number, answerMs = 100) => {
+/** Plays calls one after the other, every `nth` of which is never answered, or by a gateway's 504 after `gatewayMs`. */
+const playedS = (nth: number, calls: number, gatewayMs?: number) => {
   const waits = createAnswerWaits();
   let nowUs = 0;
   for (let i = 1; i <= calls && waits.spent() === null; i++) {
     const isLost = i % nth === 0;
-    const doneUs = nowUs + 1000 * (isLost ? waits.timeouts().callMs : answerMs);
-    waits.add({ startedUs: nowUs, doneUs, ended: isLost ? "timeout" : "eof", status: isLost ? null : 200 });
+    const doneUs = nowUs + 1000 * (isLost ? (gatewayMs ?? waits.timeouts().callMs) : 100);
+    const came =
+      gatewayMs === undefined
+        ? ({ ended: "timeout", status: null } as const)
+        : ({ ended: "eof", status: 504 } as const);
+    waits.add({ startedUs: nowUs, doneUs, ...(isLost ? came : { ended: "eof", status: 200 }) });
     nowUs = doneUs;
   }
   return { seconds: nowUs / 1e6, spent: waits.spent() };
@@ -18,7 +22,12 @@ const playedS = (nth: number, calls: number, answerMs = 100) => {
 test("a run whose every second call is never answered ends in minutes, and says so", () => {
   const { seconds, spent } = playedS(2, 700);
   expect(seconds).toBeLessThan(240);
-  expect(spent).toMatch(/^14 of 28 calls got no answer in time \(150 s in all\).*one of several backends/);
+  expect(spent).toMatch(/^14 of 28 calls got no answer, or 502 to 504 \(150 s in all\).*one of several backends/);
+});
+
+test("a gateway that gives up after three seconds ends it as well, and one that answers 502 at once does not", () => {
+  expect(playedS(2, 700, 3_000).seconds).toBeLessThan(200);
+  expect(playedS(2, 700, 10).spent).toBeNull();
 });
 
 test("a few calls without an answer end no run, and slow answers are waited for", () => {
