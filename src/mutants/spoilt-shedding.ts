@@ -99,7 +99,7 @@ export const SPOILT_SHEDDING = spoilt(
     ["keeps-the-slot-of-the-refused", "answers", ["slots-are-given-back"], "some hundred bad requests later the replica refuses everybody while it does nothing"],
     ["slows-the-tail", "gate", ["gate/latency_ms_p99"], "the unlucky ones leave; the mean looks as before"],
     ["slows-everything-by-ten-percent", "gate", ["gate/latency_ms_p50"], "a tenth of the machines is bought for nothing, and nobody notices in a single release"],
-    ["slows-with-every-refusal", "curve", ["curve/collapse"], "the more callers come the fewer are served, and at five times the load next to nobody is"],
+    ["slows-with-every-refusal", "curve", ["curve/collapse", "curve/refusal_cost"], "the more callers come the fewer are served, and at five times the load next to nobody is"],
     ["cannot-get-over-retries", "retry-storm", ["curve/recovery", "curve/amplification"], "a rush of seconds ends when the last caller gives up, not when it is over"],
     ["notices-a-rush-late", "retry-storm", ["curve/reaction"], "for the first seconds of every rush all callers wait, and those who came first wait longest"],
     ["refuses-at-the-price-of-serving", "curve", ["curve/refusal_price", "curve/goodput_retention_5", "curve/closed_form"], "every caller who is turned away costs part of an answer to somebody else"],

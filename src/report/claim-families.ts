@@ -38,6 +38,8 @@ const CURVE: readonly Row[] = [
     "should: the area between both curves is at most 5 % of the area under the first", "a limit that falls fast and recovers slowly, queues that are still full"],
   ["oscillation", "under a steady load a steady share is shed",
     "should: the scatter of the share between windows is at most 3 times that of chance, as the median of the levels past the knee", "control loops that act on late or averaged signals: AIMD, CoDel, an average over a minute"],
+  ["refusal_cost", "a refusal costs little beside a call",
+    "must: a fail where it certainly costs more than 5 % of a call, which leaves 79 % of the goodput at 5 times the knee; from how goodput falls with the load past the knee", "refusals that take a worker, a database or a remote service as long as part of a call does"],
   ["refusal_price", "a refusal costs next to nothing beside a call",
     "should: at most 2 % of a call, from how goodput falls with the load past the knee", "refusals after authentication by a remote service, logging of each, TLS handshakes for each"],
   ["wasted_work", "work is done for streams that are of use",

@@ -9,7 +9,7 @@ import { type Curve, type Estimate, levelsOf, type PlannedLevel } from "./curve.
 import { judgeCurve } from "./curve-claims.ts";
 import { openCurve } from "./curve-fold.ts";
 import { readRamp } from "./knee-of-ramp.ts";
-import { levelsBelow } from "./measures.ts";
+import { levelsBelow, refusalPriceOf } from "./measures.ts";
 import {
   FAULTY,
   gradient,
@@ -87,6 +87,16 @@ describe("a server that does nothing wrong is accused of nothing", () => {
     ],
   ])("%s, in a short play", (_name, seed, kneePerS, make) => {
     expect(failedOf(claimsOf(curveOf(make(seed), seed, SHORT_S, undefined, kneePerS)))).toEqual([]);
+  });
+
+  test("a limiter that measures with three calls in flight at every calm level", () => {
+    const server = gradient({ slots: 64, serviceMs: 800, service: "exponential", everyS: 8, seed: 1 });
+    const claims = claimsOf(curveOf(server, 1, LONG_S / 2));
+    expect(failedOf(claims.filter(({ level }) => level === "must"))).toEqual([]);
+    expect(claims.find(({ id }) => id === "curve/false_sheds")).toMatchObject({
+      verdict: "inconclusive",
+      reason: expect.stringContaining("as of a limit"),
+    });
   });
 
   test("a limit that falls while a queue is served: what is served, not what is let in, is the goodput", () => {
@@ -213,6 +223,26 @@ test("where calls outlast a level, the claims say how many times as long to play
       verdict: "inconclusive",
       reason: expect.stringMatching(/play it [45] times as long/),
     });
+  }
+});
+
+test("goodput that rises with the load shows no price of a refusal", () => {
+  const curve = curveOf(queueing({ slots: 16, inFlight: 16, serviceMs: 200 }), 1, SHORT_S);
+  const levels = curve.levels.map((level) => ({
+    ...level,
+    goodputPerS: { value: level.ratePerS, low: 0.5 * level.ratePerS, high: 1.5 * level.ratePerS },
+  }));
+  const price = refusalPriceOf({ ...curve, levels }) as Estimate;
+  expect(price.low).toBeLessThanOrEqual(price.value);
+  expect(price.value).toBeLessThan(0);
+});
+
+test("the interval of a goodput has a width, also where two batches count the same", () => {
+  for (let seed = 1; seed <= 12; seed++) {
+    const server = queueing({ slots: 160, inFlight: 160, serviceMs: 2_000, service: "constant", seed });
+    const wide = curveOf(server, seed, SHORT_S).levels.filter(({ goodputPerS: { value } }) => value > 0);
+    for (const { goodputPerS, judgedS } of wide)
+      expect(goodputPerS.high - goodputPerS.value).toBeGreaterThan(0.9 * Math.sqrt(goodputPerS.value / judgedS));
   }
 });
 

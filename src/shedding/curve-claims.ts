@@ -350,10 +350,9 @@ const falseSheds = (seen: Curve, facts: StageFacts): Finding => {
   if (low <= most) return open(`${LONGER}: ${got}; the bound is ${percent(most)}`);
   if (!isOnBothWays(most))
     return open(`only on one way, as where capacity moved (play it again once it is steady): ${got}`);
-  const isEvery = levels.every(({ shedShare }) => shedShare.low > most);
-  if (shedding !== "fixed" && !isEvery && !excludesLimit(levels))
+  if (shedding !== "fixed" && !excludesLimit(levels))
     return open(
-      `only at some levels, and up to a number of calls in flight, as of a limit that adapts (state \`shedding: fixed\` if none does): ${got}`,
+      `only up to a number of calls in flight, as of a limit that adapts (state \`shedding: fixed\` if none does): ${got}`,
     );
   const slots = Math.max(0, ...systemsOf(curve).map((system) => system.slots));
   return slots < FEW_SLOTS
@@ -428,6 +427,9 @@ const leakedIn = ({ gauges = [], gauges_before: before = [] }: StageFacts): numb
   return gauges.length === 0 ? null : Math.max(0, held(gauges) - held(before));
 };
 
+/** The share of a served call that a refusal may cost. */
+const COST = 0.05;
+
 /** The claims, each with the source of its figure. A failed *must* breaks a service; good ones reach every *should*. */
 export const CURVE_CLAIMS: readonly CurveClaim[] = [
   // RFC 9110 leaves the code open; items 210 and 211 name the two subcodes by which clients tell overload.
@@ -446,6 +448,17 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
       const [at5, at10] = [AT_5.judge(curve, facts), AT_10.judge(curve, facts)];
       if (at5.verdict === "fail" || at10.got === NOT_ENOUGH || at10.verdict === "skipped") return at5;
       return at10.verdict === "pass" ? at5 : at10;
+    },
+  },
+  // At 5 times the knee a refusal that costs 5 % of a call leaves 79 %: (1 - kr) / (1 - r).
+  {
+    ...{ measure: "refusal_cost", level: "must", needs: OVERLOAD },
+    expected: "a refusal costs at most 5 % of a served call, which leaves 79 % of the goodput at 5 times the knee",
+    judge: (curve) => {
+      const price = refusalPriceOf(curve);
+      if (price === null) return skipped("three levels past the knee");
+      const finding = against(price, { most: COST }, "a refusal's cost in calls");
+      return finding.verdict === "fail" || price.value > COST ? finding : found("pass", finding.got ?? "");
     },
   },
   // Item 220 leaves open how soon a call is refused; the reference platform refuses at once. A queue before the refusal is

@@ -246,16 +246,18 @@ const windowsOf = (told: readonly Told[], fromUs: number, toUs: number, windowUs
   return windows;
 };
 
-/** Below this many batches `IN_BURSTS` bounds the interval, because few batches show little of their scatter. */
+/** Below this many batches the scatter of a Poisson process bounds the interval, because few batches show little of theirs. */
 const FEW_BATCHES = 6;
-/** The standard deviation of bursty calls is at most this many times that of a Poisson process. */
-const IN_BURSTS = 2;
+/** The standard deviation of evenly served calls is at least this many times that of a Poisson process, of bursty calls at most. */
+const [EVENLY, IN_BURSTS] = [0.5, 2];
 
 const rateOf = (perS: readonly number[], judgedS: number): Estimate => {
   const estimate = batchMean(perS);
-  const half = IN_BURSTS * Z_95 * Math.sqrt(estimate.value / judgedS);
-  if (perS.length >= FEW_BATCHES || estimate.value === 0 || estimate.high - estimate.value <= half) return estimate;
-  return { value: estimate.value, low: Math.max(0, estimate.value - half), high: estimate.value + half };
+  const { value, high } = estimate;
+  if (perS.length >= FEW_BATCHES || value === 0) return estimate;
+  const byChance = Z_95 * Math.sqrt(value / judgedS);
+  const half = Math.min(IN_BURSTS * byChance, Math.max(EVENLY * byChance, high - value));
+  return { value, low: Math.max(0, value - half), high: value + half };
 };
 
 /** A share by batches of unequal size (Cochran, "Sampling Techniques", section 6.4). */

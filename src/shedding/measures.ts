@@ -236,6 +236,8 @@ export const hysteresisOf = (curve: Curve): Estimate | null => {
   return { value, low: Math.min(value, Math.max(0, onOneSide - half)), high: value + half };
 };
 
+const RISING = 0.5;
+
 /**
  * The cost of a refusal as a share of the cost of a served call, from the slope of goodput at 1.4 times the knee and
  * above (weighted linear regression); `null` below three levels.
@@ -261,7 +263,8 @@ export const refusalPriceOf = (curve: Curve): Estimate | null => {
   const misfit = sum(({ x, y }) => (y - height - slope * (x - middle)) ** 2) / (points.length - 2);
   // The half-widths are 95 % ones already; points further off the line than their half-widths widen the result.
   const half = WIDER * Math.sqrt(Math.max(1, (misfit * studentT(points.length - 2) ** 2) / 4) / squares);
-  const price = (b: number): number => -b / (1 - b);
+  // Goodput that rises by half a call or more with each call offered has not reached the knee, so it shows no price.
+  const price = (b: number): number => -Math.min(b, RISING) / (1 - Math.min(b, RISING));
   return { value: price(slope), low: price(slope + half), high: price(slope - half) };
 };
 

@@ -389,6 +389,11 @@ export const FAULTY: Readonly<Record<string, readonly [claim: string, server: (s
         { ofOrg: ({ org, inFlight }) => (org === 0 && inFlight > 0.8 * SIXTEEN.slots ? 0 : SIXTEEN.slots) },
       ),
   ],
+  "refuses at a fifth of the price of a call": [
+    "refusal_cost",
+    (seed) =>
+      queueing({ ...SIXTEEN, seed }, { refused: ({ atUs }, pool) => pool.hold(atUs + SIXTEEN.serviceMs * 200) }),
+  ],
   "refuses at the price of a call": [
     "goodput_retention",
     (seed) =>

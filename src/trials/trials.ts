@@ -67,7 +67,7 @@ export const MINI_STAGES: Readonly<Record<MutantStage, (MiniStage | VirtualStage
     "verify/overload-names-the-cap"] },
   gate: { ...virtual.gate, proves: GATE_MEASUREMENTS.map((name) => `gate/${name}`) },
   curve: { ...virtual.curve, proves: ["curve/shed_subcodes", "curve/goodput_retention", "curve/collapse", "curve/refusal_time", "curve/metastability",
-    "curve/false_sheds", "curve/slots_leaked", "curve/closed_form", "curve/oscillation", "curve/refusal_price",
+    "curve/false_sheds", "curve/slots_leaked", "curve/closed_form", "curve/oscillation", "curve/refusal_price", "curve/refusal_cost",
     "curve/wasted_work", "curve/jain_index"] },
   "retry-storm": { ...virtual.retryStorm, proves: ["curve/recovery", "curve/reaction", "curve/amplification"] },
   "noisy-and-quiet": { ...virtual.noisyAndQuiet, proves: ["curve/isolation"] },
