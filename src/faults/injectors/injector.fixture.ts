@@ -40,7 +40,7 @@ export const injectorSuite = (open: () => Promise<InjectorUnderTest>): void => {
   test("a second injection is refused and leaves the first one to be healed", async () => {
     const { injector, isWhole } = await open();
     await injector.inject(inTime());
-    await expect(injector.inject(inTime())).rejects.toThrow(/already in force|has toxics before the fault/);
+    await expect(injector.inject(inTime())).rejects.toThrow(/already in force|already disabled or has a toxic/);
     await injector.heal(inTime());
     expect(await isWhole()).toBe(true);
   });
