@@ -106,6 +106,8 @@ const SHORT_SHARE = 0.2;
 /** A larger share for the curve, because each of its levels needs enough calls to be judged. */
 const SHORT_CURVE_SHARE = 0.5;
 const SHORTEST_S = 4;
+/** Stages that are compared call by call need a hundred calls of quiet organizations that do not overlap. */
+const SHORTEST_COMPARED_S = 12;
 
 /** Shortens a stage to `SHORT_SHARE`, unless its length follows from what it has to reach. */
 export const shortened = (plan: StagePlan): StagePlan => {
@@ -120,7 +122,8 @@ export const shortened = (plan: StagePlan): StagePlan => {
   const durationS = statedS ?? (replayOfMs && profileDurationS(traceProfile(replayOfMs, { ratePerS })));
   if (disturbance !== undefined || durationS === undefined) return plan;
   const share = plan.curve === true ? SHORT_CURVE_SHARE : SHORT_SHARE;
-  return { ...plan, durationS: Math.min(durationS, Math.max(SHORTEST_S, durationS * share)) };
+  const shortestS = plan.isolation === undefined ? SHORTEST_S : SHORTEST_COMPARED_S;
+  return { ...plan, durationS: Math.min(durationS, Math.max(shortestS, durationS * share)) };
 };
 
 export type StagesWish = {

@@ -78,4 +78,7 @@ test("--short takes a fifth of the time, and never less than a stage needs", () 
   expect(seconds(nightly.map(shortened))).toBeLessThan(0.35 * seconds(nightly));
   for (const plan of nightly.map(shortened))
     if (plan.kind === "load") expect(plan.durationS ?? 4).toBeGreaterThanOrEqual(4);
+  // Compared call by call, they need a hundred calls of each.
+  const compared = nightly.map(shortened).filter((plan) => plan.kind === "load" && plan.isolation !== undefined);
+  expect(compared.map((plan) => plan.kind === "load" && plan.durationS)).toEqual([12, 12]);
 });
