@@ -138,6 +138,16 @@ test("a run held up by what its target file requires names it, and why it was no
   );
 });
 
+test("of many reasons the first three are told, and how many are left", () => {
+  const claims = ["a", "b", "c", "d", "e"].map((id) => claimOf(`${id}/s`, { verdict: "skipped", reason: `no ${id}` }));
+  expect(
+    mergeClaims(
+      claims,
+      claims.map(({ id }) => id),
+    ).reason,
+  ).toContain("Required, but not judged: a/s (no a), b/s (no b), c/s (no c) and 2 more reasons.");
+});
+
 test.each([
   [1, "(1 claim was skipped)"],
   [2, "(2 claims were skipped)"],

@@ -36,7 +36,7 @@ export const countByVerdict = (claims: readonly Claim[]): Record<ClaimVerdict, n
 
 const EXIT_CODE = { pass: 0, fail: 1, inconclusive: 4 } as const;
 const NAMED_MAX = 5;
-/** How many required names that were not judged for one reason are named. */
+/** How many reasons why required names were not judged are told, and how many names for each. */
 const ALIKE_MAX = 3;
 /** A command's word before a stage in `required`, as in `load/chat-past-capacity`. */
 const COMMAND = /^(?:load|chaos)\//;
@@ -124,7 +124,8 @@ export const mergeClaims = (claims: readonly Claim[], required: readonly string[
   const absent = [...Map.groupBy(required, (name) => missing(name, claims))].flatMap(([why, names]) =>
     why === null ? [] : [`${someOf(names, ALIKE_MAX)} (${why})`],
   );
-  if (absent.length > 0) reasons.push(`Required, but not judged: ${someOf(absent, NAMED_MAX)}.`);
+  const left = absent.length > ALIKE_MAX ? " reasons" : "";
+  if (absent.length > 0) reasons.push(`Required, but not judged: ${someOf(absent, ALIKE_MAX)}${left}.`);
   if (!claims.some(isJudged)) reasons.push("No claim was judged, so nothing is known about the target.");
   if (reasons.length > 0) return merged("inconclusive", reasons.join(" "));
   const all = `${held} of ${counted(held, "required claim")} ${held === 1 ? "holds" : "hold"}`;
