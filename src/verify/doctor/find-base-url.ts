@@ -197,7 +197,7 @@ export const probeAddress = async (given: string, transport: Transport, folder: 
     const findings = [
       finding(shows ? "ok" : "warn", "base_url", text),
       ...(await protocolFindings(target, createSecrets(folder), Date.now())),
-      finding("info", "server", server === undefined ? "says nothing of itself" : foreignProduct(server)),
+      finding("info", "server", server === undefined ? "sends no Server header" : foreignProduct(server)),
       clockFinding([what.first, ...calls.answers]),
       echo,
       openApi,

@@ -67,7 +67,7 @@ export const verifyFindings = (target: Target): Finding[] => {
   const { rules, would_send: sends, budget, takes_s_at_least: seconds } = base;
   const spends = `${sends.calls} calls (${seconds} s or more), ${sends.map_loads} map loads, ${sends.analyses} analyses`;
   const allowed = `${budget.requests ?? "any number of"} calls, ${budget.map_loads} map loads, ${budget.analyses} analyses`;
-  const text = `judges ${judged(base)} of ${rules.length} rules with at most about ${spends}; the budget allows ${allowed}`;
+  const text = `judges up to ${judged(base)} of ${rules.length} rules with at most about ${spends}; the budget allows ${allowed}`;
   const lacksOf = new Map(rules.map(({ id, lacks }) => [id, lacks]));
   const lacking = RULES.filter(({ id, needs }) => lacksOf.get(id) && needs.permission === undefined);
   return [
