@@ -99,6 +99,15 @@ describe("a server that does nothing wrong is accused of nothing", () => {
     });
   });
 
+  test("a limiter that sinks on the way up alone, which is no cost of refusals", () => {
+    const server = gradient({ slots: 16, serviceMs: 200, service: "exponential", everyS: 6, seed: 12 });
+    const profile = upAndDown(KNEE_PER_S, SHORT_S);
+    const fold = openCurve({ stage: STAGE, planned: levelsOf(profile) });
+    for (const line of playRamp(server, profile, 12, { stage: STAGE })) fold.see(line);
+    const claims = claimsOf(fold.end(START_US) as Curve);
+    expect(claims.find(({ id }) => id === "curve/refusal_cost")?.verdict).toBe("pass");
+  });
+
   test("a limit that falls while a queue is served: what is served, not what is let in, is the goodput", () => {
     const double = levelsOf(upAndDown(4, LONG_S)).find(({ ratePerS }) => ratePerS === 8) as PlannedLevel;
     const server = queueing(

@@ -242,11 +242,11 @@ const RISING = 0.5;
  * The cost of a refusal as a share of the cost of a served call, from the slope of goodput at 1.4 times the knee and
  * above (weighted linear regression); `null` below three levels.
  */
-export const refusalPriceOf = (curve: Curve): Estimate | null => {
+export const refusalPriceOf = (curve: Curve, pass: Pass = "up"): Estimate | null => {
   const [model] = curve.models;
   if (model === undefined || curve.knee.overall === null) return null;
   const { value: kneePerS } = curve.knee.overall;
-  const points = wayOf(curve, "up")
+  const points = wayOf(curve, pass)
     .filter(({ ratePerS }) => ratePerS >= 1.4 * kneePerS)
     .map(({ ratePerS, goodputPerS }) => {
       const full = kneePerS / carriedPerS(model, ratePerS);
