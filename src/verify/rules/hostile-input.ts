@@ -2,7 +2,7 @@
 import type { RouteName } from "../../contract/routes.ts";
 import { type Context, callerOf, scopeOf } from "../context.ts";
 import { rulesOf } from "../rule.ts";
-import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
+import { type Answer, inWords, isAdmitted, isStray } from "../sending/answer.ts";
 import { answerTo, isSilent } from "../sending/settling.ts";
 import { asNobody, asServer, body, inSession, mint, type TestCall } from "../sending/test-call.ts";
 import { foreignLetters } from "./credentials.ts";
@@ -264,7 +264,10 @@ export const HOSTILE_INPUT = rulesOf("bodies").must("hostile-input", [58, 202, 2
     };
     const judge = async (call: TestCall): Promise<void> => {
       const asked: TestCall = { ...call, open: true };
-      look(isMuch(call) ? await context.send({ ...asked, once: true }) : await answerTo(context, asked));
+      const { once, ...patient } = asked;
+      const isOnce = once === true || isMuch(call);
+      const answer = isMuch(call) ? await context.send({ ...patient, once: true }) : await answerTo(context, asked);
+      look(isOnce && isStray(answer) ? await context.send(patient) : answer);
     };
     await context.each([...callsOf(context), ...(await oddTiles(context))], judge);
     for (const answer of await foreignLetters(context)) look(answer);
