@@ -326,6 +326,7 @@ func TestErrorsEndTheRunUnlessTheyAreTolerated(t *testing.T) {
 		{"tolerated", `, tolerated: ["503"]`, "{}", 503, false},
 		{"a gateway's, where another is tolerated", `, tolerated: ["503"]`, "<html>", 503, true},
 		{"a gateway's refusal", ``, "<html>", 403, true},
+		{"a gateway's problem document", ``, `{"title":"Too Many Requests","status":429,"detail":"Slow down."}`, 429, true},
 		{"a refusal without a subcode", ``, "", 401, false},
 		{"a body that is wrong", ``, `{"detail":[]}`, 422, false},
 		{"a shed", ``, `{"error":"b2b_overloaded"}`, 429, false},

@@ -199,8 +199,12 @@ func fieldsOf(body string) (fields map[string]any) {
 
 var subcode = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
-// isGateways is the isGateways of src/contract/envelopes.ts, without the statuses whose `detail` the contract specifies.
-func isGateways(status int, said string, hasDetail bool) bool {
+// isGateways is isProblem or isGateways of src/contract/envelopes.ts, without the statuses whose `detail` the contract specifies.
+func isGateways(status int, fields map[string]any, said string) bool {
+	_, hasDetail := fields["detail"]
+	if _, hasTitle := fields["title"].(string); hasTitle && status != http.StatusUnprocessableEntity && !subcode.MatchString(said) {
+		return true
+	}
 	return status/100 == 3 || slices.Contains([]int{46, 49, 52}, status/10) || slices.Contains([]int{408, 414, 431, 502, 504, 530}, status) ||
 		slices.Contains([]int{403, 404, 405, 429}, status) && !hasDetail && !subcode.MatchString(said)
 }
@@ -208,16 +212,15 @@ func isGateways(status int, said string, hasDetail bool) bool {
 // refusal returns the outcome of a refusal as readAnswer of src/contract/envelopes.ts does, without its subcode.
 func refusal(status int, body string) string {
 	fields := fieldsOf(body)
-	detail, hasDetail := fields["detail"]
-	said, ok := detail.(string)
+	said, ok := fields["detail"].(string)
 	if !ok {
 		said, ok = fields["error"].(string)
 	}
-	_, isList := detail.([]any)
+	_, isList := fields["detail"].([]any)
 	// For these two statuses the contract has no subcode and allows any body.
 	isPlain := status == http.StatusUnauthorized || status == http.StatusServiceUnavailable
 	switch {
-	case ok && !isGateways(status, said, hasDetail),
+	case ok && !isGateways(status, fields, said),
 		!ok && status == http.StatusUnprocessableEntity && isList,
 		!ok && isPlain && (fields != nil || strings.TrimSpace(body) == ""):
 		return fmt.Sprint(status)
