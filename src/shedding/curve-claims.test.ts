@@ -371,10 +371,11 @@ describe("a server that breaks under overload fails the claim about it", () => {
 
   test("and one that serves nobody past its knee, also where the highest multiples are not permitted", () => {
     const planned = levelsOf(upAndDown(KNEE_PER_S, LONG_S));
+    const isPastRate = (ratePerS: number): boolean => ratePerS > KNEE_PER_S;
     const isPast = (atUs: number): boolean =>
       planned.some(({ fromUs, toUs, ratePerS }) => {
         const sinceUs = atUs - START_US;
-        return ratePerS > KNEE_PER_S && sinceUs >= fromUs && sinceUs < toUs;
+        return isPastRate(ratePerS) && sinceUs >= fromUs && sinceUs < toUs;
       });
     const server = queueing(
       { slots: 16, inFlight: 16, serviceMs: 200 },
@@ -382,6 +383,15 @@ describe("a server that breaks under overload fails the claim about it", () => {
     );
     const curve = curveOf(server, 1, LONG_S);
     expect(failedOf(claimsOf({ ...curve, notPlayed: [10] })).join()).toContain("curve/collapse");
+    // A burst of sheds below the knee excuses a limiter that probes, and no server that serves nobody far past it.
+    const bursts = { ...curve, burstsBelowKnee: { count: 1, periodS: null } };
+    expect(failedOf(claimsOf(bursts)).join()).toContain("curve/collapse");
+    const levels = curve.levels.map((level) => {
+      const value = 0.3 * KNEE_PER_S;
+      return isPastRate(level.ratePerS) ? { ...level, goodputPerS: { value, low: value, high: value } } : level;
+    });
+    expect(failedOf(claimsOf({ ...curve, levels })).join(), "no burst").toContain("curve/collapse");
+    expect(failedOf(claimsOf({ ...bursts, levels }))).toEqual([]);
   });
 
   test("but not where other callers may explain it, nor where an edge answers", () => {

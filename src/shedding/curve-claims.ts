@@ -609,6 +609,20 @@ const beyondReach = (curve: Curve): Finding | null => {
   return skipped("a load that reaches the knee, which is beyond what permits.load_max_rps allows");
 };
 
+/**
+ * A limiter that measures its shortest round trip admits few calls for a while. Where less than this share of the knee is
+ * served at every level from `FAR` times it on, up and down, no such while explains it.
+ */
+const KEPT_BY_A_PROBER = 0.25;
+const FAR = 3;
+const keepsNextToNothing = (curve: Curve): boolean => {
+  const kneePerS = curve.knee.overall?.value ?? Number.POSITIVE_INFINITY;
+  return (["up", "down"] as const).every((pass) => {
+    const far = wayOf(curve, pass).filter(({ ratePerS }) => ratePerS >= FAR * kneePerS);
+    return far.length > 0 && far.every(({ goodputPerS }) => goodputPerS.high < KEPT_BY_A_PROBER * kneePerS);
+  });
+};
+
 type Judged = {
   readonly curve: Curve;
   readonly facts: StageFacts;
@@ -641,8 +655,9 @@ const UNMET = {
     const edge = mostOfALevel(curve, isEdge);
     return isFailed && edge > SHAPING && `something in front of the API answered ${percent(edge)} of a level's calls`;
   },
-  even: ({ isFailed, facts, curve: { burstsBelowKnee: bursts } }) => {
-    if (!isFailed || bursts === null || facts.shedding === "fixed") return false;
+  even: ({ isFailed, facts, curve }) => {
+    const { burstsBelowKnee: bursts } = curve;
+    if (!isFailed || bursts === null || facts.shedding === "fixed" || keepsNextToNothing(curve)) return false;
     const period = bursts.periodS === null ? "" : `, every ${bursts.periodS.toFixed(1)} s`;
     return `sheds below the knee come in ${bursts.count} bursts${period}, as of a limiter that measures its shortest round trip by admitting few calls (limits.false_sheds_allowed states what is allowed)`;
   },
