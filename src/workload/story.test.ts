@@ -103,6 +103,12 @@ describe("smoke", () => {
     expect(count).toBeGreaterThan(80);
   });
 
+  test("a parameter whose type is a gap (item 109) is not called malformed: a deployment may serve it", () => {
+    const round = Array.from({ length: smokeRound(view) }, (_, at) => plan("smoke", at)[0]!);
+    const asked = round.filter(({ path }) => path?.includes("lat=here"));
+    expect(asked.map(({ facts }) => facts.body)).toEqual(["none"]);
+  });
+
   test("a role that the target lacks takes its cases away, and only them", () => {
     const { publishable_no_ai: _gone, ...roles } = view.roles;
     const fewer: TargetView = { ...view, roles };
