@@ -82,7 +82,7 @@ const GATEWAYS = /^(?:3\d\d|408|413|414|431|46\d|49\d|502|504|52\d|530)$/;
 const SHARED = /^(?:403|404|405|429)$/;
 const SUBCODE = /^[a-z][a-z0-9_]*$/;
 
-/** Reports whether a body is a problem document (RFC 9457), which gateways write: no body of the contract has a title. */
+/** Reports whether a body is a problem document (RFC 9457). Gateways write those; no body of the contract has a title. */
 export const isProblem = ({ title }: Record<string, unknown>): boolean => typeof title === "string";
 
 /** Reports whether a message that is not listed for this status comes from a gateway. */

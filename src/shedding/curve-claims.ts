@@ -610,8 +610,8 @@ const beyondReach = (curve: Curve): Finding | null => {
 };
 
 /**
- * A limiter that measures its shortest round trip admits few calls for a while. Where less than this share of the knee is
- * served at every level from `FAR` times it on, up and down, no such while explains it.
+ * A limiter that measures its shortest round trip admits few calls for a few seconds. That explains one poor level. It does not
+ * explain that every level from `FAR` times the knee on, up and down, serves less than this share of the knee.
  */
 const KEPT_BY_A_PROBER = 0.25;
 const FAR = 3;

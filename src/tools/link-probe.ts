@@ -21,7 +21,7 @@ export type LinkProbe = {
   connectMs?: number;
 };
 
-/** A longer answer shows all the same that the link carries one. An endless one would take the runner's time. */
+/** Reading ends here. So much shows that the link carries an answer, and an endless one would keep the runner busy. */
 const ANSWER_MOST_BYTES = 1 << 20;
 
 const ENDS: Readonly<Record<string, LinkEnd>> = { ECONNREFUSED: "refused", ECONNRESET: "reset", EPIPE: "reset" };

@@ -154,7 +154,7 @@ test.each([
 test("odd input is not accused of the JSON 500 that an edge answers to a tenth of the calls", async () => {
   let calls = 0;
   const page = { status: 500, type: "application/json", body: '{"message":"An unexpected error occurred"}' };
-  // Large bodies and heads are sent once; the fixed phase makes some of them meet the edge's answer.
+  // The rule sends large bodies and heads once. With this phase the edge answers some of those.
   const result = await verifyBehind(() => (calls++ % 10 === 4 ? page : null), ["hostile-input"]);
   expect(failed(result)).toEqual([]);
 }, 60_000);

@@ -53,7 +53,7 @@ export type Story = {
   missing(view: TargetView): string[];
   /** The rate that it needs: of streams (found by `find-knee`), of reads (`find-read-knee`), or none. */
   readonly needsCapacity: "chat" | "reads" | null;
-  /** Its load on this target. `null`: no rate is known; the ramp of `needsCapacity` finds one, which goes into the view. */
+  /** Its load on this target. `null` while no rate is known: the ramp of `needsCapacity` finds one for the view. */
   profile(view: TargetView, wish?: ProfileWish): Profile | null;
   reaches(view: TargetView, wish?: ProfileWish): Reach;
   costs(view: TargetView, calls: number): ReturnType<typeof costsOfPlan>;

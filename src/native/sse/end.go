@@ -199,7 +199,8 @@ func fieldsOf(body string) (fields map[string]any) {
 
 var subcode = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
-// isGateways is isProblem or isGateways of src/contract/envelopes.ts, without the statuses whose `detail` the contract specifies.
+// isGateways reports whether a gateway wrote a refusal, as isProblem and isGateways of src/contract/envelopes.ts do together. A status whose
+// `detail` the contract specifies is never a gateway's.
 func isGateways(status int, fields map[string]any, said string) bool {
 	_, hasDetail := fields["detail"]
 	if _, hasTitle := fields["title"].(string); hasTitle && status != http.StatusUnprocessableEntity && !subcode.MatchString(said) {

@@ -85,8 +85,9 @@ type Fields = Readonly<Record<string, unknown>>;
 
 const ISO_PREFIX = String.raw`\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d)`;
 
+/** What other programs write before a line. Each is taken away in turn. */
 const PREFIXES: readonly RegExp[] = [
-  // Docker Compose and pm2, Kubernetes (`kubectl logs --prefix`, CRI).
+  // Docker Compose, pm2, and Kubernetes (`kubectl logs --prefix`, CRI).
   /^(?:\d+\|)?[\w.-]+\s+\| /,
   /^\[pod\/\S+\] /,
   new RegExp(`^${ISO_PREFIX} (?:stdout|stderr) [FP] `),

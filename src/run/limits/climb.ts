@@ -1,4 +1,7 @@
-/** Plays a search for limits: streams and reads on an idle deployment, then climbs with streams to its caps. */
+/**
+ * Searches for caps. Single streams and reads show an idle deployment; then more and more streams are opened, until one is
+ * shed.
+ */
 import { RATE_LIMITED } from "../../contract/refusals.ts";
 import type { RouteName } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";

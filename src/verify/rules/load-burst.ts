@@ -36,7 +36,7 @@ export const saysAway = (answer: Answer): boolean => answer.subcode === "limiter
 export const requireLimits = (checks: Checks, answers: readonly Answer[]): void => {
   for (const answer of answers) {
     const { outcome } = answer;
-    // A gateway's own 429 is not a limit of the API, and one without a subcode is not told by its name.
+    // A 429 of a gateway is no limit of the API. One without a subcode does not say which limit it is.
     const isLimit = isTransient(outcome) && outcome !== "edge 429" && outcome !== `429 ${NO_SUBCODE}`;
     const fits = isLimit || /^2\d\d( error event)?$/.test(outcome);
     checks.require(fits, answer, "2xx or a limit's own subcode", inWords(answer));

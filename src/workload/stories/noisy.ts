@@ -49,7 +49,7 @@ export const isNoisyCall = (view: TargetView, i: number): boolean => isNoisyIn(n
 /** The share of all calls that the noisy organization makes. */
 export const noisyShare = (view: TargetView): number => noisyCalls(view).noisy / noisyCalls(view).every;
 
-/** The rate at which a burst arrives within five sixths of a stream's duration. */
+/** The rate at which all calls of a burst arrive before its first stream ends: within five sixths of a stream's duration. */
 const outrunsPerS = (view: TargetView): number | null => {
   const { service_ms: serviceMs } = view.limits;
   return serviceMs === undefined ? null : (1.2 * noisyCalls(view).length * 1000) / serviceMs;
