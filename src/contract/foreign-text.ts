@@ -3,6 +3,7 @@
  * body its shape. So no report contains a key that a hostile server sends back encoded, and no answer fills memory.
  * Judges compare values before they are shown. The same in Go: native/sse/foreign.go.
  */
+import { counted } from "./lists.ts";
 
 export const EVENT_NAMES_MOST = 32;
 /** The most distinct codes outside the specification kept by one process. */
@@ -110,8 +111,6 @@ export const foreignError = (text: string): string =>
 
 const SHOWN_FIELDS = 12;
 const SHOWN_DEPTH = 3;
-
-const counted = (n: number, what: string): string => `${n} ${what}${n === 1 ? "" : "s"}`;
 
 /** Describes a foreign value without quoting it: `{detail: a text of 12 characters (#3f9a)}`. */
 export const shapeOf = (value: unknown, depth = 0): string => {

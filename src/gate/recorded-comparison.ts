@@ -2,6 +2,7 @@
  * Compares recorded runs. They did not alternate, so only runs of one profile on one kind of machine are compared, by the
  * scatter between runs. Claims come first: a *must* that passed before and fails now is a regression, even in one run.
  */
+import { someOf } from "../contract/lists.ts";
 import { eitherOf } from "../history/played-again.ts";
 import type { Claim, RunDocument } from "../history/run-document.ts";
 import { median } from "../history/statistics/statistics.ts";
@@ -78,8 +79,6 @@ const incomplete = (before: readonly RunFigures[], after: readonly RunFigures[])
 };
 
 const FIRST_NAMED = 5;
-const named = (names: readonly string[]): string =>
-  `${names.slice(0, FIRST_NAMED).join(", ")}${names.length > FIRST_NAMED ? ` and ${names.length - FIRST_NAMED} more` : ""}`;
 
 const judge = (before: readonly RunFigures[], after: readonly RunFigures[]) => {
   const now = byName(after);
@@ -128,8 +127,12 @@ export const compareRecorded = (before: readonly RunFigures[], after: readonly R
   const notCompared = [
     ...(gone.length === 0
       ? []
-      : [`not measured in every later run, so not compared: ${named(gone)}. Look for the stage that was not played`]),
-    ...(sparse.length === 0 ? [] : [`not measured in every earlier run, so not compared: ${named(sparse)}`]),
+      : [
+          `not measured in every later run, so not compared: ${someOf(gone, FIRST_NAMED)}. Look for the stage that was not played`,
+        ]),
+    ...(sparse.length === 0
+      ? []
+      : [`not measured in every earlier run, so not compared: ${someOf(sparse, FIRST_NAMED)}`]),
   ];
   const reasons = [
     ...(broken.length === 0 ? [] : [`claims that held before and fail now: ${broken.join(", ")}`]),
@@ -140,7 +143,7 @@ export const compareRecorded = (before: readonly RunFigures[], after: readonly R
   if (rows.length === 0) return { ...open(none, broken), reasons: [none, ...notCompared] };
   const undecided = rows.filter(({ verdict }) => verdict === "inconclusive").length;
   if (undecided === 0) {
-    // What every earlier run measured cannot be said to be no worse where it is not measured any more.
+    // A measurement that every earlier run has and a later one lacks may have become worse, and nobody can tell.
     const verdict: RecordedVerdict = gone.length === 0 ? "no-regression" : "inconclusive";
     return { verdict, reasons: ["nothing is worse than allowed", ...notCompared], broken, rows };
   }

@@ -2,6 +2,7 @@
  * Decides when claims about time are inconclusive. A load that left late, or a generator that measures wrongly, may explain a pass
  * or a failure; a disturbance that only slows calls may explain a failure.
  */
+import { someOf } from "../contract/lists.ts";
 import type { Calibration } from "./run-document.ts";
 import type { HostFacts, StageHost } from "./stage-facts.ts";
 
@@ -59,17 +60,16 @@ const matters = ({ about, truth, measured, unit }: Calibration, limitMs: number)
 export const calibrationDoubts = (checks: readonly Calibration[], limitMs: number): string[] => {
   const failed = checks.filter((check) => matters(check, limitMs));
   if (failed.length === 0) return [];
-  const named = failed.slice(0, NAMED_MAX).map(({ name, truth, measured, unit }) => {
+  const named = failed.map(({ name, truth, measured, unit }) => {
     const of = unit === "ratio" || unit === "1" ? "" : ` ${unit}`;
     return `${name} was ${figureOf(measured)} and should be ${figureOf(truth)}${of}`;
   });
-  const more = failed.length - named.length;
   // If one process does not hold the rate, several can each send a part of the schedule.
   const parts = failed
     .filter(({ about, measured }) => (about === "rate" || about === "ceiling") && measured > 0)
     .map(({ truth, measured }) => Math.ceil(truth / measured));
   const advice = ` (${Math.max(...parts)} times as many processes would hold it: \`load --segments\`, or a lower rate)`;
-  return [`calibration: ${named.join(", ")}${more > 0 ? ` and ${more} more` : ""}${parts.length === 0 ? "" : advice}`];
+  return [`calibration: ${someOf(named, NAMED_MAX)}${parts.length === 0 ? "" : advice}`];
 };
 
 /** The lag that a share of the calls does not exceed, by the next known share; 0 if none is known. */

@@ -11,10 +11,6 @@ export const count = (n: number): string => WHOLE.format(Math.round(n));
 export const counted = (n: number, one: string, several = `${one}s`): string =>
   `${count(n)} ${n === 1 ? one : several}`;
 
-/** The first of a list, and how many more there are: `a, b and 3 more`. */
-export const someOf = (all: readonly string[], most: number): string =>
-  all.slice(0, most).join(", ") + (all.length > most ? ` and ${all.length - most} more` : "");
-
 /** About four significant digits: enough to compare, few enough to read. */
 export const figure = (value: number): string => {
   if (!Number.isFinite(value)) return "unknown";

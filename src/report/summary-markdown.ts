@@ -1,7 +1,9 @@
 /** `summary.md`: verdict and tables in Markdown, cut to 900 KiB, because CI drops a step summary above 1 MiB. */
+
+import { someOf } from "../contract/lists.ts";
 import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.ts";
 import { clip, escapeMarkdown, markdownCode, oneLine, utf8Bytes } from "./escape.ts";
-import { count, duration, figure, intervalText, share, someOf, valueText, whyNoInterval, withUnit } from "./figures.ts";
+import { count, duration, figure, intervalText, share, valueText, whyNoInterval, withUnit } from "./figures.ts";
 import { driverText, OUTCOME_KINDS, outcomeRows } from "./outcome-kinds.ts";
 import { calibrationText, notJudged, spendingText, statesMet } from "./run-facts.ts";
 import { curveSentences, curveTable, shownCurve } from "./shown-curve.ts";

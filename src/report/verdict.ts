@@ -2,10 +2,12 @@
  * Merges many claims to one verdict. The rule stands in one place, because an exit code that is too kind is the worst
  * mistake of such a tool: a skipped claim is not passed, and a run that judged nothing is not a pass.
  */
+
+import { someOf } from "../contract/lists.ts";
 import type { Claim, ClaimVerdict, Level, RunDocument, Verdict } from "../history/run-document.ts";
 import { groupOf } from "../history/run-document.ts";
 import { clip, oneLine } from "./escape.ts";
-import { counted, someOf } from "./figures.ts";
+import { counted } from "./figures.ts";
 
 export const VERDICTS: readonly ClaimVerdict[] = ["fail", "inconclusive", "skipped", "pass"];
 export const LEVELS: readonly Level[] = ["must", "should", "info"];

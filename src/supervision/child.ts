@@ -94,6 +94,10 @@ type ShellCommand = {
   onOutput?(text: string, from: "output" | "log"): void;
 };
 
+/** Names the signal that ended a process. The kernel ends the largest process by SIGKILL where memory is short. */
+export const signalInWords = (signal: NodeJS.Signals): string =>
+  signal === "SIGKILL" ? `${signal}, as happens where a limit of memory is reached` : signal;
+
 /**
  * Collects the last lines of a stream, without blank ones. Each is masked before anything is cut away, because what is
  * left of a cut secret cannot be recognized. A line without an end counts when the stream closes.

@@ -6,19 +6,13 @@ import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:f
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { proc } from "../supervision/hidden-proc.fixture.ts";
 import { buildTools, findTool } from "./find-tool.ts";
 import { ToolError, type ToolOptions } from "./tool-recipe.ts";
 
-/** A machine that hides its processes. */
-const proc = vi.hoisted(() => ({ isHidden: false }));
-vi.mock("node:fs", async (original) => {
-  const real = await original<typeof import("node:fs")>();
-  const readFileSync = (...asked: Parameters<typeof real.readFileSync>) => {
-    if (proc.isHidden && String(asked[0]).startsWith("/proc/")) throw Object.assign(new Error(), { code: "ENOENT" });
-    return real.readFileSync(...asked);
-  };
-  return { ...real, readFileSync };
-});
+vi.mock("node:fs", async (original) =>
+  (await import("../supervision/hidden-proc.fixture.ts")).hidingProc(await original()),
+);
 
 // A clone with a little source, and a `go` that notes what it was asked and writes a shell script instead of a program: the order of
 // builds, stamps and locks is what is tested here, and it does not need the minutes of a real compiler.

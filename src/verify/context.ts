@@ -1,5 +1,4 @@
 /** What a rule works with: roles, one way to send, sessions, permits, budget. */
-
 import type { Product, RouteName } from "../contract/routes.ts";
 import { known } from "../history/statistics/counts.ts";
 import type { SideEffects } from "../supervision/journal.ts";

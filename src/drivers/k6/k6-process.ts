@@ -12,7 +12,7 @@ import { parseJson } from "../../contract/envelopes.ts";
 import { routeOf } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
 import { Histogram } from "../../history/statistics/histogram.ts";
-import { boundChild, spawnChild } from "../../supervision/child.ts";
+import { boundChild, signalInWords, spawnChild } from "../../supervision/child.ts";
 import { cutLines, readLines, unreadSentence } from "../../supervision/lines.ts";
 import { runMark } from "../../supervision/processes.ts";
 import { redact, redactor } from "../../supervision/redaction.ts";
@@ -62,9 +62,7 @@ export const exitProblem = ({ code, signal, errors, late }: K6Exit): Problem | n
   if (code === 0) return null;
   const ended =
     code === null ? null : `ended with code ${code}, ${EXIT_CODES[code] ?? "an error that has no code of its own"}`;
-  // The kernel ends the largest process where memory is short.
-  const short = signal === "SIGKILL" ? ", as happens where a limit of memory is reached" : "";
-  const killed = signal === null ? "could not be started" : `was ended by ${signal}${short}`;
+  const killed = signal === null ? "could not be started" : `was ended by ${signalInWords(signal)}`;
   const how = late != null ? `did not ${late} in time and was ended` : (ended ?? killed);
   const verdict = late == null && FAILS.has(code) ? "fail" : "inconclusive";
   return { verdict, reason: `k6 ${how}${errors[0] === undefined ? "" : `: ${errors[0]}`}` };

@@ -5,7 +5,7 @@ import { wallUs } from "../../client/clock.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";
 import type { Protocol } from "../../history/run-document.ts";
 import type { HostFacts } from "../../history/stage-facts.ts";
-import { boundChild, lastLines, spawnChild } from "../../supervision/child.ts";
+import { boundChild, lastLines, signalInWords, spawnChild } from "../../supervision/child.ts";
 import { messageIn, readLines, unreadSentence } from "../../supervision/lines.ts";
 import { runMark } from "../../supervision/processes.ts";
 import { type Budget, budgetShare, NOTHING_SPENT, type Spent, type Stopped } from "../../workload/budget.ts";
@@ -170,9 +170,7 @@ export const playOpenLoop = async ({ job, secrets, signal, program = PROGRAM, ..
   say({ type: "job", job });
 
   const { code, signal: endedBy, error, late } = await bound.ended;
-  // The kernel ends the largest process where memory is short.
-  const short = endedBy === "SIGKILL" ? ", as happens where a limit of memory is reached" : "";
-  const exit = endedBy === null ? `code ${code}` : `signal ${endedBy}${short}`;
+  const exit = endedBy === null ? `code ${code}` : `signal ${signalInWords(endedBy)}`;
   const how = error ?? (late === null ? exit : `it did not ${late} in time`);
   const said = failure || complaints.join(" ");
   const early = `the open-loop driver ended before its schedule (${how})${said === "" ? "" : `: ${said}`}`;

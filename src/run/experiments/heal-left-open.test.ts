@@ -18,6 +18,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { makeFault } from "../../faults/link-faults.ts";
+import { proc } from "../../supervision/hidden-proc.fixture.ts";
 import { openJournal } from "../../supervision/journal.ts";
 import { type ProcessId, RUN_MARK, startTimeOf } from "../../supervision/processes.ts";
 import { FOLDER_MARK } from "../../supervision/supervisor.ts";
@@ -29,16 +30,9 @@ import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "..
 import type { ToxiproxyServer } from "../../tools/toxiproxy-server.ts";
 import { healLeftOpen } from "./left-open.ts";
 
-/** A machine that hides its processes. */
-const proc = vi.hoisted(() => ({ isHidden: false }));
-vi.mock("node:fs", async (original) => {
-  const real = await original<typeof import("node:fs")>();
-  const readFileSync = (...asked: Parameters<typeof real.readFileSync>) => {
-    if (proc.isHidden && String(asked[0]).startsWith("/proc/")) throw Object.assign(new Error(), { code: "ENOENT" });
-    return real.readFileSync(...asked);
-  };
-  return { ...real, readFileSync };
-});
+vi.mock("node:fs", async (original) =>
+  (await import("../../supervision/hidden-proc.fixture.ts")).hidingProc(await original()),
+);
 
 const MARK = "0123456789abcdef";
 const target = (more: Partial<Target> = {}): Target => ({

@@ -61,7 +61,11 @@ const wishOf = ({ credential }: KeyTrial, via: Step["via"]): StepWish =>
     ? { route: "design.styles", credential, via }
     : { route: "sdk.sessions", credential, origin: "listed", product: "chat", via };
 
-const misfit = ({ name, where, origin, credential, accepts, means }: KeyTrial, sent: Answered): Finding => {
+const nameAnother = ({ means, where }: KeyTrial): string =>
+  `is this ${means}? Name one at ${where}, or leave the role out`;
+
+const misfit = (trial: KeyTrial, sent: Answered): Finding => {
+  const { name, where, origin, credential, accepts } = trial;
   const { outcome } = sent.line;
   const success = credential.as === "server" ? "200 and the style catalog" : "200 and a chat session";
   const expected = outcomesOf(accepts).map((one) => (one === ANY_SUCCESS ? success : one));
@@ -69,7 +73,7 @@ const misfit = ({ name, where, origin, credential, accepts, means }: KeyTrial, s
   const todo =
     accepts.includes(ANY_SUCCESS) || outcome.startsWith("edge ")
       ? refusalAdvice(outcome, where, origin)
-      : `is this ${means}? Name one at ${where}, or leave the role out`;
+      : nameAnother(trial);
   return showsNothing(name, sent) ?? finding("wrong", name, `expected ${expected.join(" or ")}; got ${outcome}`, todo);
 };
 
@@ -202,8 +206,7 @@ const tryOtherScopes = async (trial: KeyTrial, role: KeyRole, { calls }: Parts):
   return tried(name, trial.where, async () => {
     const sent = await calls.ask({ ...wishOf(trial, "authorization"), ...still.wish });
     if (!fits(sent.line, ["insufficient_scope", "product_not_allowed"])) return [];
-    const todo = `is this ${trial.means}? Name one at ${trial.where}, or leave the role out`;
-    return [finding("wrong", name, `expected ${still.what}; got ${sent.line.outcome}`, todo)];
+    return [finding("wrong", name, `expected ${still.what}; got ${sent.line.outcome}`, nameAnother(trial))];
   });
 };
 

@@ -1,4 +1,5 @@
 /** Works out what `verify`, each scenario and faults would do and spend with this target file. Sends nothing. */
+import { counted } from "../../contract/lists.ts";
 import { isLoopbackHost } from "../../contract/loopback.ts";
 import type { Target } from "../../target/target.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
@@ -16,7 +17,6 @@ import { type Finding, finding } from "./finding.ts";
 const plan = (target: Target, asked: Asked): VerifyPlan =>
   planVerify(target, RULES, { ...asked, ratePerS: RATE_PER_S });
 
-const counted = (n: number): string => (n === 1 ? "1 rule" : `${n} rules`);
 const NAMES_EACH = "`verify --dry-run` names each";
 
 /** Roles of which a rule needs every one, or any one of several, and that the target file lacks. */
@@ -43,8 +43,8 @@ const skipFindings = (target: Target, lacking: readonly Rule[], lacksOf: Readonl
   const roles = most(byRole).map(([role, n]) => `${role} ${n}`);
   const text = `need roles that are not in the target file, and so many each: ${roles.join(", ")}; ${NAMES_EACH}`;
   return [
-    ...(ofRoles === 0 ? [] : [finding("skipped", counted(ofRoles), text)]),
-    ...most(byReason).map(([reason, n]) => finding("skipped", counted(n), `${reason}; ${NAMES_EACH}`)),
+    ...(ofRoles === 0 ? [] : [finding("skipped", counted(ofRoles, "rule"), text)]),
+    ...most(byReason).map(([reason, n]) => finding("skipped", counted(n, "rule"), `${reason}; ${NAMES_EACH}`)),
   ];
 };
 

@@ -1,5 +1,4 @@
 /** Rules over every answer of the run, whichever rule caused it (sections 7.1 and 7.2). They send no calls. */
-
 import { foreignHeader, foreignName, shapeOf, shapeOfBody } from "../../contract/foreign-text.ts";
 import { REFUSALS } from "../../contract/refusals.ts";
 import { readRetryAfter } from "../../contract/retry-after.ts";
