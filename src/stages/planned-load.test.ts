@@ -3,6 +3,7 @@ import { plannedEmbedded } from "../deployments/tenants.ts";
 import { SCENARIOS, scenarioStage, withItsPair } from "../run/suites/suites.ts";
 import type { Target } from "../target/target.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
+import { profileDurationS } from "../workload/load-profiles.ts";
 import { callsOfCutLog, type LoadStage, plannedFor, shortened } from "./stage-plan.ts";
 
 const target: Target = {
@@ -52,6 +53,16 @@ test("a replayed access log is played to its end in every scenario, unless a len
   expect(playedOf("steady-mix", { durationS: 15 })).toEqual({ calls: 15, cutTo: 15 });
   const short = shortened(scenarioStage("steady-mix", { replayOfMs: minuteMs })!) as LoadStage;
   expect(callsOfCutLog(short)).toBe(13);
+});
+
+test("a load profile has the stated length, also where the scenario's own profile would need less", () => {
+  const quick = { ...view, limits: { ...view.limits, service_ms: 100 } };
+  const lengthOf = (name: string): number | undefined => {
+    const plan = scenarioStage(name, { loadProfile: "constant", ratePerS: 300, durationS: 300 })!;
+    const found = plannedFor(plan, { target: plannedEmbedded(), embedded: true, found: {} }, quick)?.profile;
+    return found === undefined ? undefined : profileDurationS(found);
+  };
+  for (const { name } of SCENARIOS) expect(lengthOf(name), name).toBeCloseTo(300, 5);
 });
 
 test("a replayed access log is replayed in both stages of a comparison", () => {

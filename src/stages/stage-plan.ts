@@ -169,7 +169,7 @@ const wantedProfile = (
   if (replayOfMs !== undefined) return traceProfile(replayOfMs, { ratePerS, durationS });
   if (own === null) return null;
   const shape = loadProfile === undefined ? undefined : PROFILES[loadProfile];
-  return shape === undefined ? own : shape(ratePerS ?? profilePeakPerS(own), profileDurationS(own));
+  return shape === undefined ? own : shape(ratePerS ?? profilePeakPerS(own), durationS ?? profileDurationS(own));
 };
 
 const UNBOUNDED_PER_S = 5_000;
