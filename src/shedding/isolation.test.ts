@@ -71,6 +71,13 @@ describe("isolation", () => {
     expect(judge(starving(20), (i) => (i % 21 === 0 ? "429 b2b_overloaded" : "200")).verdict).toBe("inconclusive");
   });
 
+  test("is open where all losses are of one second and a half, as at a standstill of the machine", () => {
+    const stalled: Answers = (i) => (i >= 400 && i < 550 && !isBurst(i) && i % 3 === 0 ? "429 b2b_overloaded" : OWN(i));
+    const { verdict, reason } = judge(stalled);
+    expect(verdict).toBe("inconclusive");
+    expect(reason).toMatch(/lost within 2 of its seconds/);
+  });
+
   test("accuses nobody whose calls got no answer, or another refusal than a shed", () => {
     expect(judge(starving(20, "indeterminate")).verdict).toBe("pass");
     expect(judge(starving(20, "edge 502")).verdict).toBe("pass");

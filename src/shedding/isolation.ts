@@ -1,23 +1,30 @@
 /**
  * What quiet organizations lose because of a noisy one: the same calls of the same schedule are played beside the noisy
  * one and without it, and paired by their numbers (exact test by McNemar, "Note on the Sampling Error of the Difference
- * Between Correlated Proportions or Percentages", Psychometrika 12, 1947). Losses with another cause occur in both.
+ * Between Correlated Proportions or Percentages", Psychometrika 12, 1947). Losses with another cause occur in both. A
+ * standstill of machine or deployment refuses many calls at once, so what is lost within a second counts once.
  */
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import { classOf, type Line } from "../history/line.ts";
 import { type Claim, claimOf, type Measurement } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
+import { add } from "../history/statistics/counts.ts";
 import { exactInterval, shareBelow } from "../history/statistics/statistics.ts";
 import { type Finding, found, open, skipped } from "./finding.ts";
 
 /** What a stage plays: the quiet calls beside the noisy organization, or alone. */
 export type IsolationPart = "beside" | "alone";
 
-/** `outcomes` by call number; `full`: all places were taken, and none is held for anyone. `evidence`: shed calls. */
-type Played = { facts: StageFacts; outcomes: Map<number, "served" | "shed" | "full">; evidence: string[] };
+/**
+ * By call number the outcome, and the second of the schedule in which the call was due; `full`: all places were taken, and
+ * none is held for anyone. `evidence`: shed calls.
+ */
+type Outcome = { came: "served" | "shed" | "full"; second: number };
+type Played = { facts: StageFacts; outcomes: Map<number, Outcome>; evidence: string[] };
 
 /** The refusal of an organization that exceeds its own cap. */
 const ITS_OWN = "429 org_overloaded";
+const SECOND_US = 1_000_000;
 const CALLS_MOST = 200_000;
 const PAIRS_MIN = 100;
 /** Significance level: a fair deployment fails in one run of a thousand. */
@@ -57,7 +64,8 @@ export const createIsolation = () => {
       // One call at a time is inside any share. Other refusals, and no answer, are no loss to a neighbour.
       if (busyUs > sent || (!SHED_OUTCOMES.has(outcome) && !isServed)) continue;
       const isShed = !isServed && (isHeld || outcome === ITS_OWN);
-      outcomes.set(number, isServed ? "served" : isShed ? "shed" : "full");
+      const came = isServed ? "served" : isShed ? "shed" : "full";
+      outcomes.set(number, { came, second: Math.floor(line.intended_us / SECOND_US) });
       if (isShed && evidence.length < EVIDENCE_MOST) evidence.push(line.id);
     }
     played.set(part, { facts, outcomes, evidence });
@@ -70,16 +78,23 @@ export const createIsolation = () => {
     const { stage, exclusive, limits } = beside.facts;
     const pairs = [...beside.outcomes].flatMap(([number, now]) => {
       const without = alone.outcomes.get(number);
-      return without === undefined ? [] : [{ now, without }];
+      return without === undefined ? [] : [{ now: now.came, without: without.came, second: now.second }];
     });
     const count = (wanted: (pair: (typeof pairs)[number]) => boolean): number => pairs.filter(wanted).length;
     const n = pairs.length;
     const kept = count(({ now }) => now === "served");
     const lostAlone = count(({ without }) => without !== "served");
     const lost = count(({ now, without }) => now === "shed" && without === "served");
-    const won = count(({ now, without }) => now === "served" && without === "shed");
     const interval = exactInterval(kept, n);
-    const chance = lost === 0 ? 1 : 1 - shareBelow(lost + won, 0.5, lost - 1);
+    /** Calls lost less calls won, by the second. */
+    const bySecond = new Map<number, number>();
+    for (const { now, without, second } of pairs) {
+      if (now === "shed" && without === "served") add(bySecond, second, 1);
+      if (now === "served" && without === "shed") add(bySecond, second, -1);
+    }
+    const balances = [...bySecond.values()];
+    const [losing, winning] = [balances.filter((by) => by > 0).length, balances.filter((by) => by < 0).length];
+    const chance = losing === 0 ? 1 : 1 - shareBelow(losing + winning, 0.5, losing - 1);
     const got = `${kept} of ${n} quiet calls were served beside the noisy organization (${percent(interval?.low ?? 0)} to ${percent(interval?.high ?? 1)}), ${n - lostAlone} without it`;
     const judge = (): Finding => {
       const { org_in_flight: ofOrg, global_in_flight: ofAll } = limits;
@@ -96,8 +111,10 @@ export const createIsolation = () => {
         return { ...found("fail", reason, got), evidence: beside.evidence };
       }
       if (kept >= KEPT * n) return found("pass", got);
-      if (n - lost < KEPT * n)
-        return open(`too few calls to be certain, so play it for longer (\`--duration\`): ${got}`, got);
+      if (n - lost < KEPT * n) {
+        const when = `${lost} were lost within ${losing} of its seconds, which a standstill can explain`;
+        return open(`too little to be certain, so play it for longer (\`--duration\`): ${got}; ${when}`, got);
+      }
       const full = count(({ now }) => now === "full");
       const stated = "`limits.org_in_flight` that is at most half of `limits.global_in_flight`";
       return {
