@@ -1,4 +1,4 @@
-/** Judges which share of calls the API itself answered. */
+/** Judges which share of calls the API itself answered, and not by a server error that the specification does not know. */
 import { CODES_OF_THE_GENERATOR } from "../contract/transport-codes.ts";
 import type { CallLine } from "../history/line.ts";
 import { add } from "../history/statistics/counts.ts";
@@ -13,6 +13,9 @@ const UNANSWERED_SHARE = 0.01;
 /** From this many calls on, one unanswered call does not keep the claim open. */
 const STRAY_OF = 20;
 const NAMED_MAX = 6;
+
+/** Server errors other than 503, which alone is specified (item 223). */
+const isServerError = ({ outcome }: CallLine): boolean => /^5(?!03)\d\d\b/.test(outcome);
 
 const percent = (share: number): string => `${Number((100 * share).toPrecision(3))} %`;
 
@@ -29,7 +32,7 @@ const whatCame = ({ outcome, error }: CallLine): string => {
 };
 
 /**
- * Judges the share of calls that a gateway (`edge NNN`) or nobody answered. All other judges ignore such calls, so a stage
+ * Judges the share of calls that a gateway (`edge NNN`), a server error or nobody answered. All other judges ignore such calls, so a stage
  * that ended at a gateway would pass them. Fails only if the exact interval of the share is above the limit.
  */
 export const answered: Judge = (facts, settling) => {
@@ -68,7 +71,7 @@ export const answered: Judge = (facts, settling) => {
       const isLost = call.outcome === "indeterminate";
       const error = call.error ?? "";
       if (faults.overlaps(call)) explained += 1;
-      else if (isDefinite(call)) judged += 1;
+      else if (isDefinite(call) && !isServerError(call)) judged += 1;
       else if (call.aborted === true || call.slow_reader === true) left += 1;
       else if (isLost && CODES_OF_THE_GENERATOR.has(error)) unsent += 1;
       else if (isLost && starved.length > 0 && /timeout/i.test(error)) waited += 1;

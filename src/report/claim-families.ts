@@ -61,8 +61,8 @@ const CURVE: readonly Row[] = [
 const OTHERS: readonly Row[] = [
   ["reached/*", "the stage brought about what it is about: the outcomes it was played for, the states that its fault had to meet, the recovery",
     "each expected outcome was seen at least once, the driver reported no problem, and a fault showed its effect", "a generator that was the bottleneck, too few tenants to fill a cap, a fault that took no effect, a budget that was spent. None of it says anything against the deployment: the stage has to be played again, with what the reason names"],
-  ["answered/*", "the API answered the calls of the stage: none was answered by a gateway in its place, and none got no answer",
-    "the share of calls that ended as `edge NNN` or `indeterminate` outside the faults of the run, with its 95 % interval, is at most 1 % (or limits.unanswered_share)", "a dead upstream behind a balancer, a rate limit or firewall in front, a proxy's time-out that is shorter than the stream, connections that are reset"],
+  ["answered/*", "the API answered the calls of the stage: none was answered by a gateway in its place or with a server error, and none got no answer",
+    "the share of calls that ended as `edge NNN`, with a 5xx other than 503 or as `indeterminate` outside the faults of the run, with its 95 % interval, is at most 1 % (or limits.unanswered_share)", "calls that are refused as 500 when there are too many, a dead upstream behind a balancer, a rate limit or firewall in front, a proxy's time-out that is shorter than the stream, connections that are reset"],
   ["streams-cut/*", "streams that began came to their end",
     "the share of streams that broke off outside the faults of the run, with its 95 % interval: must be below 1 % (or limits.streams_cut_share), should be below 0.1 %", "idle time-outs of a gateway, a deploy that does not drain, HTTP/1.0 between proxy and API, a body limit"],
   ["beyond/*", "an outcome that the stage is made for cannot be seen on this deployment, and this is said by name",

@@ -665,6 +665,11 @@ export const answered: Specimens = {
       lines: [...many(199, (at) => call(`${at}`)), edge("502", 502), lost("reset", { error: "connection_reset" })],
     },
     {
+      name: "a server error in a hundred",
+      facts: foreignStage(),
+      lines: [...many(199, (at) => call(`${at}`)), call("500", { outcome: "500 internal" })],
+    },
+    {
       name: "one stray in a short stage",
       facts: foreignStage(),
       lines: [...many(39, (at) => call(`${at}`)), edge("502", 502)],
@@ -715,6 +720,12 @@ export const answered: Specimens = {
       facts: foreignStage(),
       lines: many(50, (at) => (at % 5 === 0 ? call(`${at}`) : edge(`${at}`, 502))),
       says: /40 x edge 502/,
+    },
+    {
+      name: "server errors in place of sheds",
+      facts: foreignStage(),
+      lines: many(50, (at) => (at % 3 === 0 ? call(`${at}`) : call(`${at}`, { outcome: "500 internal" }))),
+      says: /33 x 500 internal/,
     },
     {
       name: "a gateway limits the rate in its own words",
