@@ -2,7 +2,7 @@
 import type { SseParams, SseResponse } from "k6/x/sse";
 import { codingOf, readAnswer } from "../../src/contract/envelopes.ts";
 import { countedAs, emptyOutcome, outcomeOfStream } from "../../src/contract/refusals.ts";
-import { routeOf } from "../../src/contract/routes.ts";
+import { isStreamed, routeOf } from "../../src/contract/routes.ts";
 import { ERROR_EVENT, lastEventOf, type StreamEnding } from "../../src/contract/streams.ts";
 import type { HandOver } from "../../src/workload/handover.ts";
 import { needNoVu } from "../../src/workload/k6-executor.ts";
@@ -104,16 +104,12 @@ export const outcomeOf = (answer: SseResponse, step: Pick<Step, "route" | "metho
     coding: codingOf(headers["Content-Encoding"]),
     anyBody: mayHaveAnyBody(step),
   });
-  return isOfStream(step) && isSuccess && outcome === `${status}` ? emptyOutcome(status) : outcome;
+  return isStreamed(step) && isSuccess && outcome === `${status}` ? emptyOutcome(status) : outcome;
 };
 
 /** How the stream of an answer ended; empty for a call that was not sent. */
 export const endingOf = ({ ended, events, aborted }: SseResponse): StreamEnding =>
   ended === "not_sent" ? {} : { ended, events, aborted };
-
-/** Whether the call asked for an event stream. */
-export const isOfStream = ({ route }: Pick<Step, "route">): boolean =>
-  route !== "-" && routeOf(route).stream !== undefined;
 
 /** Says why no more calls may be sent. */
 const whyEnded = (): string => floodgate.spent().stopped?.reason ?? "the load was ended";

@@ -2,7 +2,7 @@
 import { codingOf, isObject, readAnswer } from "../contract/envelopes.ts";
 import { CODES_MOST, distinctNames, foreignMoment, foreignValue, OTHER_CODES } from "../contract/foreign-text.ts";
 import { countedAs, ERROR_IN_BODY, emptyOutcome, isListed, outcomeOfStream } from "../contract/refusals.ts";
-import { routeOf } from "../contract/routes.ts";
+import { isStreamed } from "../contract/routes.ts";
 import { transportCode } from "../contract/transport-codes.ts";
 import type { CallLine } from "../history/line.ts";
 import { mayHaveAnyBody } from "../workload/request.ts";
@@ -20,8 +20,6 @@ export type CallContext = {
 
 /** A truncated answer counts as no answer, because the missing part is unknown. */
 const isWhole = ({ ended }: Received): boolean => ended === "eof" || ended === "refused";
-
-const isOfStream = ({ route }: Step): boolean => route !== "-" && routeOf(route).stream !== undefined;
 
 const headerText = (value: string | string[] | undefined): string | undefined =>
   Array.isArray(value) ? value.join(", ") : value;
@@ -45,7 +43,7 @@ const answerFields = (step: Step, seen: Received): Partial<CallLine> & { outcome
   const fields: Partial<CallLine> & { outcome: string } = { outcome: countedOutcome(answer.outcome) };
   if (coding !== null) fields.error = `coded-${coding}`;
   // A success without the expected event stream counts as empty, because the caller got no event.
-  if (isOfStream(step) && answer.outcome === `${seen.status}` && seen.status < 300) {
+  if (isStreamed(step) && answer.outcome === `${seen.status}` && seen.status < 300) {
     fields.outcome = emptyOutcome(seen.status);
   }
   if (answer.outcome === ERROR_IN_BODY || seen.status >= 300) fields.envelope = answer.envelope;
@@ -64,7 +62,7 @@ const answerFields = (step: Step, seen: Received): Partial<CallLine> & { outcome
 };
 
 const streamFields = (step: Step, seen: Received): Partial<CallLine> => {
-  if (!isOfStream(step)) return {};
+  if (!isStreamed(step)) return {};
   if (seen.seen === null) return { ended: seen.ended };
   const { events, late, names, gapsUs, firstUs, lastUs } = seen.seen;
   return {

@@ -66,4 +66,9 @@ export const ROUTES = {
 
 export type RouteName = keyof typeof ROUTES;
 export const routeOf = (name: RouteName): Route => ROUTES[name];
+
+/** Whether a call of this route asks for an event stream. `-`: no route of the API. */
+export const isStreamed = ({ route }: { readonly route: RouteName | "-" }): boolean =>
+  route !== "-" && routeOf(route).stream !== undefined;
+
 export const ROUTE_NAMES = Object.keys(ROUTES) as RouteName[];

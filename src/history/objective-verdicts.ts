@@ -1,6 +1,6 @@
 /** Judges objectives: met or missed if the whole 95 % interval keeps or breaks the limit, else open. */
 import { isError } from "../contract/refusals.ts";
-import { routeOf } from "../contract/routes.ts";
+import { isStreamed } from "../contract/routes.ts";
 import { isWholeAnswer } from "../contract/streams.ts";
 import { type CallLine, classOf, type FoldLine, stayMs } from "./line.ts";
 import type { Objective } from "./objectives.ts";
@@ -37,8 +37,7 @@ const isLeft = (call: CallLine): boolean => call.aborted === true && classOf(cal
 
 const isRefusal = (call: CallLine): boolean => classOf(call.outcome) === "refused" && !isError(call.outcome);
 
-const isStream = ({ route, ended, events }: CallLine): boolean =>
-  ended !== undefined || events !== undefined || (route !== "-" && routeOf(route).stream !== undefined);
+const isStream = (call: CallLine): boolean => call.ended !== undefined || call.events !== undefined || isStreamed(call);
 
 /** `Infinity` if nothing came, so that unanswered calls improve no quantile; `null` for refusals and streams that the caller left. */
 const waitedMs = (call: CallLine, of: "answer" | "first event"): number | null => {

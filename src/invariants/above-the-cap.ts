@@ -1,8 +1,9 @@
 /** Judges what happens at the caps: calls admitted above them, calls that pile up, a full platform that collapses. */
+import { isStreamed } from "../contract/routes.ts";
 import { Heap } from "../history/heap.ts";
 import { type CallLine, type Line, lineTimeUs } from "../history/line.ts";
 import { Histogram } from "../history/statistics/histogram.ts";
-import { BY_CONTENT, DIRECT_LINE, heldStreams, isStream, sureSpans } from "./evidence/held-streams.ts";
+import { BY_CONTENT, DIRECT_LINE, heldStreams, sureSpans } from "./evidence/held-streams.ts";
 import { changesCaps, changesReplicas, isAdmitted, isDefinite, isReference, isShed } from "./evidence/moments.ts";
 import { Evidence, failed, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
 
@@ -36,7 +37,7 @@ const admittedAbove = () => {
     isExplained: (): boolean => quick.n >= ENOUGH_QUICK && slacks.n <= RARE_SHARE * all && standingOut() === 0,
     /** Takes quick answers, which show how the delays of connections differ. */
     see: (call: CallLine): void => {
-      if (isDefinite(call) && !(isStream(call) && isAdmitted(call))) quick.record(call.done_us - call.sent_us);
+      if (isDefinite(call) && !(isStreamed(call) && isAdmitted(call))) quick.record(call.done_us - call.sent_us);
     },
     /** `slackUs`: for how long after this call's admission streams still filled the cap. */
     admitted: (call: CallLine, slackUs: number, got: string): void => {
@@ -164,7 +165,7 @@ export const shedsAboveTheCap: Judge = (facts) => {
       else above.admitted(call, ofOrgUs, `admitted beside ${own} streams of ${call.org}; its caps add up to ${own}`);
     }
     const waitedUs = (call.first_event_us ?? call.first_us ?? call.done_us) - call.sent_us;
-    if (!isStream(call) || waitedUs < LONG_WAIT_US) return;
+    if (!isStreamed(call) || waitedUs < LONG_WAIT_US) return;
     const ahead = byEnd.streams.aheadOf(call);
     const got = `waited ${Math.round(waitedUs / 1000)} ms behind ${ahead} streams, and nobody was shed`;
     if (ahead >= 2 * cap) waiting.breach(call.id, got);

@@ -1,5 +1,5 @@
 /** Judges the events of streams: each kind uses its own names, and events come one after another. */
-import { routeOf, type Stream } from "../contract/routes.ts";
+import { isStreamed, routeOf, type Stream } from "../contract/routes.ts";
 import { VOCABULARIES } from "../contract/streams.ts";
 import { Histogram } from "../history/statistics/histogram.ts";
 import { isAdmitted, isReference } from "./evidence/moments.ts";
@@ -59,7 +59,7 @@ export const eventsAreNotBuffered: Judge = (facts) => {
   const evidence = new Evidence();
   return {
     see(line) {
-      if (line.type !== "call" || line.route === "-" || routeOf(line.route).stream === undefined) return;
+      if (line.type !== "call" || !isStreamed(line)) return;
       // A foreign stream's last event is unknown, so a clean end of the body counts.
       const ended = line.ended === "done" || (line.ended === "eof" && !isReference(facts));
       if (!isAdmitted(line) || !ended || line.first_event_us === undefined) return;

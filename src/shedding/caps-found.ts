@@ -7,7 +7,7 @@
  * A key's bucket is bounded in the same way: an admission shows that a token was there, a refusal that none was.
  */
 import { RATE_LIMITED } from "../contract/refusals.ts";
-import { routeOf } from "../contract/routes.ts";
+import { isStreamed } from "../contract/routes.ts";
 import type { CallLine } from "../history/line.ts";
 import { median, mostAtOnce } from "../history/statistics/statistics.ts";
 import type { Estimate } from "./curve.ts";
@@ -17,8 +17,6 @@ import { isAdmitted } from "./knee-of-ramp.ts";
 export const GLOBAL_SHED = "429 b2b_overloaded";
 export const ORGANIZATION_SHED = "429 org_overloaded";
 
-/** Only streams count: a read holds a slot for a moment or not at all, so its admission does not show a cap. */
-const isStream = ({ route }: CallLine): boolean => route !== "-" && routeOf(route).stream !== undefined;
 const decidedUs = ({ first_us: first, done_us: done }: CallLine): number => first ?? done;
 
 /** Whole numbers from `least` on; `most` is `null` where nothing bounds it. `least` above `most`: no one number explains all calls. */
@@ -52,7 +50,7 @@ const besideEach = (
     const near = others.filter((one) => one.done_us + (isAdmitted(one) ? releaseUs : 0) >= call.sent_us);
     const sentUntilUs = Math.min(decidedUs(call), call.sent_us + marginUs);
     const isHeld = (one: CallLine): boolean =>
-      isAdmitted(one) && isStream(one) && decidedUs(one) < call.sent_us && one.done_us >= untilUs(call) + marginUs;
+      isAdmitted(one) && isStreamed(one) && decidedUs(one) < call.sent_us && one.done_us >= untilUs(call) + marginUs;
     return {
       ...{ call, least: others.filter(isHeld).length, most: near.length },
       ahead: near.filter(({ sent_us: sent }) => sent <= sentUntilUs).length,
@@ -76,7 +74,8 @@ export const capBounds = (
   { replicas = 1, ...slack }: Slack & { readonly replicas?: number | undefined },
 ): WholeBounds => {
   const beside = besideEach(lines, slack);
-  const admitted = beside.filter(({ call }) => isAdmitted(call) && isStream(call));
+  // Only streams count: a read holds a slot for a moment or not at all, so its admission does not show a cap.
+  const admitted = beside.filter(({ call }) => isAdmitted(call) && isStreamed(call));
   const admissions = admitted.map(({ least }) => Math.floor(least / replicas));
   const sheds = beside.filter(({ call }) => call.outcome === outcome).map(({ most }) => most);
   return boundsOf(admissions, sheds);

@@ -5,8 +5,6 @@ import { ADMIN_ROLES, KEY_ROLES } from "./roles.ts";
 
 const text = (expected = "a text") => Type.String({ description: expected, minLength: 1 });
 const reference = (of: string) => text(`${of}, or where it is: "env:NAME", "file:PATH" or "exec:COMMAND"`);
-const originUrl = (of: string) =>
-  Type.String({ description: `${of}: a URL that begins with http:// or https://`, pattern: "^https?://[^\\s]+$" });
 /** `target-urls.ts` checks the rest after reading references. */
 const address = (of: string) => reference(`${of}: a URL that begins with http:// or https://`);
 const whole = (of: string, minimum = 0) =>
@@ -34,7 +32,10 @@ const each = <const Names extends readonly string[], Schema extends TSchema>(nam
   Object.fromEntries(names.map((name) => [name, schema])) as Record<Names[number], Schema>;
 
 const tier = oneOf("Free", "Pro");
-const origin = originUrl("an origin in the key's allowlist");
+const origin = Type.String({
+  description: "an origin in the key's allowlist: a URL that begins with http:// or https://",
+  pattern: "^https?://[^\\s]+$",
+});
 const key = reference("a key");
 
 const keyCredential = object(

@@ -87,15 +87,15 @@ const openServer = async (port: number, { command, start, folder: parent = tmpdi
   return {
     toxiproxy: {
       ...toxiproxy,
-      createProxy: async (...asked: Parameters<Toxiproxy["createProxy"]>) => {
-        const state = await toxiproxy.createProxy(...asked);
+      createProxy: async (asked: Parameters<Toxiproxy["createProxy"]>[0]) => {
+        const state = await toxiproxy.createProxy(asked);
         const { name, listen, upstream } = state;
         links.set(name, { name, listen, upstream, enabled: true });
         return state;
       },
-      removeProxy: async (...asked: Parameters<Toxiproxy["removeProxy"]>) => {
-        await toxiproxy.removeProxy(...asked);
-        links.delete(asked[0]);
+      removeProxy: async (name: string) => {
+        await toxiproxy.removeProxy(name);
+        links.delete(name);
       },
     },
     apiUrl: toxiproxy.apiUrl,

@@ -116,7 +116,7 @@ export const openToxiproxy = (apiUrl: string, defaults: CallOptions = {}) => {
   const { call, ...transport } = openTransport(apiUrl, defaults);
   const read = async (name: string, options?: CallOptions): Promise<ProxyState> =>
     stateOf(await call("GET", pathOf(name), undefined, options), apiUrl);
-  const clientWith = (options: CallOptions | undefined): NodeClient => {
+  const clientWith = (options?: CallOptions): NodeClient => {
     const client = new NodeClient("");
     const post = async (path: string, body?: unknown) => ({ data: await call("POST", path, body, options) });
     client.api = { post } as unknown as NodeClient["api"];
@@ -163,8 +163,8 @@ export const openToxiproxy = (apiUrl: string, defaults: CallOptions = {}) => {
     ...transport,
     apiUrl,
     proxy,
-    version: async (options?: CallOptions): Promise<string> => {
-      const answer = (await call("GET", "/version", undefined, options)) as { version?: unknown } | undefined;
+    version: async (): Promise<string> => {
+      const answer = (await call("GET", "/version")) as { version?: unknown } | undefined;
       if (typeof answer?.version === "string") return foreignId(answer.version);
       throw new ToxiproxyError(`${apiUrl}/version has no version in it; is this URL toxiproxy's API?`);
     },
@@ -173,16 +173,15 @@ export const openToxiproxy = (apiUrl: string, defaults: CallOptions = {}) => {
       return Object.values(answer).map((one) => stateOf(one, `${apiUrl}/proxies`));
     },
     /** `listen` with port 0 lets the OS choose; the answer has the real one. */
-    createProxy: async ({ enabled = true, ...asked }: NewProxy, options?: CallOptions): Promise<ProxyState> => {
+    createProxy: async ({ enabled = true, ...asked }: NewProxy): Promise<ProxyState> => {
       pathOf(asked.name);
-      await clientWith(options).createProxy({ ...asked, enabled });
-      const state = await read(asked.name, options);
+      await clientWith().createProxy({ ...asked, enabled });
+      const state = await read(asked.name);
       if (state.upstream === asked.upstream && state.enabled === enabled) return state;
       const wanted = `asked for upstream ${asked.upstream}, enabled ${enabled}`;
       throw new ToxiproxyError(`proxy "${asked.name}" read back as ${JSON.stringify(state)}, ${wanted}`);
     },
-    removeProxy: async (name: string, options?: CallOptions): Promise<void> =>
-      void (await call("DELETE", pathOf(name), undefined, options).catch(ignoring404)),
+    removeProxy: async (name: string): Promise<void> => void (await call("DELETE", pathOf(name)).catch(ignoring404)),
     /** Enables every proxy of the server and removes all toxics, also those of others. */
     reset: async (options?: CallOptions): Promise<void> => void (await call("POST", "/reset", undefined, options)),
   };

@@ -145,8 +145,7 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
         (await readGauges(controls)).reduce((sum, { in_flight }) => sum + in_flight, 0) >= calls;
       await waitUntil(reached, { forMs: IN_FLIGHT_MS, pollMs: 10 });
     },
-    operate: (method: "POST" | "PATCH", path: string, body: unknown): Promise<unknown> =>
-      controlSend(method, `${control}${path}`, body),
+    operate: (path: string, body: unknown): Promise<unknown> => controlSend("PATCH", `${control}${path}`, body),
     add: (line: Line): void => void lines.push(line),
     mark: (name: string, more: { org?: string } = {}): void =>
       void lines.push({ type: "mark", stage, name, at_us: clock.nowUs(), ...more }),

@@ -2,7 +2,7 @@
  * How k6 plays a schedule: each iteration takes a number, waits for its moment (scenarios/shared/extension.ts) and makes
  * its call. An arrival without a free VU is late; k6's arrival-rate executors would drop it.
  */
-import { routeOf } from "../contract/routes.ts";
+import { isStreamed } from "../contract/routes.ts";
 import type { LimitsInView, TargetView } from "./callers/target-view.ts";
 import { type Profile, profileDurationS, profilePeakPerS } from "./load-profiles.ts";
 import type { Step } from "./step.ts";
@@ -94,7 +94,7 @@ export const concurrencyOf = (story: Story, seed: number, view: TargetView): Con
   const steps = calls.map(([step]) => step);
   const reading = Math.max(0, ...steps.map((step) => EVENTS * (step?.slowReadMs ?? 0)));
   const waiting = steps.reduce((sum, step) => sum + (step?.retry?.honours ? step.retry.times * RETRY_WAIT_MS : 0), 0);
-  const streams = calls.flat().some(({ route }) => route !== "-" && routeOf(route).stream !== undefined);
+  const streams = calls.flat().some(isStreamed);
   return { streams, idleMs: reading + waiting / LOOKED_AT, isAsync: calls.every(needNoVu) };
 };
 

@@ -1,7 +1,7 @@
 /**
  * Turns a step into a request: URL, headers, and the name of its credential. Our driver and k6 send the same requests.
  */
-import { routeOf } from "../contract/routes.ts";
+import { isStreamed } from "../contract/routes.ts";
 import type { CredentialRef, Step } from "./step.ts";
 
 export const GARBAGE_KEY = "this-is-no-key";
@@ -52,7 +52,7 @@ export const headersOf = (step: Step, parts: RequestParts): Record<string, strin
     "accept-encoding": "identity",
   };
   for (const name in parts.shared) headers[name] = parts.shared[name] as string;
-  if (step.route !== "-" && routeOf(step.route).stream !== undefined) headers.accept = "text/event-stream";
+  if (isStreamed(step)) headers.accept = "text/event-stream";
   if (step.body !== undefined) headers["content-type"] = "application/json";
   headers["x-request-id"] = parts.id;
   if (parts.credential !== null) {

@@ -1,5 +1,5 @@
 /** A story: what one call does, as a pure function of its number, and what it needs, can show and spends. */
-import { type RouteName, routeOf } from "../contract/routes.ts";
+import { isStreamed, type RouteName } from "../contract/routes.ts";
 import { callersMissing, runtimeCallers, sessionsOf } from "./callers/callers.ts";
 import type { TargetView } from "./callers/target-view.ts";
 import { constant, type Profile, profilePeakPerS, scaleProfile } from "./load-profiles.ts";
@@ -20,7 +20,7 @@ export const costsOfPlan = (
   const factor = looked === 0 ? 0 : calls / looked;
   const all = (of: (step: Step) => number | boolean): number =>
     steps.reduce((sum, step) => sum + Number(of(step)), 0) * factor;
-  const streams = all(({ route }) => route !== "-" && routeOf(route).stream !== undefined);
+  const streams = all(isStreamed);
   const { service_ms } = view.limits;
   return {
     requests: all(({ retry }) => 1 + (retry?.times ?? 0)) + sessions,

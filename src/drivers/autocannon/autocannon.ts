@@ -8,7 +8,7 @@ import { lineOf } from "../../client/call-line.ts";
 import { createRunClock } from "../../client/clock.ts";
 import type { Received } from "../../client/send-request.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
-import { routeOf } from "../../contract/routes.ts";
+import { isStreamed } from "../../contract/routes.ts";
 import type { Target } from "../../target/target.ts";
 import type { Taken } from "../../workload/budget.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
@@ -49,7 +49,7 @@ const LOOKED_AT = 300;
 const LEAST_PER_S = 2;
 
 const beyond = ({ route, retry, abort, slowReadMs }: Step): string | null => {
-  if (route !== "-" && routeOf(route).stream !== undefined) return `reads event streams (${route})`;
+  if (isStreamed({ route })) return `reads event streams (${route})`;
   if (retry !== undefined) return "tries again after a refusal";
   return abort !== undefined || slowReadMs !== undefined ? "leaves or reads slowly on purpose" : null;
 };

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type CallContext, lineOf } from "../../client/call-line.ts";
 import type { Received } from "../../client/send-request.ts";
 import { parseJson } from "../../contract/envelopes.ts";
-import { routeOf } from "../../contract/routes.ts";
+import { isStreamed } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
 import { Histogram } from "../../history/statistics/histogram.ts";
 import { boundChild, signalInWords, spawnChild } from "../../supervision/child.ts";
@@ -162,7 +162,6 @@ type Reading = Pick<DriveJob, "seed" | "view" | "stage" | "idPrefix" | "epochUs"
 const CLOCK_ERROR_US = 1_000;
 
 const receivedOf = (step: Step, printed: Printed | PrintedMint, epochUs: number): Received => {
-  const isStream = step.route !== "-" && routeOf(step.route).stream !== undefined;
   const since = (us: number | null): number | null => (us === null ? null : us - epochUs);
   const startedUs = printed.startedUs - epochUs;
   const answered = printed.status !== 0;
@@ -182,7 +181,7 @@ const receivedOf = (step: Step, printed: Printed | PrintedMint, epochUs: number)
     headers: { "retry-after": printed.retryAfter, "content-encoding": printed.coding },
     text: printed.body,
     error: printed.error === "" ? undefined : printed.error,
-    seen: isStream && printed.opened ? seen : null,
+    seen: isStreamed(step) && printed.opened ? seen : null,
     ...{ ended, aborted },
   };
 };

@@ -6,6 +6,7 @@
 import type { ChildProcess } from "node:child_process";
 import { maskSecrets } from "../../contract/credentials.ts";
 import { parseJson } from "../../contract/envelopes.ts";
+import { counted } from "../../contract/lists.ts";
 import type { Measurement } from "../../history/run-document.ts";
 import { boundChild, spawnChild } from "../../supervision/child.ts";
 import { redactor } from "../../supervision/redaction.ts";
@@ -106,8 +107,6 @@ export const readAccount = (text: string): ScriptAccount | null => {
 
 /** Tolerated share of unanswered calls if neither the script nor the target file states one. */
 const UNANSWERED_SHARE = 0.01;
-
-const counted = (n: number, what: string): string => `${n} ${what}${n === 1 ? "" : "s"}`;
 
 /** No answer (0), or a gateway's answer in place of the API's (Cloudflare's 52x and 530 among them). */
 const NOT_ANSWERED = /^(0|502|504|52\d|530)$/;

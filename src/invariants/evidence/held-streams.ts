@@ -9,19 +9,17 @@
  * the streams outlast the call is returned for the judge to weigh. A gateway may delay a last event, so behind a gateway
  * the last but one counts (`BY_CONTENT`), or the bound of `sureSpans`.
  */
-import { routeOf } from "../../contract/routes.ts";
+import { isStreamed } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
 import { Histogram } from "../../history/statistics/histogram.ts";
 import { sumOf } from "../../history/statistics/statistics.ts";
 import { decidedByUs, earliestUs, isAdmitted, isDefinite } from "./moments.ts";
 
-export const isStream = ({ route }: CallLine): boolean => route !== "-" && routeOf(route).stream !== undefined;
-
 /** Ends made by platform or caller. A broken connection may have broken long before it was noticed. */
 const CERTAIN_ENDS = new Set(["done", "error_event", "eof", "closed_by_client"]);
 
 const isHeld = (call: CallLine): boolean =>
-  isStream(call) && isAdmitted(call) && call.first_us !== null && CERTAIN_ENDS.has(call.ended ?? "");
+  isStreamed(call) && isAdmitted(call) && call.first_us !== null && CERTAIN_ENDS.has(call.ended ?? "");
 
 const STEP_US = 5_000;
 const STEPS = 200;
@@ -139,7 +137,7 @@ export const sureSpans = (serviceMs: number | undefined): TimesAtServer & { see(
   return {
     see: (call) => {
       if (!isDefinite(call) || call.first_us === null) return;
-      if (isStream(call) && isAdmitted(call)) {
+      if (isStreamed(call) && isAdmitted(call)) {
         streams += 1;
         streamsUs += sumOf(contentGaps(call));
         return;

@@ -104,7 +104,7 @@ export const monthEdge: MiniStage = {
     await sendAll(interleaved(mints(view, "org_free", 2), mints(view, "org_paid", 2)));
     const now = new Date();
     const middle = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1) + 14 * DAY_MS;
-    await operate("PATCH", "/deployment", { clock_offset_ms: middle - now.getTime() });
+    await operate("/deployment", { clock_offset_ms: middle - now.getTime() });
     mark("new-month");
     await sendAll(interleaved(mints(view, "org_free", 3), mints(view, "org_paid", 3)), 1);
     await sendAll(mints(view, "org_free", 4), 1);

@@ -119,7 +119,7 @@ export const streams: MiniStage = {
   options: { tenants: paid(4), limits: { service_ms: 250 }, tokens: 8 },
   play: async ({ view, sendAll, operate }) => {
     const fail_next = { route: "chat.control", mode: "error_event", after_events: 2, count: 3 };
-    await operate("PATCH", "/deployment", { fail_next });
+    await operate("/deployment", { fail_next });
     await sendAll(callsOf(view, "chat.control", 3));
     const leaving = Array.from({ length: 4 }, (_, n) => ({
       ...callOf(view, "org_t1", "chat.control", n),
@@ -186,9 +186,9 @@ export const recordChanges: MiniStage = {
     const [revoked, downgraded, untouched] = ["org_t1", "org_t2", "org_t3"];
     for (const org of [revoked, downgraded, untouched]) await sendAll(callsBy(view, org), 2);
     for (const kind of ["publishable", "server"]) {
-      await operate("PATCH", `/keys/key_${revoked}_${kind}`, { status: "revoked" });
+      await operate(`/keys/key_${revoked}_${kind}`, { status: "revoked" });
     }
-    await operate("PATCH", `/orgs/${downgraded}`, { tier: "Free" });
+    await operate(`/orgs/${downgraded}`, { tier: "Free" });
     mark("revoked", { org: revoked });
     mark("tier-changed", { org: downgraded });
     await pause(ARRIVED_MS);

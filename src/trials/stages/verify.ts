@@ -37,7 +37,7 @@ export const verify: MiniStage = {
     bench.claims.push(...(await judge(bench, "c", { ...allowed, skip: ERROR_EVENTS })));
     // No call can provoke an error event, so the control plane orders one.
     const fail_next = { route: "chat.button", mode: "error_event", after_events: 2, count: 1 };
-    await bench.operate("PATCH", "/deployment", { fail_next });
+    await bench.operate("/deployment", { fail_next });
     const failing = await judge(bench, "e", { ...allowed, only: [A_STREAM_RULE, ...ERROR_EVENTS] });
     bench.claims.push(...failing.filter(({ id }) => ERROR_EVENTS.includes(id)));
   },
