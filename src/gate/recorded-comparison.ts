@@ -69,7 +69,10 @@ const byName = (runs: readonly RunFigures[]): Map<string, Measured> =>
     ({ stage, name }) => `${stage} ${name}`,
   );
 
-/** Lists measurements that are compared and that some run lacks: of all runs before, and of some alone. */
+/**
+ * Lists the measurements that cannot be compared because a run lacks them. `gone`: all runs before have it, some run after
+ * does not. `sparse`: some run before lacks it.
+ */
 const incomplete = (before: readonly RunFigures[], after: readonly RunFigures[]) => {
   const now = byName(after);
   const of = [...byName(before)].filter(([, first]) => RULES.some(([matches]) => matches.test(first[0]?.name ?? "")));

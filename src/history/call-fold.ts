@@ -78,7 +78,7 @@ type Second = ReturnType<typeof newSecond>;
 type CallFoldOptions = {
   /** Takes calls that are kept whole, and each fold once its second is over. */
   emit(line: CallLine | FoldLine): void;
-  /** Called once for each kind. */
+  /** Called once for each kind of call. */
   looksWrong(call: CallLine): boolean;
 };
 

@@ -52,7 +52,7 @@ const figureOf = (value: number): string => String(Math.round(value * 100) / 100
 
 const matters = ({ about, truth, measured, unit }: Calibration, limitMs: number): boolean => {
   if (unit === "ms") return Math.abs(measured - truth) > LAG_OF_LIMIT * limitMs;
-  // Slightly shifted arrivals change the shape of the load, which does not matter against a much longer limit.
+  // Arrivals that are shifted a little change the shape of the load; a limit that is much longer does not notice it.
   return about !== "arrivals" || LAG_OF_LIMIT * limitMs < LAG_MS;
 };
 

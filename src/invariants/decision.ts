@@ -143,7 +143,7 @@ export const admissionIsStoredAndTier: Judge = (facts, settling) => {
       const broken = "a call was admitted or refused against stored capability and tier";
       if (evidence.count > 0) return failed(broken, evidence);
       if (kept === 0) return unseen("no call that lacks a capability was seen, so none could be admitted wrongly");
-      return passed(`${kept} calls without the capability were refused for it, and none with it was`);
+      return passed(`${kept} calls without the capability were refused for lacking it, and no call that has it was`);
     },
   };
 };

@@ -371,7 +371,7 @@ const SURELY_FEW = 0.01;
 const FEW_CALLS = 2.5;
 /** Replicas with fewer slots than this excuse no sheds, unless the target file states the number of replicas. */
 const SLOTS_OF_REPLICA = 8;
-/** With fewer slots in all, calls in bunches are refused far more often than the formula for independent calls has. */
+/** With fewer slots in all, calls that come in bunches are refused far more often than a formula for independent calls says. */
 const FEW_SLOTS = 8;
 
 /** Refusals without an overload subcode may exceed those below the knee by this share of the calls. */

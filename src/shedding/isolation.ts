@@ -119,7 +119,7 @@ export const createIsolation = () => {
       const stated = "`limits.org_in_flight` that is at most half of `limits.global_in_flight`";
       return {
         ...skipped(
-          `${stated}: the deployment was full when ${full} quiet calls came, and how much of it is held for their organizations is not known`,
+          `${stated}: the deployment was full when ${full} quiet calls came, and it is not known how many slots are kept for their organizations`,
         ),
         got,
       };

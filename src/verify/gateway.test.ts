@@ -280,6 +280,6 @@ test("deflate without its wrapper is read, and a coding that the body does not h
   const raw = await verifyBehind(() => coded("deflate", deflateRawSync("{}")), only);
   expect(claimOf(raw, "missing-credential")?.verdict).toBe("pass");
   await expect(verifyBehind(() => coded("gzip", "{}"), only)).rejects.toThrow(
-    /states the content coding gzip, and the body is not so coded/,
+    /states the content coding gzip, but the body is not coded so/,
   );
 });

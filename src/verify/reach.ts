@@ -71,7 +71,7 @@ export const reach = async (context: Context): Promise<void> => {
     if (last.received.error === NOT_SO_CODED) {
       const stated = `${base_url} states the content coding ${foreignName(codingOf(last.headers))}`;
       throw new TargetUnreachableError(
-        `${stated}, and the body is not so coded: does a proxy leave or add that header?`,
+        `${stated}, but the body is not coded so: does a proxy add that header, or leave it on a body that it has decoded?`,
       );
     }
     // The service behind a gateway may be restarting.

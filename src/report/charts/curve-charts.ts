@@ -164,7 +164,7 @@ const lostChart = (curve: Curve, { x, shared }: Axis): Chart => {
   const { levels } = curve;
   const layers = lostLayers(curve);
   const { y, height, ticks } = linear(130, 1, 4, (value) => `${figure(value * 100)} %`);
-  /** The share of calls in the first `count` layers, along the levels of one way. */
+  /** The share of calls in the first `count` layers, at each level on the way up or on the way down. */
   const edge = (pass: Pass, count: number): [number, number][] =>
     onWay(curve, pass).map((level) => {
       const at = levels.indexOf(level);

@@ -346,7 +346,7 @@ const PIECE_BYTES = 256 * 1024;
 const LINE_MAX_CHARS = 1024 * 1024;
 const HEAD_BYTES = 4096;
 const PACKED = { BZh: "bzip2", "\xfd7zXZ": "xz", "PK\x03\x04": "zip" };
-/** By the first bytes of a file. Windows of up to 128 MiB are what `zstd` unpacks without being told to. */
+/** Unpackers by the first bytes of a file. Node unpacks zstd windows of up to 128 MiB, as the command `zstd` does by default. */
 const UNPACK = {
   "\x1f\x8b": { name: "gzip", start: () => createGunzip({ chunkSize: PIECE_BYTES }) },
   "\x28\xb5\x2f\xfd": { name: "zstd", start: () => createZstdDecompress({ chunkSize: PIECE_BYTES }) },

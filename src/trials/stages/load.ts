@@ -158,7 +158,7 @@ export const deploy: MiniStage = {
   },
 };
 
-/** A judge counts a change as arrived this long after the revocation budget. */
+/** The time after which a judge counts a change as arrived: the revocation budget and a margin. */
 const ARRIVED_MS = REVOCATION_BUDGET_MS + 150;
 
 const session = (of: CallerName) => ({ as: "session", of, product: "chat" }) as const;

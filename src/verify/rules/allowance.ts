@@ -258,13 +258,13 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
         answer = await mintTile(context, "publishable_hard_stop");
       }
       if (maybeNew(context, checks, answer)) return;
-      // A8, the other reading: the exchange refuses every organization at its allowance, by the same name.
+      // By the other reading of A8 the exchange refuses every organization at its allowance, with the subcode of item 79.
       checks.expect(answer, HARD_STOP, admitted, EXCEEDED);
       if (admitted.length > 0) checks.note(`${admitted.length} more were served first`);
     },
   }),
   meters.must("refused-mint-is-not-charged", [79, 184, 222], {
-    title: "a refused mint leaves used as it was",
+    title: "a refused mint does not change the count of used map loads",
     needs: { roles: ["publishable_exhausted"] },
     cost: { calls: 11 },
     step: async (context, checks) => {

@@ -253,7 +253,7 @@ export const STREAM_RULES: readonly Rule[] = [
   }),
   streams.info("stream-last-event", [173], {
     title:
-      "by which event a stream ends, and whether anything comes after the event that ends it at the reference platform",
+      "which event ends a stream, and whether anything comes after the event that ends it on the reference platform",
     step: async (context, checks) => {
       const all = (await specimens(context)).filter(isStream);
       if (all.length === 0) return checks.idle("no stream was opened");
