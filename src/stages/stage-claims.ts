@@ -47,14 +47,22 @@ export const reachedClaims = (
     ...(unmet.length > 0 ? [`never met by the fault: ${unmet.join(", ")}`] : []),
   ];
   const isFailed = problems.some(({ verdict }) => verdict === "fail");
-  const verdict = isFailed ? "fail" : doubts.length > 0 ? "inconclusive" : "pass";
+  const isRefused = Object.keys(summary.by_outcome).some((outcome) => outcome.startsWith("429 "));
+  const below = isRefused ? undefined : reach.beyond.find(({ staysBelow }) => staysBelow);
+  const [verdict, reason]: [Claim["verdict"], string] = isFailed
+    ? ["fail", doubts.join("; ")]
+    : doubts.length > 0
+      ? ["inconclusive", doubts.join("; ")]
+      : below !== undefined
+        ? ["skipped", `skipped: ${below.outcome} is not reached on this target: ${below.reason}`]
+        : ["pass", "the stage reached what it is about"];
   const counts = Object.entries(summary.by_outcome).map(([outcome, n]) => `${n} x ${outcome}`);
   const about = { id: `reached/${plan.name}`, stage: plan.name, got: counts.join(", "), replay };
   return [
     claimOf({
       ...about,
       verdict,
-      reason: verdict === "pass" ? "the stage reached what it is about" : [...doubts, ...parts.notes].join("; "),
+      reason: verdict === "pass" ? reason : [reason, ...parts.notes].join("; "),
       expected: `the driver plays the whole schedule and sees ${[...reach.all, ...anyOf].join(", ") || "answers"}`,
     }),
     // An outcome beyond reach may still be seen, by chance or by other callers; then it needs no claim.

@@ -158,7 +158,8 @@ const reachOfReplay = ({ all, oneOf, beyond }: Reach): Reach => {
   const reason = "the replayed log sets the load";
   const free = [...all, ...oneOf].filter((outcome) => outcome !== "200");
   const owed = all.filter((outcome) => outcome === "200");
-  return { all: owed, oneOf: [], beyond: [...beyond, ...free.map((outcome) => ({ outcome, reason }))] };
+  const others = beyond.map(({ outcome, reason }) => ({ outcome, reason }));
+  return { all: owed, oneOf: [], beyond: [...others, ...free.map((outcome) => ({ outcome, reason }))] };
 };
 
 /** A log has its own rate and length unless the user states others. */

@@ -42,8 +42,11 @@ export type Reach = {
   readonly all: readonly string[];
   /** At least one of these; none needed if empty. */
   readonly oneOf: readonly string[];
-  /** Outcomes that this target cannot show, why, and what to add. */
-  readonly beyond: readonly { readonly outcome: string; readonly reason: string }[];
+  /**
+   * Outcomes that this target cannot show, why, and what to add. `staysBelow`: the load does not exceed what the story is
+   * made to exceed, so without a refusal by load the stage proves nothing.
+   */
+  readonly beyond: readonly { readonly outcome: string; readonly reason: string; readonly staysBelow?: true }[];
 };
 
 export type Story = {
@@ -81,6 +84,12 @@ export const reaching = (...outcomes: string[]): Reach => ({ all: ["200", ...out
 export const notReaching = (outcome: string, reason: string): Reach => ({
   ...reaching(),
   beyond: [{ outcome, reason }],
+});
+
+/** The load stays below what the story is made to exceed. */
+export const stayingBelow = (outcome: string, reason: string): Reach => ({
+  ...reaching(),
+  beyond: [{ outcome, reason, staysBelow: true }],
 });
 
 export const RAMPS = { chat: "find-knee", reads: "find-read-knee" } as const;

@@ -73,9 +73,16 @@ describe.each([
     });
     const notFound = story.reaches({ ...view, capacity: { chat: { perS: 100, by: null } } });
     expect(notFound.all).toEqual(["200"]);
-    expect(notFound.beyond[0]!.reason).toMatch(/no limit was met up to 100/);
+    expect(notFound.beyond[0]).toMatchObject({
+      reason: expect.stringMatching(/no limit was met up to 100/),
+      staysBelow: true,
+    });
+    const permitted = story.reaches({ ...view, capacity }, { maxPerS: 5 });
+    expect(permitted.beyond[0]).toMatchObject({ reason: expect.stringMatching(/do not overload/), staysBelow: true });
     const slow = story.reaches({ ...view, capacity: { chat: { perS: 100, by: "latency" } } });
     expect(slow.beyond[0]!.reason).toMatch(/latency/);
+    // The load exceeded what is carried; only the refusal is another.
+    expect(slow.beyond[0]).not.toHaveProperty("staysBelow");
     expect(slow.oneOf).toEqual([]);
   });
 });

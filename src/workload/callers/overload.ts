@@ -1,7 +1,7 @@
 /** Predicts the refusal that overload meets first: of the deployment, an organization or a key. Required if certain. */
 import { RATE_LIMITED } from "../../contract/refusals.ts";
 import { type Profile, profilePeakPerS } from "../load-profiles.ts";
-import { notReaching, type Reach, reaching } from "../story.ts";
+import { notReaching, type Reach, reaching, stayingBelow } from "../story.ts";
 import { runtimeCallers } from "./callers.ts";
 import { capacityPerS, chatPerS, inFlightCaps, sharesOf } from "./rates.ts";
 import { oncePerView, type TargetView } from "./target-view.ts";
@@ -61,23 +61,24 @@ export const overloadReach = (view: TargetView, profile: Profile | null): Reach 
   const found = view.capacity?.chat;
   const fits = chatPerS(view, shares);
   const nothing = (reason: string): Reach => notReaching(GLOBAL, reason);
-  if (fits === null || profile === null) return nothing("no capacity is known");
+  const below = (reason: string, outcome = GLOBAL): Reach => stayingBelow(outcome, reason);
+  if (fits === null || profile === null) return below("no capacity is known");
   const ratePerS = profilePeakPerS(profile);
-  if (found?.by === null) return nothing(`no limit was met up to ${fits.toFixed(1)} streams/s`);
+  if (found?.by === null) return below(`no limit was met up to ${fits.toFixed(1)} streams/s`);
   if (ratePerS < SURELY * fits) {
     const asked = `${ratePerS.toFixed(1)} streams/s do not overload what carries ${fits.toFixed(1)}/s`;
-    return nothing(`${asked}: a higher \`permits.load_max_rps\` or rate would`);
+    return below(`${asked}: a higher \`permits.load_max_rps\` or rate would`);
   }
   if (found !== undefined) {
     // The ramp had the same callers, so they meet the same refusal.
     if (!OVERLOADS.includes(found.by)) return nothing(`above ${fits.toFixed(1)} streams/s the ramp met ${found.by}`);
     const short = tooShort(view, profile, fits, found.by);
-    if (short !== null) return notReaching(found.by, short);
+    if (short !== null) return below(short, found.by);
     if (found.by === GLOBAL) return reaching(GLOBAL);
     return { ...nothing(`these callers meet ${found.by} first`), all: ["200", found.by] };
   }
   const short = tooShort(view, profile, fits, GLOBAL);
-  if (short !== null) return nothing(short);
+  if (short !== null) return below(short);
   const needed = organizationsNeeded(view);
   if (needed === null) return { ...nothing(NOT_STATED), oneOf: OVERLOADS };
   if (Math.max(shares.org, shares.key) <= 1 / needed + 1e-9) return reaching(GLOBAL);

@@ -9,7 +9,7 @@ import { inFlightCaps, partOf } from "../callers/rates.ts";
 import { oncePerView, type TargetView } from "../callers/target-view.ts";
 import { turnsOf } from "../callers/tenants.ts";
 import { profilePeakPerS } from "../load-profiles.ts";
-import { notReaching, profileAt, type Reach, reaching, type Story, storyOf } from "../story.ts";
+import { notReaching, profileAt, type Reach, reaching, type Story, stayingBelow, storyOf } from "../story.ts";
 
 const castOf = oncePerView((view: TargetView) => {
   const callers = runtimeCallers(view);
@@ -57,15 +57,15 @@ const outrunsPerS = (view: TargetView): number | null => {
 
 /** The outcomes that bursts at this rate must meet: the organization's cap, if stated and met before other limits. */
 export const burstReach = (view: TargetView, ratePerS: number): Reach => {
-  const beyond = (reason: string): Reach => notReaching(ORGANIZATION, reason);
   const cap = capOf(view);
   const outruns = outrunsPerS(view);
   const unstated =
     "`limits.org_in_flight` and `limits.service_ms` are not stated, so nobody knows when a burst is enough";
-  if (cap === undefined || outruns === null) return beyond(unstated);
+  if (cap === undefined || outruns === null) return notReaching(ORGANIZATION, unstated);
   // The cap is full after half a burst; by then none of its streams may have ended.
   if (ratePerS < 0.6 * outruns) {
-    return beyond(`a burst has to come at ${outruns.toFixed(0)} calls/s, and ${ratePerS.toFixed(0)} are permitted`);
+    const slow = `a burst has to come at ${outruns.toFixed(0)} calls/s, and ${ratePerS.toFixed(0)} are permitted`;
+    return stayingBelow(ORGANIZATION, slow);
   }
   const { all } = inFlightCaps(view);
   const { burst: saved = 0 } = view.limits;

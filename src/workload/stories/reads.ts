@@ -6,7 +6,7 @@ import { oncePerView, type TargetView } from "../callers/target-view.ts";
 import { inTurn, turnsOf } from "../callers/tenants.ts";
 import { constant, profileCalls, profileDurationS } from "../load-profiles.ts";
 import { exchangeStep } from "../step.ts";
-import { notReaching, type ProfileWish, profileAt, type Reach, reaching, storyOf } from "../story.ts";
+import { type ProfileWish, profileAt, type Reach, reaching, stayingBelow, storyOf } from "../story.ts";
 
 /** A profile at a share of the rate that the keys of these callers allow together, at most `mostPerS`. */
 const profileOf = (callersOf: (view: TargetView) => readonly Caller[], share: number, mostPerS: number) =>
@@ -57,7 +57,7 @@ const rateOf = (view: TargetView): number | null => {
 const burstOf = (view: TargetView, rate: number): number => view.limits.burst ?? 2 * rate;
 
 const reachOf = (view: TargetView, wish?: ProfileWish): Reach => {
-  const beyond = (reason: string): Reach => notReaching(KEY, reason);
+  const beyond = (reason: string): Reach => stayingBelow(KEY, reason);
   const rate = rateOf(view);
   const profile = rateLimitEdge.profile(view, wish);
   if (rate === null || profile === null) return beyond("no key met a limit, and `limits.rate_per_s` is not stated");

@@ -95,13 +95,14 @@ const reachOf = (view: TargetView, wish?: ProfileWish): Reach => {
   const isCrossed = calls * mintShare(view) >= 1.2 * leftOfAll(view);
   // If usage could not be read, an allowance may be used up already, so no admission is required.
   const all = minters.some(({ used }) => used !== undefined) ? ["200"] : [];
-  const beyond: { outcome: string; reason: string }[] = [];
+  const beyond: Reach["beyond"][number][] = [];
   for (const [tier, outcome, role] of LINES) {
     const isThere = minters.some((caller) => caller.tier === tier);
     if (isThere && isCrossed) all.push(outcome);
-    else if (isThere)
-      beyond.push({ outcome, reason: `${calls.toFixed(0)} calls cannot use up what may be left of the allowance` });
-    else beyond.push({ outcome, reason: `no ${tier} tenant with a small \`limit\` and no role \`${role}\`` });
+    else if (isThere) {
+      const reason = `${calls.toFixed(0)} calls cannot use up what may be left of the allowance`;
+      beyond.push({ outcome, reason, staysBelow: true });
+    } else beyond.push({ outcome, reason: `no ${tier} tenant with a small \`limit\` and no role \`${role}\`` });
   }
   if (castOf(view).noisy === undefined) {
     const reason = "no tenant with a server key, and no role `server`, of an organization that mints nothing";
