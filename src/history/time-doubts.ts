@@ -79,18 +79,25 @@ const lagAt = ({ lag_ms: known }: StageHost, share: number): number =>
 const stolen = (host: HostFacts | null): string[] =>
   above(host?.steal_share, STEAL, (share) => `the hypervisor took ${percent(share)} of the CPU`);
 
+/** The share of all cores that programs used which belong neither to the run nor to the deployment. */
+const shareOfOthers = ({ other_cores: used, cores }: StageHost): number => (used ?? 0) / cores;
+const othersUsed = ({ other_cores: used, cores }: StageHost): string =>
+  `other programs used ${(used ?? 0).toFixed(1)} of ${cores} cores`;
+
 /** Reasons why the whole machine, with the deployment on it, may have stood still for longer than a dependency's budget. */
 export const standstillDoubts = (stage: StageHost, budgetMs = LIMITER_BUDGET_MS): string[] => [
   ...stolen(stage.host),
+  // A deployment on a machine that others fill may get next to nothing of it.
+  ...((stage.host?.busy_share ?? 0) > BUSY && shareOfOthers(stage) > OTHERS_HALF ? [othersUsed(stage)] : []),
   ...above(lagAt(stage, 0.99), budgetMs / 2, (lag) => `one call in a hundred left ${ms(lag)} late or later`),
 ];
 
 export const timeDoubts = (stage: StageHost, { tail, limitMs }: AboutTime): TimeDoubts => {
-  const { host, cores, calls } = stage;
+  const { host, calls } = stage;
   /** The smallest lateness that matters. */
   const lateMs = Math.max(LAG_MS, LAG_OF_LIMIT * limitMs);
-  const others = (stage.other_cores ?? 0) / cores;
-  const byOthers = [`other programs used ${(stage.other_cores ?? 0).toFixed(1)} of ${cores} cores`];
+  const others = shareOfOthers(stage);
+  const byOthers = [othersUsed(stage)];
   const coresMost = host?.cpu_share_max ?? 0;
   const many = (count: number | null | undefined, what: string): string[] =>
     count != null && count > 0 && count >= OF_TAIL * tail * calls ? [`${count} ${what}`] : [];

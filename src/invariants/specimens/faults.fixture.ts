@@ -342,14 +342,14 @@ export const refusesInTime: Specimens = {
   ],
 };
 
-const machine = (stealShare: number): StageHost => ({
+const machine = (stealShare: number, more: Partial<StageHost> = {}, busyShare = 0.5): StageHost => ({
   host: {
     event_loop_lag_ms_p99: 1,
     event_loop_lag_ms_max: 1,
     cpu_share: 0.1,
     cpu_share_max: 1,
     steal_share: stealShare,
-    busy_share: 0.5,
+    busy_share: busyShare,
     throttled_share: null,
     listen_overflows: 0,
     listen_drops: 0,
@@ -365,7 +365,10 @@ const machine = (stealShare: number): StageHost => ({
   rate_error: 0,
   generator: [],
   calibration: [],
+  ...more,
 });
+/** Other programs have nearly all of its cores, and no call leaves late. */
+const FILLED = machine(0, { other_cores: 1.9 }, 0.99);
 
 export const recovers: Specimens = {
   good: [
@@ -791,6 +794,13 @@ export const answered: Specimens = {
       lines: many(50, (at) => (at % 2 === 0 ? call(`${at}`) : lost(`${at}`, { error: "call_timeout" }))),
       verdict: "inconclusive",
       says: /25 timed out while this machine stood still/,
+    },
+    {
+      name: "calls timed out while other programs filled this machine",
+      facts: foreignStage({ host: FILLED }),
+      lines: many(50, (at) => (at % 2 === 0 ? call(`${at}`) : lost(`${at}`, { error: "first_event_timeout" }))),
+      verdict: "inconclusive",
+      says: /other programs used 1\.9 of 2 cores/,
     },
   ],
 };
