@@ -12,8 +12,15 @@ import * as reading from "../run/access-log/read-log.ts";
 import { runScript, runStages } from "../run/bodies.ts";
 import { UsageError } from "../run/exit-codes.ts";
 import { writeOperator } from "../run/operator/write-operator.ts";
-import { SCENARIOS, type ScenarioWish, SUITES, scenarioStage, withItsPair } from "../run/suites/suites.ts";
-import { callsOfCutLog, type LoadStage, shortened } from "../stages/stage-plan.ts";
+import {
+  afterScenario,
+  SCENARIOS,
+  type ScenarioWish,
+  SUITES,
+  scenarioStage,
+  withItsPair,
+} from "../run/suites/suites.ts";
+import { callsOfCutLog, type LoadStage, type StagePlan, type SuiteFor, shortened } from "../stages/stage-plan.ts";
 import { redact, SECRET_WORDS } from "../supervision/redaction.ts";
 import { openUserFile, UserFileError } from "../supervision/user-file.ts";
 import type { Target } from "../target/target.ts";
@@ -303,9 +310,9 @@ export const loadCommand = (): Command =>
         await writeForOperator(stage, options.operator, options);
         return null;
       }
-      const stagesFor = ({ target }: { target: Target }): ReturnType<typeof withItsPair> => {
-        checkLoop(stage, target);
-        return withItsPair(stage);
+      const stagesFor = (given: SuiteFor): StagePlan[] => {
+        checkLoop(stage, given.target);
+        return [...withItsPair(stage), ...afterScenario(stage, given)];
       };
       const stages = { stages: stagesFor, short: options.short === true };
       const canJudge = (required: string): boolean => required.replace(/^load\//, "") === scenario;

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { plannedEmbedded } from "../deployments/tenants.ts";
-import { SCENARIOS, scenarioStage, withItsPair } from "../run/suites/suites.ts";
+import { afterScenario, SCENARIOS, scenarioStage, withItsPair } from "../run/suites/suites.ts";
 import type { Target } from "../target/target.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { profileDurationS } from "../workload/load-profiles.ts";
@@ -69,6 +69,16 @@ test("a replayed access log is replayed in both stages of a comparison", () => {
   const wish = { replayOfMs: [0, 400, 1_200], ratePerS: 3 };
   const [beside, alone] = withItsPair(scenarioStage("noisy-neighbour", wish)!);
   expect(alone).toMatchObject({ isolation: "alone", ...wish, durationS: beside?.durationS });
+});
+
+test("readers that left are followed by rules that find lost slots, where no gauges of ours show them", () => {
+  const rulesBehind = (name: string, embedded: boolean, permits: Target["permits"]) =>
+    afterScenario(scenarioStage(name, {})!, { target: { ...target, permits }, embedded }).map(({ only }) => only);
+  const permits = { load_max_rps: 100 };
+  expect(rulesBehind("leaving-readers", false, permits)).toEqual([["overload-keeps-the-caps", "slots-come-back"]]);
+  expect(rulesBehind("leaving-readers", true, permits)).toEqual([]);
+  expect(rulesBehind("leaving-readers", false, {})).toEqual([]);
+  expect(rulesBehind("slow-readers", false, permits)).toEqual([]);
 });
 
 test("a replayed access log owes no shed, and the report says which outcome was not to be expected", () => {

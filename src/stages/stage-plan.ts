@@ -73,7 +73,7 @@ export type LoadStage = {
   growth?: true;
 };
 
-/** `after-load` tries some rules again at the end of a suite. */
+/** `after-load` tries some rules again at the end of a suite, or behind a scenario whose readers leave. */
 export type VerifyStage = { kind: "verify"; name: "verify" | "after-load" } & Pick<
   VerifyOptions,
   "only" | "patienceMs"

@@ -230,10 +230,9 @@ const MIX_S = 200;
 const CHARGED_S = 60;
 const LEAVING_S = 20;
 
-const suitesFor = ({ target, embedded, limiter = "sqlite" }: SuiteFor) => {
-  const { permits = {}, toxiproxy } = target;
+const rulesOf = ({ target: { permits = {} }, embedded }: SuiteFor): VerifyStage => {
   const { load_max_rps: bound = Number.POSITIVE_INFINITY } = permits;
-  const verify: VerifyStage = {
+  return {
     kind: "verify",
     name: "verify",
     skip: embedded ? COVERED_BY_STAGES : [],
@@ -242,7 +241,23 @@ const suitesFor = ({ target, embedded, limiter = "sqlite" }: SuiteFor) => {
     allowQuotaBurn: permits.quota_burn === true,
     allowLoad: permits.load_max_rps !== undefined,
   };
-  const afterLoad: VerifyStage[] = embedded ? [] : [{ ...verify, name: "after-load", only: AFTER_LOAD, skip: [] }];
+};
+
+const rulesAfterLoad = (given: SuiteFor): VerifyStage[] =>
+  given.embedded ? [] : [{ ...rulesOf(given), name: "after-load", only: AFTER_LOAD, skip: [] }];
+
+/**
+ * What follows a scenario that is played alone. Whether readers that left gave their slots back is seen in the gauges of the
+ * embedded deployment, and on another one by calls afterwards.
+ */
+export const afterScenario = ({ story }: LoadStage, given: SuiteFor): VerifyStage[] =>
+  story === "leaving-readers" ? rulesAfterLoad(given).filter(({ allowLoad }) => allowLoad) : [];
+
+const suitesFor = (given: SuiteFor) => {
+  const { target, embedded, limiter = "sqlite" } = given;
+  const { permits = {}, toxiproxy } = target;
+  const verify = rulesOf(given);
+  const afterLoad = rulesAfterLoad(given);
   const experiments = (isPlayed: (experiment: Experiment) => boolean): LoadStage[] =>
     [...EXPERIMENTS.values()].filter(isPlayed).map((one) => experimentStage({ target, embedded, limiter }, one));
   const links = (["limiter", "keys"] as const).filter(
