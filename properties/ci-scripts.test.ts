@@ -6,11 +6,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { ENTRY, processesAbout } from "../src/cli/command.fixture.ts";
 import { isAlive, type ProcessId, signalProcess, startTimeOf } from "../src/supervision/processes.ts";
 import { waitUntil } from "../src/supervision/waiting.ts";
 
 const SCRIPTS = fileURLToPath(new URL("../.ci/for-users", import.meta.url));
-const ENTRY = fileURLToPath(new URL("../src/cli/floodgate.mjs", import.meta.url));
 
 let folder: string;
 beforeEach(async () => {
@@ -140,16 +140,6 @@ describe.skipIf(process.platform !== "linux")("a command whose shell was killed"
   afterEach(() => {
     for (const one of started.splice(0)) signalProcess(one, "SIGKILL");
   });
-  const processesAbout = (text: string): ProcessId[] =>
-    readdirSync("/proc").flatMap((name) => {
-      try {
-        if (!/^\d+$/.test(name) || !readFileSync(`/proc/${name}/cmdline`, "utf8").includes(text)) return [];
-      } catch {
-        return [];
-      }
-      const start = startTimeOf(Number(name));
-      return start === null ? [] : [{ pid: Number(name), start }];
-    });
   /** A search that would go on for ten minutes, below a shell; resolves when it has begun. */
   const search = async (command: string, args: string[], env: Record<string, string>): Promise<ChildProcess> => {
     const shell = spawn(command, args, { cwd: folder, env: stepEnv(env), stdio: "ignore" });

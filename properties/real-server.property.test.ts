@@ -11,7 +11,7 @@ import { HEALTHY, type Parts } from "../src/platform/parts.ts";
 import { examine } from "./laws/examine.ts";
 import { law } from "./laws/law.ts";
 import { MODEL_OPTIONS, serverAnswersAsModel } from "./laws/real-server-law.ts";
-import { FORGETFUL, type RealApi, startRealApi } from "./rigs/real-api.ts";
+import { FAILING_OPEN, FORGETFUL, type RealApi, startRealApi } from "./rigs/real-api.ts";
 
 let api: RealApi;
 beforeAll(async () => {
@@ -44,16 +44,7 @@ describe("the model condemns a server that", () => {
       "prints the token",
       { requestLog: (entry) => ({ ...HEALTHY.requestLog(entry), said: `Bearer ${entry.credential}` }) },
     ],
-    [
-      "lets everybody in while the limiter is away",
-      {
-        limiterLink: (limiter) => ({
-          ...limiter,
-          take: (take, budgetMs) =>
-            limiter.take(take, budgetMs).catch(() => ({ verdict: "taken" as const, used: 0, window: "2026-05" })),
-        }),
-      },
-    ],
+    ["lets everybody in while the limiter is away", FAILING_OPEN],
   ];
   test.each(spoilt)("%s", async (_, parts) => {
     const server = await startRealApi(MODEL_OPTIONS, { ...FORGETFUL, ...parts });

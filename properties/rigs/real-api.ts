@@ -81,6 +81,15 @@ const SETTLES_MS = 10_000;
 /** Caches no key records, so that a change shows at once. */
 export const FORGETFUL: Parts = { ...HEALTHY, keyCache: { maxAgeMs: 0, singleFlight: true } };
 
+/** Takes a limiter that does not answer for one that admits. */
+export const FAILING_OPEN: Partial<Parts> = {
+  limiterLink: (limiter) => ({
+    ...limiter,
+    take: (take, budgetMs) =>
+      limiter.take(take, budgetMs).catch(() => ({ verdict: "taken" as const, used: 0, window: "2026-05" })),
+  }),
+};
+
 type Surroundings = { openLinks?: OpenLinks; hangsMs?: number };
 
 export const startRealApi = async (

@@ -1,6 +1,8 @@
 /** A command of Floodgate as a user runs it: a process, what it prints, its exit code. */
 import { type ChildProcess, spawn } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { type ProcessId, startTimeOf } from "../supervision/processes.ts";
 
 export const ENTRY = fileURLToPath(new URL("./floodgate.mjs", import.meta.url));
 
@@ -40,3 +42,15 @@ export const startCommand = (args: readonly string[], { env = {}, cwd, entry = E
 
 export const runCommand = (args: readonly string[], where: Where = {}): RunningCommand["ended"] =>
   startCommand(args, where).ended;
+
+/** The processes of this machine that name a folder in their command line; Linux only. */
+export const processesAbout = (folder: string): ProcessId[] =>
+  readdirSync("/proc").flatMap((name) => {
+    try {
+      if (!/^\d+$/.test(name) || !readFileSync(`/proc/${name}/cmdline`, "utf8").includes(folder)) return [];
+    } catch {
+      return [];
+    }
+    const start = startTimeOf(Number(name));
+    return start === null ? [] : [{ pid: Number(name), start }];
+  });

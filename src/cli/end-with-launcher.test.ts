@@ -1,5 +1,5 @@
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,23 +7,12 @@ import { expect, test } from "vitest";
 import { hasEnded, isAlive, type ProcessId, signalProcess, startTimeOf } from "../supervision/processes.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import { waitUntil } from "../supervision/waiting.ts";
+import { processesAbout } from "./command.fixture.ts";
 
 const hasNpm = spawnSync("npm", ["--version"], { stdio: "ignore" }).status === 0;
 const isBuilt = ["k6", "toxiproxy"].every((name) => existsSync(join(REPOSITORY, ".tools", name)));
 const canRun = hasNpm && isBuilt && process.platform === "linux";
 if (!canRun) process.stderr.write("SKIPPED: killing npm needs Linux, npm, .tools/k6 and .tools/toxiproxy\n");
-
-/** Processes that name this folder in their command line. */
-const processesAbout = (folder: string): ProcessId[] =>
-  readdirSync("/proc").flatMap((name) => {
-    try {
-      if (!/^\d+$/.test(name) || !readFileSync(`/proc/${name}/cmdline`, "utf8").includes(folder)) return [];
-    } catch {
-      return [];
-    }
-    const start = startTimeOf(Number(name));
-    return start === null ? [] : [{ pid: Number(name), start }];
-  });
 
 test.skipIf(!canRun)("a run ends in order when the npm that started it is killed", async () => {
   const parent = await mkdtemp(join(tmpdir(), "floodgate-npm-"));

@@ -2,12 +2,13 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer as createHttp } from "node:http";
 import { createServer as createHttps } from "node:https";
-import { type AddressInfo, createServer as createTcp, type Server } from "node:net";
+import { createServer as createTcp } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { makeCertificates } from "../client/certificates.fixture.ts";
 import { wallUs } from "../client/clock.ts";
+import { openListeners } from "../client/listeners.fixture.ts";
 import type { CallLine } from "../history/line.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
@@ -22,17 +23,9 @@ import { driveOpenLoop } from "./open-loop/driver.ts";
 const folder = mkdtempSync(join(tmpdir(), "floodgate-one-word-"));
 const made = makeCertificates(folder);
 const k6Path = k6OrSkip();
-const servers: Server[] = [];
-const listen = async (server: Server): Promise<number> => {
-  servers.push(server);
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return (server.address() as AddressInfo).port;
-};
+const { listen, closedPort, close } = openListeners();
 afterAll(() => {
-  for (const server of servers) {
-    server.close();
-    if ("closeAllConnections" in server) (server.closeAllConnections as () => void)();
-  }
+  close();
   rmSync(folder, { recursive: true, force: true });
 });
 
@@ -66,12 +59,6 @@ const wordsOf = async (driver: Driver, base_url: string, ca: boolean): Promise<(
   return [...new Set(lines.map(({ error }) => error))];
 };
 
-const closedPort = async (): Promise<number> => {
-  const server = createTcp();
-  const port = await listen(server);
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-};
 const tlsPort = (identity: "good" | "expired" | "otherName" | "selfSigned"): Promise<number> =>
   listen(createHttps(made![identity], (_, res) => void res.end("{}")));
 const tcpPort = (serve: (socket: import("node:net").Socket) => void): Promise<number> =>

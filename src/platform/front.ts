@@ -6,16 +6,11 @@ import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import type { Service } from "./control-plane.ts";
 import { type ListenAt, route } from "./links/http-service.ts";
-import { TCP, urlOf } from "./links/network.ts";
+import { type Address, hostAndPortOf, TCP, urlOf } from "./links/network.ts";
 
 const CONNECT_MS = 1_000;
 
-type Address = { host: string; port: number };
-
-const addressOf = (url: string): Address => {
-  const { hostname, port } = new URL(url);
-  return { host: hostname.replace(/^\[|\]$/g, ""), port: Number(port || 80) };
-};
+const addressesOf = (urls: readonly string[]): Address[] => urls.map((url) => hostAndPortOf(new URL(url)));
 
 const open = async (to: Address): Promise<Socket> => {
   const socket = connect({ ...to, noDelay: true, timeout: CONNECT_MS });
@@ -32,7 +27,7 @@ const forward = (from: Socket, to: Socket): void => {
 
 /** `urls`: base URLs of the replicas, without a path. */
 export const startFront = async (urls: readonly string[], { host = "127.0.0.1", port }: ListenAt): Promise<Service> => {
-  let upstreams = urls.map(addressOf);
+  let upstreams = addressesOf(urls);
   let turn = 0;
   const sockets = new Set<Socket>();
 
@@ -65,7 +60,7 @@ export const startFront = async (urls: readonly string[], { host = "127.0.0.1", 
       routes: [route("GET", "/gauges", () => ({ sockets: sockets.size }))],
       deployment: () => ({ upstreams: upstreams.map(({ host, port }) => `http://${host}:${port}`) }),
       change: (change) => {
-        upstreams = change.upstreams?.map(addressOf) ?? upstreams;
+        if (change.upstreams !== undefined) upstreams = addressesOf(change.upstreams);
       },
     },
     close: () =>

@@ -20,8 +20,8 @@ export const EXIT_OF_SIGNAL: Readonly<Record<string, number>> = { SIGINT: 130, S
 /** Names of error classes; their files are loaded on demand, so they are not imported. */
 const UNREACHABLE = ["ToolError", "TargetUnreachableError"];
 const USAGE = [
-  ...["CrashFileError", "CredentialMissingError", "ObjectiveError", "RoleOptionsError", "SecretError"],
-  ...["TargetBusyError", "TargetFileError", "UnknownRuleError", "UsageError", "UserFileError"],
+  ...["CredentialMissingError", "ObjectiveError", "RoleOptionsError", "SecretError", "TargetBusyError"],
+  ...["TargetFileError", "UnknownRuleError", "UsageError", "UserFileError"],
 ];
 
 export class UsageError extends Error {

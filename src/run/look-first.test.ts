@@ -2,12 +2,13 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer as createHttp } from "node:http";
 import { createServer as createHttps, type ServerOptions } from "node:https";
-import { type AddressInfo, createServer as createTcp, type Server } from "node:net";
+import { createServer as createTcp } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { runCommand } from "../cli/command.fixture.ts";
 import { makeCertificates } from "../client/certificates.fixture.ts";
+import { openListeners } from "../client/listeners.fixture.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target, Transport } from "../target/target.ts";
@@ -16,29 +17,15 @@ import { lookFirst } from "./look-first.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "floodgate-look-"));
 const made = makeCertificates(folder);
-const servers: Server[] = [];
+const { listen, closedPort, close } = openListeners();
 let requests = 0;
 const answer = (_: unknown, res: { end(text: string): void }): void => {
   requests += 1;
   res.end("{}");
 };
-const listen = async (server: Server): Promise<number> => {
-  servers.push(server);
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return (server.address() as AddressInfo).port;
-};
 const https = (options: ServerOptions): Promise<number> => listen(createHttps(options, answer));
-const closed = async (): Promise<number> => {
-  const server = createTcp();
-  const port = await listen(server);
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-};
 afterAll(() => {
-  for (const server of servers) {
-    server.close();
-    if ("closeAllConnections" in server) (server.closeAllConnections as () => void)();
-  }
+  close();
   rmSync(folder, { recursive: true, force: true });
 });
 
@@ -72,7 +59,7 @@ describe("one look before anything is started", () => {
   });
 
   test("names a port where nobody listens, a host that nobody knows, and a proxy that is not there: 3", async () => {
-    const port = await closed();
+    const port = await closedPort();
     expect(await lookAt(`http://127.0.0.1:${port}/v1`)).toEqual({
       code: EXIT.unreachable,
       said: expect.stringMatching(
@@ -207,7 +194,7 @@ describe.concurrent("every command", () => {
     const file = `${place}.json`;
     const target = {
       schema: "floodgate/target@1",
-      base_url: `http${how === "refused" ? "" : "s"}://127.0.0.1:${await closed()}/v1`,
+      base_url: `http${how === "refused" ? "" : "s"}://127.0.0.1:${await closedPort()}/v1`,
       transport,
       credentials: { server: { key: "svc_sk_live_0123456789abcdef" } },
       permits: { chaos: true, load_max_rps: 5 },

@@ -1,6 +1,6 @@
 /** A failing case as a replayable file: variables stand for secrets, and each call is also a curl command. */
 import { maskSecrets } from "../contract/credentials.ts";
-import { RECORDED_BOUNDS, readUserJson } from "../supervision/user-file.ts";
+import { RECORDED_BOUNDS, readUserJson, UserFileError } from "../supervision/user-file.ts";
 import type { Failure } from "./checks.ts";
 import type { Permission } from "./planning/needs.ts";
 import type { Rule } from "./rule.ts";
@@ -87,18 +87,15 @@ export const crashOf = (
   };
 };
 
-export class CrashFileError extends Error {
-  override name = "CrashFileError";
-}
-
+/** Throws `UserFileError` if it is no valid crash file. */
 export const readCrash = async (file: string): Promise<Crash> => {
   let crash: Partial<Crash>;
   try {
     crash = readUserJson(file, RECORDED_BOUNDS) as Partial<Crash>;
   } catch (error) {
-    throw new CrashFileError(`${file}: expected a crash file in JSON, but ${(error as Error).message}`);
+    throw new UserFileError(`${file}: expected a crash file in JSON, but ${(error as Error).message}`);
   }
   if (crash.schema !== CRASH_SCHEMA || typeof crash.rule !== "string")
-    throw new CrashFileError(`${file}: expected "schema": "${CRASH_SCHEMA}", got ${JSON.stringify(crash.schema)}`);
+    throw new UserFileError(`${file}: expected "schema": "${CRASH_SCHEMA}", got ${JSON.stringify(crash.schema)}`);
   return crash as Crash;
 };

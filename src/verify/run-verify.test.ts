@@ -9,10 +9,11 @@ import { type SecondApi, startSecondApi } from "../../properties/second-api/star
 import { findSecrets } from "../contract/credentials.ts";
 import type { CallLine } from "../history/line.ts";
 import { mergeClaims } from "../report/verdict.ts";
+import { UserFileError } from "../supervision/user-file.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { guardBudget } from "../workload/budget.ts";
 import { RULES, selectRules, UnknownRuleError } from "./catalogue.ts";
-import { CrashFileError, readCrash } from "./crash.ts";
+import { readCrash } from "./crash.ts";
 import { TargetUnreachableError } from "./reach.ts";
 import { replayCrash, runVerify, type VerifyOptions, type VerifyResult } from "./run-verify.ts";
 
@@ -413,7 +414,7 @@ describe("the replay of a crash file", () => {
       const { credentials: _, ...without } = api.target;
       expect((await replayCrash(crash, without, secrets)).verdict).toBe("unclear");
       await writeFile(file, "{}");
-      await expect(readCrash(file)).rejects.toThrow(CrashFileError);
+      await expect(readCrash(file)).rejects.toThrow(UserFileError);
     } finally {
       await rm(folder, { recursive: true });
       await broken.close();

@@ -143,3 +143,10 @@ export const outcomeOf = ({ status, json }: Heard): string => {
   const subcode = json?.detail ?? json?.error;
   return subcode === undefined ? String(status) : `${status} ${subcode}`;
 };
+
+/** The calls by outcome. */
+export const tally = (heard: readonly Heard[]): Record<string, number> => {
+  const calls: Record<string, number> = {};
+  for (const one of heard) calls[outcomeOf(one)] = (calls[outcomeOf(one)] ?? 0) + 1;
+  return calls;
+};

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Heard } from "../start-platform.fixture.ts";
-import { type Deployment, type Fixture, ORIGIN, outcomeOf, startDeployment } from "./api.fixture.ts";
+import { type Deployment, type Fixture, ORIGIN, outcomeOf, startDeployment, tally } from "./api.fixture.ts";
 
 let on: Deployment;
 
@@ -18,11 +18,6 @@ const mint = (key: Fixture, product = "tile", id?: string): Promise<Heard> =>
     origin: ORIGIN,
     headers: id === undefined ? {} : { "x-request-id": id },
   });
-const tally = (heard: Heard[]): Record<string, number> => {
-  const sum: Record<string, number> = {};
-  for (const one of heard) sum[outcomeOf(one)] = (sum[outcomeOf(one)] ?? 0) + 1;
-  return sum;
-};
 const burst = async (key: Fixture, n: number, run: string): Promise<Record<string, number>> =>
   tally(await Promise.all(Array.from({ length: n }, (_, i) => mint(key, "tile", `${run}.${i}`))));
 const usedOf = async (org: string): Promise<number> => (await on.ask("GET", `/orgs/${org}`)).json.map_loads_used;

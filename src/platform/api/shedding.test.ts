@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Heard, until } from "../start-platform.fixture.ts";
-import { type Deployment, MESSAGES, outcomeOf, startDeployment } from "./api.fixture.ts";
+import { until } from "../start-platform.fixture.ts";
+import { type Deployment, MESSAGES, outcomeOf, startDeployment, tally } from "./api.fixture.ts";
 
 let on: Deployment;
 let a: string;
@@ -28,11 +28,6 @@ const stream = (credential: string, id = "shed.x.1") =>
   });
 const styles = (credential?: string) => on.call({ path: "/design/styles", credential });
 const busy = (n: number) => until(`${n} in flight`, async () => (await on.gauges()).in_flight === n);
-const tally = (heard: Heard[]): Record<string, number> => {
-  const sum: Record<string, number> = {};
-  for (const one of heard) sum[outcomeOf(one)] = (sum[outcomeOf(one)] ?? 0) + 1;
-  return sum;
-};
 
 describe("load shedding by calls in flight (items 210-212, 220-222)", () => {
   test("an organization at its cap is refused, another one is not (item 211)", async () => {

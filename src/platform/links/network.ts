@@ -8,10 +8,12 @@ type ListensAt = Pick<AddressInfo, "address" | "family" | "port">;
 export const urlOf = (scheme: "http" | "https", { address, family, port }: ListensAt): string =>
   `${scheme}://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 
+export type Address = { host: string; port: number };
+
 export type Network = {
   /** Starts a connection, which emits `connect` or `error`. */
-  connect(at: { host: string; port: number }): Socket;
-  listen(server: HttpServer, at: { host: string; port: number }): Promise<ListensAt>;
+  connect(at: Address): Socket;
+  listen(server: HttpServer, at: Address): Promise<ListensAt>;
 };
 
 /** Counts the connections that were made through it and are not closed. */
@@ -29,11 +31,17 @@ export const countedNetwork = (network: Network): Network & { open(): number } =
   };
 };
 
+/** Where the URL of a part leads; without a port it is HTTP's. */
+export const hostAndPortOf = ({ hostname, port }: Record<"hostname" | "port", string>): Address => ({
+  host: hostname.replace(/^\[|\]$/g, ""),
+  port: Number(port || 80),
+});
+
 /** Connections of undici that come from this network. */
 export const connectorOf =
   ({ connect }: Network, timeoutMs?: number): buildConnector.connector =>
-  ({ hostname, port }, callback) => {
-    const socket = connect({ host: hostname.replace(/^\[|\]$/g, ""), port: Number(port || 80) });
+  (to, callback) => {
+    const socket = connect(hostAndPortOf(to));
     const settle = (error: Error | null): void => {
       clearTimeout(timer);
       socket.off("error", settle).off("connect", connected);
