@@ -57,7 +57,7 @@ export const callControl = async (url: string, call: ControlCall = {}): Promise<
 export const bearer = async (
   url: string,
   stated: string | null | undefined,
-  { otherwise = "", field }: { otherwise?: string | undefined; field?: string } = {},
+  { otherwise = "", field }: { otherwise?: string | undefined; field?: string },
 ): Promise<Record<string, string>> => {
   const token = stated ?? (await tokenOfDoor(url)) ?? otherwise;
   if (token === "") return {};

@@ -102,7 +102,7 @@ const mostInFlight = (tell: (call: CallLine, most: number, mostOfOrg: number) =>
     while (events.least < us) events.pop()?.();
   };
   return {
-    see: (line: Line, watched = false): void => {
+    see: (line: Line, watched: boolean): void => {
       if (changesCaps(line)) capsUntilUs = Math.min(capsUntilUs, lineTimeUs(line) - MARK_MARGIN_US);
       runUntil(lineTimeUs(line) - LAG_US);
       if (line.type !== "call") return;

@@ -62,7 +62,7 @@ export const outcomeName = (line: Line): string | null => {
   return KNOWN.has(name) ? name : null;
 };
 
-export const outcomesSeen = (lines: Iterable<Line>, counted: readonly Pick<StageSummary, "by_outcome">[] = []) => {
+export const outcomesSeen = (lines: Iterable<Line>, counted: readonly Pick<StageSummary, "by_outcome">[]) => {
   const names = counted.flatMap(({ by_outcome }) => Object.keys(by_outcome)).filter((name) => KNOWN.has(name));
   const seen = new Set<string | null>(names);
   for (const line of lines) seen.add(outcomeName(line));

@@ -106,7 +106,7 @@ export const findTool = async (name: ToolName, options: ToolOptions = {}) =>
   (await namedTool(name, options)) ?? (await builtTool(name, options));
 
 /** Predicts the result of `findTool` and builds nothing. `problem`: why the named tool is not accepted. */
-export const seeTool = async (name: ToolName, options: ToolOptions = {}) => {
+export const seeTool = async (name: ToolName, options: ToolOptions) => {
   const { root = REPOSITORY } = options;
   const { version: go, isEnough } = await findGo(root, options);
   try {

@@ -172,7 +172,7 @@ const measuredText = ({ truth, measured, unit }: Calibration): string => {
 export const calibrationSection = (
   checks: readonly Calibration[],
   lacking: readonly string[],
-  ceilings: readonly Calibration[] = [],
+  ceilings: readonly Calibration[],
 ): Section => ({
   title: "What it measures of known truths",
   findings: [

@@ -35,7 +35,7 @@ export type MadeKey = { id: string; secret: string; admin: AdminRole; created: A
 
 type More = Partial<TestCall>;
 
-const createCall = (admin: AdminRole, key: KeyBody, more: More = {}): TestCall =>
+const createCall = (admin: AdminRole, key: KeyBody, more: More): TestCall =>
   asAdmin(admin, "keys.create", { body: json({ name: KEY_NAME, ...key }), ...more });
 
 const pathOfKey = (id: string): string => `/shared-api/api-keys/${encodeURIComponent(id)}`;

@@ -19,7 +19,7 @@ const ofScope = (scope: "ai" | "design"): RouteName[] => RUNTIME_ROUTES.filter((
 const SOME = ["design.styles", "poi.enrich", "chat.control"] as const;
 const tile = (more: Partial<TestCall>): TestCall => inSession("tile", "maps.tiles", more);
 const ONE_TILE = { tileUrl: true, spends: { map_loads: 1 }, roles: ["publishable"] } as const;
-const inBrowser = (route: RouteName, of: KeyRole = "server", more: Partial<TestCall> = {}): TestCall =>
+const inBrowser = (route: RouteName, of: KeyRole, more: Partial<TestCall> = {}): TestCall =>
   asServer(route, { origin: "foreign", ...more }, of);
 
 /** Each row breaks one condition or, in `runtime-order`, two; there a refusal for either passes. */
