@@ -63,7 +63,7 @@ export const reportCommand = (): Command =>
       if (reported.length === 2 && a !== undefined && b !== undefined) {
         const { writeText, pathOf } = openRunFolder(b.folder);
         await writeText("compared.html", htmlOverlay(a, b));
-        printNote(`Both runs over each other: ${pathOf("compared.html")}`);
+        printNote(`Both runs laid over each other: ${pathOf("compared.html")}`);
       }
       process.exitCode = worstExit(...reported.map(({ document }) => document.exit_code));
     });

@@ -131,7 +131,7 @@ const judgedP99 = (tookMs: readonly number[], allowedMs: number): Pick<Claim, "v
     return { verdict: "inconclusive", got, reason: `${n} refusals; ${ENOUGH_REFUSALS} are needed` };
   if (interval.low > allowedMs) return { verdict: "fail", got, reason: "refusals took longer than the budget" };
   if (interval.high <= allowedMs) return { verdict: "pass", got, reason: `${n} refusals came in time` };
-  return { verdict: "inconclusive", got, reason: "it is not certain" };
+  return { verdict: "inconclusive", got, reason: "it is not certain whether refusals come in time" };
 };
 
 /**

@@ -254,7 +254,7 @@ export const readScheduleCrash = async (file: string): Promise<ScheduleCrash | n
     );
   if (!isWhole) {
     throw new UserFileError(
-      `${file}: expected a schedule of a story that there is, with faults of \`chaos --list\` on limiter or keys, got ${JSON.stringify(schedule)}`,
+      `${file}: expected a schedule of a known story, with faults of \`chaos --list\` on limiter or keys, got ${JSON.stringify(schedule)}`,
     );
   }
   return crash as ScheduleCrash;

@@ -111,7 +111,7 @@ const NO_KEYS = ["floodgate-no-such-key", "00000000-0000-4000-8000-000000000000"
 
 export const KEY_LIFE_RULES: readonly Rule[] = [
   must("keys-not-with-a-platform-key", [125], {
-    title: "key management takes neither a platform key, a session nor a forged token for an administrator's",
+    title: "key management refuses a platform key, a session and a forged token in place of an administrator's token",
     expected: "401 or 403",
     needs: { permission: "writes", anyOf: PAID },
     cost: { calls: 11 },
@@ -220,7 +220,7 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
     },
   }),
   must("key-is-narrowed-and-widened", [45, 46, 137], {
-    title: "a key narrowed to one product mints no other, and does again when it is widened",
+    title: "a key that is narrowed to one product mints no other one, and mints the others again once it is widened",
     expected: "403 product_not_allowed while narrowed, a session before and after",
     cost: { calls: 8, keys: 1 },
     step: async (context, checks) => {
