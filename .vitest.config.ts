@@ -87,6 +87,13 @@ const WAITS = [
 /** Tests of the pure rooms (src/README.md). */
 const PURE = ["src/{contract,workload,core,history,invariants,gate,capacity,shedding,report}/**/*.test.ts"];
 
+/** Tests of rooms that are not pure, with a module of their own in the place of another. */
+const MOCKS = [
+  "src/stages/prepare-target.test.ts",
+  "src/run/run-folder.test.ts",
+  "properties/words-decide-nothing.test.ts",
+];
+
 /** Tests that were tried once more, by name: what passed at the second try is worth a look. */
 const retriedTests: Reporter = {
   onTestRunEnd(modules) {
@@ -99,13 +106,14 @@ const retriedTests: Reporter = {
 
 /** The longest files, twenty seconds and more. Begun late, they would leave other workers idle at the end. */
 const LONGEST = `
-  src/verify/load-defects properties/mutants-in-virtual-time src/drivers/k6/alone src/run/capacity/capacity
-  src/run/target-run src/cli/doctor src/drivers/k6/k6 src/run/exploration/explore src/stages/verify-stage
-  src/run/run properties/mutants src/run/hostile-server src/drivers/one-meaning properties/readmes
-  src/run/experiments/chaos src/cli/serve src/cli/floodgate src/verify/load-variants src/drivers/k6/k6-budget
-  properties/ci-scripts src/verify/variants src/verify/reference src/verify/defects src/cli/dev
-  src/run/calibration/calibrate src/drivers/open-loop/open-loop properties/platform-kills src/verify/gateway
-  src/run/experiments/own-chaos src/cli/end-with-launcher src/run/protocol src/shedding/curve-claims
+  properties/mutants-in-virtual-time src/verify/gateway src/cli/doctor src/run/capacity/capacity src/verify/load-defects
+  src/drivers/k6/alone src/stages/verify-stage properties/mutants src/shedding/curve-claims properties/readmes
+  src/run/target-run src/run/run src/run/hostile-server src/simulation/virtual-player src/run/exploration/explore
+  src/verify/defects src/run/experiments/chaos src/drivers/k6/k6 src/cli/serve src/verify/variants
+  src/drivers/one-meaning src/verify/run-verify properties/platform-kills src/verify/load-variants src/cli/exit-codes
+  src/verify/reference src/run/calibration/calibrate src/drivers/k6/k6-budget properties/ci-scripts src/cli/floodgate
+  src/drivers/open-loop/open-loop properties/invariants-honest src/cli/dev properties/compose-run src/shedding/settling
+  src/run/experiments/own-chaos src/cli/end-with-launcher src/run/protocol properties/shedding-curve.property
 `
   .trim()
   .split(/\s+/);
@@ -113,7 +121,7 @@ const LONGEST = `
 /** Quick files come last: they fill what the long ones leave. */
 const rankOf = ({ moduleId, project }: TestSpecification): number => {
   const rank = LONGEST.findIndex((name) => moduleId.endsWith(`/${name}.test.ts`));
-  return rank === -1 ? LONGEST.length + Number(["pure", "quick"].includes(project.name)) : rank;
+  return rank === -1 ? LONGEST.length + Number(["pure", "quick", "mocks"].includes(project.name)) : rank;
 };
 
 class LongestFirst extends BaseSequencer {
@@ -135,17 +143,19 @@ export default defineConfig({
     // More than two cores can compute at once, because a test that starts programs waits for two thirds of its time.
     maxWorkers: 6,
     projects: [
-      // A pure module keeps nothing from one test to another, so its files share a process and what it has loaded.
+      // Most of what a quick file takes is loading the program, so the files of a worker share what the first of them has loaded.
       { extends: true, test: { name: "pure", include: PURE, isolate: false, setupFiles: [".vitest.no-processes.ts"] } },
       {
         extends: true,
         test: {
           name: "quick",
+          isolate: false,
           include: ["src/**/*.test.ts", "properties/**/*.test.ts"],
-          exclude: [...configDefaults.exclude, ...PURE, ...STARTS_PROCESSES, ...WAITS],
+          exclude: [...configDefaults.exclude, ...PURE, ...STARTS_PROCESSES, ...WAITS, ...MOCKS],
           setupFiles: [".vitest.no-processes.ts"],
         },
       },
+      { extends: true, test: { name: "mocks", include: MOCKS, setupFiles: [".vitest.no-processes.ts"] } },
       // A machine from which half of its time is stolen stalls for seconds, and what is about time or processes is tried once more in CI.
       { extends: true, test: { name: "waiting", include: WAITS, retry: isCi ? 1 : 0 } },
       { extends: true, test: { name: "processes", include: STARTS_PROCESSES, retry: isCi ? 1 : 0 } },
