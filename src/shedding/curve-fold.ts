@@ -32,11 +32,47 @@ type CurveOptions = {
   readonly notPlayed?: readonly number[];
 };
 
-const KEPT = [
-  ...(["intended_us", "sent_us", "done_us", "first_event_us"] as const),
-  ...(["outcome", "org", "events", "ended", "aborted", "attempt"] as const),
-] as const;
-type Kept = Pick<CallLine, (typeof KEPT)[number]>;
+type Kept = Pick<CallLine, "intended_us" | "sent_us" | "done_us" | "outcome" | "org"> & {
+  firstEventUs: number | undefined;
+  events: number;
+  result: ReturnType<typeof streamResult>;
+  isAdmitted: boolean;
+  isWhole: boolean;
+};
+
+const keptOf = (line: CallLine): Kept => {
+  const { intended_us, sent_us, done_us, first_event_us: firstEventUs, outcome, org, events = 0 } = line;
+  const result = streamResult(line);
+  const isWhole = result === "whole" && /^2\d\d$/.test(outcome);
+  return {
+    intended_us,
+    sent_us,
+    done_us,
+    firstEventUs,
+    outcome,
+    org,
+    events,
+    result,
+    isAdmitted: isAdmitted(line),
+    isWhole,
+  };
+};
+
+/** The items of a span. `sorted`: by `usOf`. */
+const within = <T>(sorted: readonly T[], usOf: (item: T) => number, fromUs: number, toUs: number): T[] => {
+  const firstFrom = (us: number): number => {
+    let [low, high] = [0, sorted.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (usOf(sorted[middle] as T) < us) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  };
+  return sorted.slice(firstFrom(fromUs), firstFrom(toUs));
+};
+
+const ascending = (values: readonly number[]): number[] => [...Float64Array.from(values).sort()];
 
 export const CALLS_MOST = 2_000_000;
 /** The whole answers needed at the calmest level to know how long a call takes. */
@@ -67,16 +103,14 @@ const WINDOW_CALLS = 10;
 type Found = { inFlight: number; hadRoom: boolean };
 type Told = Found & { call: Kept; end: "good" | "late" | "shed" | "failed" | "aborted"; outcome: string };
 
-const firstMs = ({ intended_us: due, first_event_us: first, done_us: done }: Kept): number =>
-  ((first ?? done) - due) / 1000;
-
-const isWhole = (call: Kept): boolean => /^2\d\d$/.test(call.outcome) && streamResult(call) === "whole";
+const firstMs = ({ intended_us: due, firstEventUs, done_us: done }: Kept): number =>
+  ((firstEventUs ?? done) - due) / 1000;
 
 const toldOf = (call: Kept, found: Found, { firstEventMs, stayMs: mostMs }: CallObjective): Told => {
-  const { outcome } = call;
-  const told = (end: Told["end"], as = outcome): Told => ({ call, end, outcome: as, ...found });
-  if (isWhole(call)) return told(firstMs(call) <= firstEventMs && stayMs(call) <= mostMs ? "good" : "late");
-  const result = streamResult(call);
+  const { outcome, result } = call;
+  const { inFlight, hadRoom } = found;
+  const told = (end: Told["end"], as = outcome): Told => ({ call, end, outcome: as, inFlight, hadRoom });
+  if (call.isWhole) return told(firstMs(call) <= firstEventMs && stayMs(call) <= mostMs ? "good" : "late");
   if (result === "left") return told("aborted");
   if (SHED_OUTCOMES.has(outcome)) return told("shed");
   return told("failed", classOf(outcome) === "answered" && result === "cut" ? "cut" : outcome);
@@ -126,19 +160,19 @@ type Frame = {
   readonly startUs: number;
   readonly warmUpS: number;
   readonly calmS: number;
-  /** When admitted calls ended, and the good ones of them. */
+  /** When admitted calls ended, and the good ones of them, in order. */
   readonly doneUs: readonly number[];
   readonly goodDoneUs: readonly number[];
 };
 
-/** Judges a level; adds the calls, windows and carried rates that the curve is computed from. */
+/** Judges a level; adds the calls, windows and carried rates that the curve is computed from. `all`: by when they were due. */
 const judgeLevel = (planned: PlannedLevel, all: readonly Told[], retries: number, frame: Frame) => {
   const { startUs, warmUpS, calmS, doneUs, goodDoneUs } = frame;
   const { pass, ratePerS } = planned;
   const fromUs = startUs + planned.fromUs + Math.min(warmUpS * 1e6, WARM_UP_SHARE * (planned.toUs - planned.fromUs));
   const toUs = startUs + planned.toUs;
   const judgedS = (toUs - fromUs) / 1e6;
-  const told = all.filter(({ call: { intended_us: due } }) => due >= fromUs && due < toUs);
+  const told = within(all, ({ call }) => call.intended_us, fromUs, toUs);
   const calls = told.map(({ call }) => call);
   const endedIn = (end: Told["end"]): Told[] => told.filter((one) => one.end === end);
   const batches = Math.min(BATCHES_MOST, Math.max(2, Math.floor(judgedS / Math.max(BATCH_MIN_S, calmS))));
@@ -146,21 +180,22 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Told[], retries: number
     const counts = new Array<number>(batches).fill(0);
     for (const us of momentsUs) {
       const batch = Math.floor(((us - fromUs) / (toUs - fromUs)) * batches);
-      if (batch >= 0 && batch < batches) counts[batch] = (counts[batch] as number) + 1;
+      if (batch < batches) counts[batch] = (counts[batch] as number) + 1;
     }
     return counts;
   };
   const dueIn = (some: readonly Told[]): number[] => perBatch(some.map(({ call }) => call.intended_us));
+  const endedOf = (momentsUs: readonly number[]): number[] => perBatch(within(momentsUs, (us) => us, fromUs, toUs));
   const perS = (counts: readonly number[]): number[] => counts.map((n) => (n * batches) / judgedS);
   const [good, late, shed, failed] = [endedIn("good"), endedIn("late"), endedIn("shed"), endedIn("failed")];
-  const admitted = told.filter(({ call }) => isAdmitted(call));
-  const whole = calls.filter(isWhole);
+  const admitted = told.filter(({ call }) => call.isAdmitted);
+  const whole = calls.filter(({ isWhole }) => isWhole);
   const staysMs = whole.map(stayMs).sort((a, b) => a - b);
   const windows = windowsOf(told, fromUs, toUs, 1e6 * Math.max(0.1, calmS, WINDOW_CALLS / ratePerS));
-  const [wentIn, cameOut] = [dueIn(admitted), perBatch(doneUs)];
+  const [wentIn, cameOut] = [dueIn(admitted), endedOf(doneUs)];
   // A growing queue takes in more than it completes, a shrinking one less: the smaller rate is the carried one.
   const carried = (mean(wentIn) ?? 0) < (mean(cameOut) ?? 0) ? wentIn : cameOut;
-  const eventsOf = (some: readonly Told[]): number => some.reduce((sum, { call: { events = 0 } }) => sum + events, 0);
+  const eventsOf = (some: readonly Told[]): number => some.reduce((sum, { call: { events } }) => sum + events, 0);
   const lags = calls.map(({ intended_us: due, sent_us: sent }) => (sent - due) / 1000);
   const level: Omit<CurveLevel, "room"> = {
     ...{ pass, ratePerS, judgedS, retries, offered: calls.length, good: good.length, late: late.length },
@@ -168,7 +203,7 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Told[], retries: number
     failed: countBy(failed),
     aborted: endedIn("aborted").length,
     // A queue takes in more than is served while it grows, and less while it shrinks: what comes out is the goodput.
-    goodputPerS: rateOf(perS(perBatch(goodDoneUs)), judgedS),
+    goodputPerS: rateOf(perS(endedOf(goodDoneUs)), judgedS),
     shedShare: shareOf(dueIn(shed), dueIn(told)),
     shedDispersion: dispersionOf(windows),
     stayMs: quantilesOf(staysMs),
@@ -191,16 +226,14 @@ type Judged = ReturnType<typeof judgeLevel>;
 /** So many calls sent just before a call, and as many just after it, show what the deployment admitted at that moment. */
 const NEIGHBOURS = 4;
 
-/** What each call found when it was sent. */
-const foundByEach = (calls: readonly Kept[]): Map<Kept, Found> => {
+/** What each call found when it was sent. `ends`: when admitted calls ended, in order. */
+const foundByEach = (calls: readonly Kept[], ends: readonly number[]): Map<Kept, Found> => {
   const ordered = calls.toSorted((a, b) => a.sent_us - b.sent_us);
-  const ends = calls.filter(isAdmitted).map(({ done_us: us }) => us);
-  ends.sort((a, b) => a - b);
   let [admitted, ended] = [0, 0];
   const inFlights = ordered.map((call) => {
     while ((ends[ended] ?? Number.POSITIVE_INFINITY) <= call.sent_us) ended += 1;
     const inFlight = admitted - ended;
-    if (isAdmitted(call)) admitted += 1;
+    if (call.isAdmitted) admitted += 1;
     return inFlight;
   });
   return new Map(
@@ -208,7 +241,7 @@ const foundByEach = (calls: readonly Kept[]): Map<Kept, Found> => {
       const inFlight = inFlights[at] as number;
       let hadRoom = false;
       for (let near = Math.max(0, at - NEIGHBOURS); near <= at + NEIGHBOURS && near < ordered.length; near++)
-        hadRoom ||= (inFlights[near] as number) > inFlight && isAdmitted(ordered[near] as Kept);
+        hadRoom ||= (inFlights[near] as number) > inFlight && (ordered[near] as Kept).isAdmitted;
       return [call, { inFlight, hadRoom }];
     }),
   );
@@ -309,7 +342,7 @@ export const openCurve = (options: CurveOptions) => {
     if (line.type === "fold") folded += line.offered;
     if (line.type !== "call" || line.unscheduled !== undefined || first.length >= CALLS_MOST) return;
     if (line.attempt > 0) retries.push(line.intended_us);
-    else first.push(Object.fromEntries(KEPT.map((name) => [name, line[name]])) as Kept);
+    else first.push(keptOf(line));
   };
 
   const end = (start?: number): Curve | string => {
@@ -320,7 +353,7 @@ export const openCurve = (options: CurveOptions) => {
     const [calmest] = planned;
     if (calmest === undefined) return "a schedule";
     const isCalm = ({ intended_us: due }: Kept): boolean => due < startUs + calmest.toUs;
-    const calm = first.filter((call) => isCalm(call) && isWhole(call));
+    const calm = first.filter((call) => isCalm(call) && call.isWhole);
     if (calm.length < CALM_CALLS) {
       const times = calm.length === 0 ? "for longer" : `${Math.ceil(CALM_CALLS / calm.length) + 1} times as long`;
       return `${CALM_CALLS} whole answers at the lowest rate (${calm.length} came), so play it ${times} (\`--duration\`)`;
@@ -330,8 +363,8 @@ export const openCurve = (options: CurveOptions) => {
     const levelS = Math.min(...planned.map(({ fromUs, toUs }) => toUs - fromUs)) / 1e6;
     const warmUpS = Math.max(WARM_UP_MIN_S, WARM_UP_STAYS * calmS);
     const objective = objectiveOf(calmStaysMs, stated);
-    const admitted = first.filter(isAdmitted);
-    const doneUs = admitted.map(({ done_us: us }) => us);
+    const admitted = first.filter((call) => call.isAdmitted);
+    const doneUs = ascending(admitted.map(({ done_us: us }) => us));
     const about = {
       most: mostAtOnce(admitted.map(({ sent_us: sent, done_us: done }) => [sent, done] as const)),
       stayS: calm.reduce((sum, { sent_us: sent, done_us: done }) => sum + (done - sent), 0) / calm.length / 1e6,
@@ -343,10 +376,10 @@ export const openCurve = (options: CurveOptions) => {
         levels.map(({ carried }) => carried),
         about,
       );
-    const found = foundByEach(first);
+    const found = foundByEach(first, doneUs);
     const curveBy = (objective: CallObjective, patient: Curve | null): Curve => {
       const told = first.map((call) => toldOf(call, found.get(call) as Found, objective));
-      const goodDoneUs = told.filter(({ end }) => end === "good").map(({ call }) => call.done_us);
+      const goodDoneUs = ascending(told.filter(({ end }) => end === "good").map(({ call }) => call.done_us));
       const frame: Frame = { startUs, warmUpS, calmS, doneUs, goodDoneUs };
       const judged = planned.map((level) => {
         const isIn = (us: number): boolean => us >= startUs + level.fromUs && us < startUs + level.toUs;
