@@ -1,6 +1,8 @@
 /** A command of Floodgate as a user runs it: a process, what it prints, its exit code. */
 import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { type ProcessId, startTimeOf } from "../supervision/processes.ts";
 
@@ -54,3 +56,26 @@ export const processesAbout = (folder: string): ProcessId[] =>
     const start = startTimeOf(Number(name));
     return start === null ? [] : [{ pid: Number(name), start }];
   });
+
+const IN_TURN = fileURLToPath(new URL("./commands-in-turn.fixture.ts", import.meta.url));
+
+/** Plays commands one after the other in one process, which loads the program once: for tests of what commands say. */
+export const startCommandsInTurn = () => {
+  const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", IN_TURN], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  const answers = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const exited = once(child, "exit");
+  return {
+    run: async (args: readonly string[], { env = {}, cwd = process.cwd() }: Omit<Where, "entry"> = {}) => {
+      child.stdin.write(`${JSON.stringify({ args, env, cwd })}\n`);
+      return JSON.parse((await answers.next()).value as string) as { code: number; out: string; err: string };
+    },
+    /** The exit code and signal, when nothing keeps the process alive any more. */
+    end: () => {
+      child.stdin.end();
+      return exited;
+    },
+    kill: () => child.kill("SIGKILL"),
+  };
+};

@@ -1,6 +1,6 @@
 /**
  * For tests of what commands say: plays them one after the other in this process, which loads the program once. A line of stdin
- * is a command, `{ args, env }`; a line of stdout is what came of it. The process ends with its stdin, unless a command holds it.
+ * is a command, `{ args, env, cwd }`; a line of stdout is what came of it. The process ends with its stdin, unless a command holds it.
  */
 import { createInterface } from "node:readline";
 import { main } from "./main.ts";
@@ -10,8 +10,9 @@ const answer = process.stdout.write.bind(process.stdout);
 for (const emitter of [process, process.stdout, process.stderr]) emitter.setMaxListeners(0);
 
 for await (const line of createInterface({ input: process.stdin })) {
-  const { args, env } = JSON.parse(line) as { args: string[]; env: NodeJS.ProcessEnv };
+  const { args, env, cwd } = JSON.parse(line) as { args: string[]; env: NodeJS.ProcessEnv; cwd: string };
   Object.assign(process.env, env);
+  process.chdir(cwd);
   const said = { out: "", err: "" };
   const keep = (to: keyof typeof said) => ({
     write: (text: string) => {

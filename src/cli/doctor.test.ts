@@ -1,4 +1,4 @@
-/** `init` and `doctor` as a user types them: a process each, against a stub on a real socket. */
+/** `init` and `doctor` as a user types them, against a stub on a real socket. */
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFin
 import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
 import { pause } from "../supervision/waiting.ts";
 import { checkTarget } from "../target/target-file.ts";
-import { runCommand, startCommand } from "./command.fixture.ts";
+import { runCommand, startCommand, startCommandsInTurn } from "./command.fixture.ts";
 import { findingsText } from "./doctor.ts";
 
 const SERVER_KEY = "svc_sk_live_0123456789abcdefghij";
@@ -46,12 +46,16 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(toolFolder, { recursive: true }));
 
+const commands = startCommandsInTurn();
+afterAll(commands.kill);
+
 /** Tools are looked for by tools-here.test.ts; here they are always there, built or not. */
-const run = (args: string[], env: Record<string, string> = {}) =>
-  runCommand(args, {
-    env: { FLOODGATE_SERVER_KEY: "", FLOODGATE_PUBLISHABLE_KEY: "", ...tools, ...env },
-    cwd: folder,
-  });
+const where = (env: Record<string, string>) => ({
+  env: { FLOODGATE_SERVER_KEY: "", FLOODGATE_PUBLISHABLE_KEY: "", ...tools, ...env },
+  cwd: folder,
+});
+const run = (args: string[], env: Record<string, string> = {}) => commands.run(args, where(env));
+const runAlone = (args: string[], env: Record<string, string> = {}) => runCommand(args, where(env));
 
 const tooLong = (text: string): string[] =>
   text.split("\n").filter((line) => line.length > 80 && /\s\S+\s/.test(line.trim()));
@@ -59,7 +63,7 @@ const tooLong = (text: string): string[] =>
 describe("from an address to a checked target file", () => {
   test("with one exported key: init, then doctor, without a word edited", async () => {
     const env = { FLOODGATE_SERVER_KEY: SERVER_KEY };
-    const made = await run(["init", "--target", stub.url.replace(/\/v1$/, ""), "--out", "t.json"], env);
+    const made = await runAlone(["init", "--target", stub.url.replace(/\/v1$/, ""), "--out", "t.json"], env);
     expect([made.code, made.err]).toEqual([0, ""]);
     expect(made.out).toContain(`${stub.url} answers as the API does`);
     expect(made.out).toContain("npx floodgate doctor --target t.json");
@@ -76,7 +80,7 @@ describe("from an address to a checked target file", () => {
     });
     expect(target.credentials).toEqual({ server: { key: "env:FLOODGATE_SERVER_KEY" } });
 
-    const seen = await run(["doctor", "--target", "t.json"], env);
+    const seen = await runAlone(["doctor", "--target", "t.json"], env);
     expect([seen.code, seen.err]).toEqual([0, ""]);
     expect(seen.out).toMatch(/ {2}ok {7}server: reads the style catalog/);
     expect(seen.out).toContain("Next: npx floodgate verify --target t.json");
@@ -169,7 +173,7 @@ describe("from an address to a checked target file", () => {
   });
 
   test("a calibration plays known truths to the drivers, and its exit code says whether they hold", async () => {
-    const { code, out } = await run(["doctor", "--calibrate", "--json"]);
+    const { code, out } = await runAlone(["doctor", "--calibrate", "--json"]);
     const { calibration, exit_code } = JSON.parse(out) as {
       calibration: { name: string; verdict: string }[];
       exit_code: number;

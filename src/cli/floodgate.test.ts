@@ -1,11 +1,9 @@
-import { spawn, spawnSync } from "node:child_process";
-import { once } from "node:events";
+import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { afterAll, describe, expect, test } from "vitest";
-import { ENTRY, runCommand } from "./command.fixture.ts";
+import { ENTRY, runCommand, startCommandsInTurn } from "./command.fixture.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "floodgate-cli-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -13,13 +11,8 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const run = (args: string[]) => runCommand(args);
 
 describe("a mistake", () => {
-  const entry = join(import.meta.dirname, "commands-in-turn.fixture.ts");
-  const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", entry], {
-    stdio: ["pipe", "pipe", "inherit"],
-  });
-  const answers = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-  const exited = once(child, "exit");
-  afterAll(() => child.kill("SIGKILL"));
+  const commands = startCommandsInTurn();
+  afterAll(commands.kill);
 
   test.each<[string, string[], number, RegExp]>([
     ["a command that there is not", ["lood"], 2, /unknown command[\s\S]*See: npx floodgate --help/],
@@ -95,8 +88,7 @@ describe("a mistake", () => {
     ["a role without its secret", ["serve", "--role", "api"], 2, /FLOODGATE_ADMIN_SECRET/],
   ])("%s is told in a sentence, with exit code 2 or what fits", async (_what, args, code, message) => {
     const env = { FLOODGATE_SESSION_SECRET: "", FLOODGATE_ADMIN_SECRET: "" };
-    child.stdin.write(`${JSON.stringify({ args, env })}\n`);
-    const { code: came, err, out } = JSON.parse((await answers.next()).value as string);
+    const { code: came, err, out } = await commands.run(args, { env });
     expect(err).toMatch(message);
     expect(err).not.toMatch(/\n\s+at /);
     expect(out).toBe("");
@@ -104,8 +96,7 @@ describe("a mistake", () => {
   });
 
   test("leaves nothing that would keep its process alive", async () => {
-    child.stdin.end();
-    expect(await exited).toEqual([0, null]);
+    expect(await commands.end()).toEqual([0, null]);
   });
 });
 
