@@ -3,7 +3,7 @@
  * schemas; the answer to a lookup names its question, so that the answer to another question is detected.
  */
 import { type Static, Type } from "typebox";
-import { Compile } from "typebox/compile";
+import { Compile } from "typebox/schema";
 import { REFUSALS, type RefusalName } from "../contract/refusals.ts";
 import type { ChangedKey } from "../core/call.ts";
 import { KEY_CREATION, KEY_UPDATE, type ManagementRefusal } from "../core/management.ts";

@@ -1,7 +1,7 @@
 /** Reads a target file. A problem names the field, what was expected and what came. Unknown fields are warnings. */
 import { dirname, resolve } from "node:path";
+import { Errors, Pointer } from "typebox/schema";
 import { Settings } from "typebox/system";
-import { Errors, Pointer } from "typebox/value";
 import { maskSecrets } from "../contract/credentials.ts";
 import { nearest } from "../contract/nearest.ts";
 import { readUserJson, UserFileError } from "../supervision/user-file.ts";
@@ -51,11 +51,11 @@ const shown = (value: unknown): string => {
 };
 
 /** Every error. By default typebox stops at eight, so that a later mistake would go unnoticed. */
-const allErrors = (value: unknown): ReturnType<typeof Errors> => {
+const allErrors = (value: unknown): ReturnType<typeof Errors>[1] => {
   const { maxErrors } = Settings.Get();
   Settings.Set({ maxErrors: Number.POSITIVE_INFINITY });
   try {
-    return Errors(TARGET_SCHEMA, value);
+    return Errors(TARGET_SCHEMA, value)[1];
   } finally {
     Settings.Set({ maxErrors });
   }

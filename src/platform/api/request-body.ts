@@ -2,7 +2,7 @@
 import { isUtf8 } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import { Type } from "typebox";
-import { Compile, type Validator } from "typebox/compile";
+import { Compile, type Validator } from "typebox/schema";
 import type { BodyError } from "../../contract/envelopes.ts";
 import { ROUTE_NAMES, type RouteName } from "../../contract/routes.ts";
 import type { BodyRead } from "../../core/call.ts";
@@ -19,7 +19,7 @@ const malformed = (loc: BodyError["loc"], msg: string, type: string): BodyRead =
 });
 
 const explain = (validator: Validator, place: string, value: unknown): BodyError[] =>
-  validator.Errors(value).map(({ instancePath, message, keyword }) => ({
+  validator.Errors(value)[1].map(({ instancePath, message, keyword }) => ({
     loc: [place, ...instancePath.split("/").slice(1)],
     msg: message ?? "does not fit the schema",
     type: keyword,

@@ -5,7 +5,7 @@ import { hostname } from "node:os";
 import { Readable } from "node:stream";
 import { type FastifyError, type FastifyReply, fastify } from "fastify";
 import type { Static, TSchema } from "typebox";
-import { Compile } from "typebox/compile";
+import { Compile } from "typebox/schema";
 import { whyForeign } from "../../contract/private-door.ts";
 import { type Network, TCP, urlOf } from "./network.ts";
 
@@ -44,7 +44,7 @@ export const routeWith = <S extends TSchema>(
   const schema = Compile(body);
   return route(method, path, ({ id, body }) => {
     if (schema.Check(body)) return answer(body as Static<S>, id);
-    const wrong = schema.Errors(body ?? null)[0];
+    const wrong = schema.Errors(body ?? null)[1][0];
     throw new RequestError(422, `${wrong?.instancePath || "the body"} ${wrong?.message ?? "does not fit"}`);
   });
 };
