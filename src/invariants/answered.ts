@@ -17,6 +17,17 @@ const NAMED_MAX = 6;
 /** Server errors other than 503, which alone is specified (item 223). */
 const isServerError = ({ outcome }: CallLine): boolean => /^5(?!03)\d\d\b/.test(outcome);
 
+const CLOSED: ReadonlySet<string | undefined> = new Set(["connection_closed", "connection_reset"]);
+/** Servers keep an idle connection open for a second or more. */
+const IDLE_US = 1_000_000;
+
+/**
+ * Whether the call left late on an old connection, which the other side may have closed as idle meanwhile: after a
+ * suspended generator goes on, its calls race with the closing of such connections.
+ */
+const wasStale = ({ outcome, error, connect_us, intended_us, started_us }: CallLine): boolean =>
+  outcome === "indeterminate" && CLOSED.has(error) && connect_us === 0 && started_us - intended_us >= IDLE_US;
+
 const percent = (share: number): string => `${Number((100 * share).toPrecision(3))} %`;
 
 const namedBy = (unanswered: ReadonlyMap<string, number>): string => {
@@ -42,7 +53,7 @@ export const answered: Judge = (facts, settling) => {
   /** Number of unanswered calls by what came instead: `edge 502`, `no answer (connection_reset)`. */
   const unanswered = new Map<string, number>();
   const evidence = new Evidence();
-  let [judged, explained, unsent, left, waited] = [0, 0, 0, 0, 0];
+  let [judged, explained, unsent, left, waited, stale] = [0, 0, 0, 0, 0, 0];
 
   const found = (besides: string): Found => {
     const { ids, count: missing } = evidence;
@@ -53,7 +64,8 @@ export const answered: Judge = (facts, settling) => {
     const named = namedBy(unanswered);
     const bounds = `95 % interval ${percent(interval.low)} to ${percent(interval.high)}`;
     const share = `${missing} of ${judged} calls (${percent(missing / judged)}, ${bounds})`;
-    const reason = `the API did not answer ${share}: ${named}${besides}`;
+    const unmet = missing < judged ? "" : "; is base_url right, and does the gateway in front let these calls through?";
+    const reason = `the API did not answer ${share}: ${named}${besides}${unmet}`;
     const open = inconclusive(`${reason}; too few calls to say whether it is more`, named, ids);
     if (interval.low > limit) return { ...open, verdict: "fail", reason };
     if (missing / judged <= limit) return passed(reason);
@@ -75,6 +87,7 @@ export const answered: Judge = (facts, settling) => {
       else if (call.aborted === true || call.slow_reader === true) left += 1;
       else if (isLost && CODES_OF_THE_GENERATOR.has(error)) unsent += 1;
       else if (isLost && starved.length > 0 && /timeout/i.test(error)) waited += 1;
+      else if (wasStale(call)) stale += 1;
       else {
         judged += 1;
         add(unanswered, whatCame(call), 1);
@@ -87,10 +100,11 @@ export const answered: Judge = (facts, settling) => {
         ...counted(unsent, "could not be sent by this machine"),
         ...counted(left, "we gave up ourselves"),
         ...counted(waited, "timed out while this machine stood still"),
+        ...counted(stale, "left seconds late on connections that may have been closed as idle meanwhile"),
       ];
       const bound = `at most ${percent(limit)} of the calls are not (limits.unanswered_share)`;
       const finding = found(leftOut.map((what) => `; ${what}`).join(""));
-      const doubted = unsent + waited;
+      const doubted = unsent + waited + stale;
       if (finding.verdict !== "pass" || doubted <= limit * (judged + doubted)) return { ...finding, bound };
       const why = [...(waited === 0 ? [] : starved), ...leftOut].join("; ");
       const what = `what the API would have answered is not known of ${doubted} calls`;

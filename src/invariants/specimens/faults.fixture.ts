@@ -719,6 +719,24 @@ export const answered: Specimens = {
   ],
   bad: [
     {
+      name: "connections that break under calls that left in time",
+      facts: foreignStage(),
+      lines: many(50, (at) =>
+        at % 2 === 0 ? call(`${at}`) : lost(`${at}`, { connect_us: 0, error: "connection_closed" }),
+      ),
+      says: /25 x no answer \(connection_closed\)/,
+    },
+    {
+      name: "new connections that break, seconds late",
+      facts: foreignStage(),
+      lines: many(50, (at) =>
+        at % 2 === 0
+          ? call(`${at}`)
+          : lost(`${at}`, { connect_us: 900, error: "connection_reset", intended_us: -8_000_000 }),
+      ),
+      says: /25 x no answer \(connection_reset\)/,
+    },
+    {
       name: "one of two upstreams is dead",
       facts: foreignStage(),
       lines: many(50, (at) => (at % 5 === 0 ? call(`${at}`) : edge(`${at}`, 502))),
@@ -752,7 +770,7 @@ export const answered: Specimens = {
       name: "nobody ever answers",
       facts: foreignStage(),
       lines: many(9, (at) => edge(`${at}`, 403)),
-      says: /9 x edge 403/,
+      says: /9 x edge 403; is base_url right, and does the gateway in front let these calls through/,
     },
     {
       name: "it stays away long after our fault was healed",
@@ -801,6 +819,17 @@ export const answered: Specimens = {
       lines: many(50, (at) => (at % 2 === 0 ? call(`${at}`) : lost(`${at}`, { error: "first_event_timeout" }))),
       verdict: "inconclusive",
       says: /other programs used 1\.9 of 2 cores/,
+    },
+    {
+      name: "this machine was suspended, and went on by connections that were closed as idle meanwhile",
+      facts: foreignStage(),
+      lines: many(50, (at) => {
+        const atMs = 20_000 + at;
+        const late = { atMs, intended_us: (atMs - 8_000) * 1000 };
+        return at % 2 === 0 ? call(`${at}`, late) : lost(`${at}`, { ...late, error: "connection_closed" });
+      }),
+      verdict: "inconclusive",
+      says: /25 left seconds late on connections that may have been closed as idle meanwhile/,
     },
   ],
 };
