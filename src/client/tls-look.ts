@@ -1,4 +1,5 @@
 /** Inspects a connection before a request is sent: whether it is accepted, the TLS handshake, and the certificate. */
+import { lookup } from "node:dns/promises";
 import { once } from "node:events";
 import { connect as connectTcp, isIP, type Socket } from "node:net";
 import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
@@ -54,16 +55,18 @@ const withSocket = async <S extends Socket, T>(socket: S, use: (socket: S) => Pr
 export const lookAtTcp = (place: Place): Promise<string | null> =>
   withSocket(connectTcp(place), (socket) => failureOf(socket, "connect", WAIT_MS, "ETIMEDOUT"));
 
+/** Tries each address that a host's name stands for; none if it is an address itself, or cannot be resolved. */
+export const lookAtAddresses = async ({ host, port }: Place) => {
+  const found = isIP(host) === 0 ? await lookup(host, { all: true }).catch(() => []) : [];
+  return Promise.all(found.map(async (one) => ({ ...one, failed: await lookAtTcp({ host: one.address, port }) })));
+};
+
 export const speaksTls = async (place: Place): Promise<boolean> =>
   (await withSocket(startTls(place), (socket) => failureOf(socket, "secureConnect", GUESS_MS, "late"))) === null;
 
-/** Inspects the handshake; `null` without TLS or through a proxy. Throws if a file of `transport` cannot be read. */
-export const lookAtTls = async (target: Target, secrets: Secrets): Promise<TlsSeen | { error: string } | null> => {
-  const { scheme } = parseHttpUrl(target.base_url);
-  if (scheme !== "https" || typeof target.transport?.proxy === "string") return null;
-  const options = { ...(await tlsFiles(target.transport ?? {}, secrets)), ALPNProtocols: ["h2", "http/1.1"] };
+const handshake = (place: Place, options: ConnectionOptions): Promise<TlsSeen | { error: string }> => {
   const began = performance.now();
-  return await withSocket(startTls(placeOf(target.base_url), options), async (socket) => {
+  return withSocket(startTls(place, options), async (socket) => {
     const failed = await failureOf(socket, "secureConnect", WAIT_MS, "timeout");
     if (failed !== null) return { error: failed };
     const { subject, valid_to } = socket.getPeerCertificate();
@@ -81,4 +84,17 @@ export const lookAtTls = async (target: Target, secrets: Secrets): Promise<TlsSe
     const refused = await failureOf(socket, "close", restMs, null);
     return refused === null ? seen : { error: refused };
   });
+};
+
+/** Inspects the handshake; `null` without TLS or through a proxy. Throws if a file of `transport` cannot be read. */
+export const lookAtTls = async (target: Target, secrets: Secrets): Promise<TlsSeen | { error: string } | null> => {
+  const { base_url, transport = {} } = target;
+  if (parseHttpUrl(base_url).scheme !== "https" || typeof transport.proxy === "string") return null;
+  const tls = await tlsFiles(transport, secrets);
+  const look = (...ALPNProtocols: string[]) => handshake(placeOf(base_url), { ...tls, ALPNProtocols });
+  const seen = await look("h2", "http/1.1");
+  if ("error" in seen || seen.alpn !== "h2" || transport.protocol === "h2") return seen;
+  // The drivers will offer HTTP/1.1 alone, which some gateways refuse.
+  const wished = await look("http/1.1");
+  return "error" in wished ? wished : seen;
 };

@@ -1,6 +1,7 @@
 /** Every command looks at its deployment once before anything is started, and says what doctor would. */
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer as createHttp } from "node:http";
+import { createSecureServer } from "node:http2";
 import { createServer as createHttps, type ServerOptions } from "node:https";
 import { createServer as createTcp } from "node:net";
 import { tmpdir } from "node:os";
@@ -9,9 +10,11 @@ import { afterAll, describe, expect, test } from "vitest";
 import { runCommand } from "../cli/command.fixture.ts";
 import { makeCertificates } from "../client/certificates.fixture.ts";
 import { openListeners } from "../client/listeners.fixture.ts";
+import { networkAdvice } from "../client/network-errors.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target, Transport } from "../target/target.ts";
+import { probeAddress } from "../verify/doctor/find-base-url.ts";
 import { EXIT, exitCodeOf } from "./exit-codes.ts";
 import { lookFirst } from "./look-first.ts";
 
@@ -142,6 +145,52 @@ describe("one look before anything is started", () => {
       expect(await lookAt(`https://127.0.0.1:${port}/v1`, withOurs)).toEqual({ code: 0, said: "" });
     },
   );
+
+  test.skipIf(made === null)(
+    "names a server of HTTP/2 alone where HTTP/1.1 is asked for, and passes by h2",
+    async () => {
+      const port = await listen(createSecureServer(made!.good));
+      expect(await lookAt(`https://127.0.0.1:${port}/v1`, CA)).toEqual({
+        code: EXIT.unreachable,
+        said: expect.stringMatching(/it speaks HTTP\/2 alone.*; write "transport": \{ "protocol": "h2" \}/),
+      });
+      expect(await lookAt(`https://127.0.0.1:${port}/v1`, { ...CA, protocol: "h2" })).toEqual({ code: 0, said: "" });
+      const both = await listen(createSecureServer({ ...made!.good, allowHTTP1: true }));
+      expect(await lookAt(`https://127.0.0.1:${both}/v1`, CA)).toEqual({ code: 0, said: "" });
+    },
+  );
+
+  test.skipIf(made === null)("init says of a page with status 400 over TLS what a gateway may want", async () => {
+    const page = createHttps(made!.good, (_, res) => res.writeHead(400, { "content-type": "text/html" }).end("<p>"));
+    const url = `https://127.0.0.1:${await listen(page)}/v1`;
+    const todoWith = async (more: Transport) =>
+      (await probeAddress(url, { ...CA, ...more }, folder, "stated")).findings[0]?.todo;
+    expect(await todoWith({})).toMatch(/want a client certificate/);
+    expect(await todoWith({ cert: "file:good.pem", key: "file:good.key" })).not.toMatch(/certificate/);
+  });
+
+  test("names a gateway that serves no host of that name, and a chain that lacks its middle", () => {
+    expect(networkAdvice("ERR_SSL_TLSV1_UNRECOGNIZED_NAME").means).toBe(
+      "it has no server of the host name in base_url",
+    );
+    expect(networkAdvice("UNABLE_TO_VERIFY_LEAF_SIGNATURE").todo).toMatch(/let the server send its whole chain/);
+  });
+
+  test("says of a network that lets nobody out that the environment's proxy is not used by itself", () => {
+    const names = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
+    const were = names.map((name) => [name, process.env[name]] as const);
+    for (const name of names) delete process.env[name];
+    try {
+      expect(networkAdvice("ENOTFOUND").todo).toBe("correct the host in base_url");
+      process.env.HTTP_PROXY = "http://proxy.test:3128";
+      for (const code of ["ENOTFOUND", "EHOSTUNREACH", "UND_ERR_CONNECT_TIMEOUT"])
+        expect(networkAdvice(code).todo).toMatch(/; HTTP_PROXY names a proxy.*"proxy": "env:HTTP_PROXY"/);
+      expect(networkAdvice("ECONNREFUSED").todo).not.toMatch(/proxy/i);
+    } finally {
+      delete process.env.HTTP_PROXY;
+      for (const [name, was] of were) if (was !== undefined) process.env[name] = was;
+    }
+  });
 
   test.skipIf(made === null).each<[what: string, transport: Transport, said: RegExp]>([
     [

@@ -27,16 +27,9 @@ import type { Story } from "../../workload/story.ts";
 import { callsEndMs, TIMEOUTS } from "../../workload/timeouts.ts";
 import { type Drive, type DriveJob, type Driver, LATE_MS, playParts, register, stopWhen } from "../driver.ts";
 import { watchHost } from "../host-notes.ts";
-import {
-  createReader,
-  exitProblem,
-  followLines,
-  k6Outputs,
-  problemsOf,
-  readSummary,
-  startK6,
-  stoppedBy,
-} from "./k6-process.ts";
+// biome-ignore format: a list
+import { createReader, exitProblem, followLines, k6Outputs, problemsOf, readSummary, startK6, stoppedBy } from "./k6-process.ts";
+import { liveAddresses } from "./live-addresses.ts";
 
 /** The share of the free memory that k6 may use; the deployment may run on the same machine. */
 const MEMORY_SHARE = 0.5;
@@ -143,6 +136,7 @@ const inputFor = async (run: K6Run) => {
     environment.FLOODGATE_PROXY = await secrets.read(transport.proxy, "transport.proxy");
   }
   const { base_url, key_management_url, tile_url } = target;
+  const { hosts, warnings } = await liveAddresses(target);
   const credentials = await credentialsFor(run);
   // A single process begins when it is ready; several begin at the same moment.
   const startUs = segments === 1 ? undefined : wallUs() + executor.startTogetherMs(vus) * 1000;
@@ -159,6 +153,7 @@ const inputFor = async (run: K6Run) => {
       // Our metrics come from the printed lines, so few tags are kept, for few time series.
       systemTags: ["scenario"],
       summaryTrendStats: ["count", "med", "p(99)", "max"],
+      hosts,
       tlsAuth: cert === undefined || key === undefined ? undefined : [{ cert, key }],
       teardownTimeout: `${callsEndMs(timeouts) + TEARDOWN_MS}ms`,
       scenarios: {
@@ -171,7 +166,7 @@ const inputFor = async (run: K6Run) => {
       },
     },
   };
-  return { handOver, environment };
+  return { handOver, environment, warnings: [...run.warnings, ...warnings] };
 };
 
 type K6Input = Awaited<ReturnType<typeof inputFor>>;
@@ -280,7 +275,7 @@ export const runK6 = async (setup: K6Setup, drive: Drive, beside?: () => Promise
     stopped: all.find(({ stopped }) => stopped !== null)?.stopped ?? null,
     protocols: [...new Set(all.flatMap(({ protocols }) => protocols))].sort(),
     isCutOff: all.some((one) => one.isCutOff),
-    warnings: [...run.warnings, ...busy, ...new Set(all.flatMap(({ warnings }) => warnings))],
+    warnings: [...input.warnings, ...busy, ...new Set(all.flatMap(({ warnings }) => warnings))],
   };
 };
 

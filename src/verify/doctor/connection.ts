@@ -42,7 +42,8 @@ export const protocolFindings = async (target: Target, secrets: Secrets, nowMs: 
       ? finding("wrong", "protocol", `${offers}; transport.protocol says h2`, 'write "h1" there')
       : finding("ok", "protocol", `${offers}; ${isH2Wished ? "HTTP/2" : "HTTP/1.1"} is used (transport.protocol)`);
   const days = seen.endsAtMs === null ? null : Math.floor((seen.endsAtMs - nowMs) / DAY_MS);
-  const text = `${certificateText(seen)}${days === null ? "" : `, ends in ${days} days`}`;
+  const ends = days === null || days >= 0 ? `ends in ${days} days` : `ended ${-days} days ago`;
+  const text = `${certificateText(seen)}${days === null ? "" : `, ${ends}`}`;
   if (seen.distrust !== null) {
     const { text: distrusted, todo } = toldOf(`${text}; not trusted`, seen.distrust);
     return [protocol, finding("silent", "TLS", distrusted, todo)];

@@ -62,7 +62,7 @@ const otherScheme = (url: string): string => url.replace(/^http(s?):/, (_, s) =>
 /** A TLS port closes on plain HTTP, answers 400 or redirects to https; a plain port fails the TLS handshake. */
 const isOtherProtocol = ({ url, what }: Tried): boolean => {
   if (what.is === "moved") return what.to.startsWith(`${new URL(otherScheme(url)).protocol}//${new URL(url).hostname}`);
-  if (what.is !== "silent") return what.first.answer.status === 400;
+  if (what.is !== "silent") return what.first.answer.status === 400 && url.startsWith("http:");
   return /^(EPROTO|ERR_SSL|HPE_|HTTPParserError|UND_ERR_SOCKET|ECONNRESET)/.test(what.code);
 };
 
@@ -70,9 +70,21 @@ const BEHIND = "a gateway answers: is the API behind it running, and does it tak
 const UNCODED =
   "have the proxy in front of the API send answers uncoded to callers that ask for it (Accept-Encoding: identity)";
 
+const MISDIRECTED =
+  'the gateway serves this address by another host name, or by HTTP/2 alone ("transport": { "protocol": "h2" })';
+/** nginx answers so over TLS; others end the handshake. */
+const UNCERTIFIED =
+  'does the gateway want a client certificate ("transport": { "cert", "key" }), or another version segment (v1) in base_url?';
+
 /** Advice if the answer shows by itself that a gateway stands before the API, else `null`. */
-const gatewayAdvice = (sent: Answered): string | null => {
+const gatewayAdvice = (
+  sent: Answered,
+  { base_url, transport }: Pick<Target, "base_url" | "transport">,
+): string | null => {
   const { status } = sent.answer;
+  if (status === 421) return MISDIRECTED;
+  const hasCertificate = typeof transport?.cert === "string";
+  if (status === 400 && base_url.startsWith("https:") && !hasCertificate && isPage(sent)) return UNCERTIFIED;
   if (codingOf(headerOf(sent, "content-encoding")) !== null) return UNCODED;
   return status !== null && status >= 500 ? BEHIND : null;
 };
@@ -133,7 +145,8 @@ export const addressFinding = async (target: Target, folder: string, calls: Sing
   const redirect = `a redirect (${first.answer.status}) to ${is === "moved" ? what.to : ""}, and redirects are never followed`;
   if (is === "moved") return wrong(redirect, "write the address that it leads to");
   const there = await elsewhere(target, folder, calls);
-  const todo = there ?? gatewayAdvice(first) ?? "does it include the version segment (v1), and is it this host?";
+  const todo =
+    there ?? gatewayAdvice(first, target) ?? "does it include the version segment (v1), and is it this host?";
   const goOn = there === null && !isPage(first) ? "one" : "no";
   return wrong(`status ${statusInWords(first)} for the style catalog`, todo, goOn);
 };
@@ -147,12 +160,12 @@ const triedInWords = ({ url, what }: Tried): string => {
   return `${url} answers ${statusInWords(what.first)}`;
 };
 
-const notFound = (tried: readonly Tried[], other: string | null) => {
+const notFound = (tried: readonly Tried[], transport: Transport, other: string | null) => {
   const text = `nothing of the API was found: ${tried.map(triedInWords).join("; ")}`;
   const silent = tried.every(({ what }) => what.is === "silent");
   const first = tried[0]?.what;
   const elsewhere = "is this the API's own address, and not that of its documentation or console?";
-  const [behind, ...others] = tried.map(({ what }) => gatewayAdvice(what.first));
+  const [behind, ...others] = tried.map(({ url, what }) => gatewayAdvice(what.first, { base_url: url, transport }));
   const told = others.every((one) => one === behind) ? (behind ?? elsewhere) : elsewhere;
   const advice = first?.is === "silent" ? networkAdvice(first.code).withoutFile : told;
   const todo = other === null ? advice : `the scheme that you typed is kept; does ${other} answer?`;
@@ -178,7 +191,7 @@ export type Probed = Awaited<ReturnType<typeof probeAddress>>;
 /** What `init` finds out about an address, by about a dozen calls without a credential. */
 export const probeAddress = async (given: string, transport: Transport, folder: string, schemes?: Schemes) => {
   const { found, tried, other } = await findBaseUrl(given, transport, folder, schemes);
-  if (found === null) return notFound(tried, other);
+  if (found === null) return notFound(tried, transport, other);
   const { url, what } = found;
   const target: Target = { schema: "floodgate/target@1", base_url: url, transport };
   return withSingleCalls(target, folder, async (calls) => {
