@@ -56,6 +56,26 @@ test("what looks broken when whole proves nothing", async () => {
   expect(rude?.canShow(makeFault("request-lost", SIZES))).toBe(true);
 });
 
+test("a dependency that hangs up on strange requests shows no fault of its replies, so callers have to", async () => {
+  const rude = await watchLink(await listen((socket) => socket.end()), GIVE_UP_MS);
+  const scolding = await watchLink(await listen((socket) => socket.end("what?\n")), GIVE_UP_MS);
+  for (const watch of [rude, scolding]) {
+    for (const name of [
+      "reply-lost",
+      "slow-within-budget",
+      "slow-beyond-budget",
+      "truncated-reply",
+      "trickle",
+      "reset",
+    ]) {
+      expect(watch?.canShow(makeFault(name, SIZES)), name).toBe(false);
+    }
+    for (const name of ["refused", "request-lost", "flapping"]) {
+      expect(watch?.canShow(makeFault(name, SIZES)), name).toBe(true);
+    }
+  }
+});
+
 test.skipIf(path === null)("on Redis every fault shows, also those that hit the middle of an answer", async () => {
   const server = await startForTests(path as string);
   open.push(server.stop);

@@ -72,8 +72,12 @@ const PINGS = 30;
 export const watchLink = async (link: string, giveUpMs: number) => {
   const watchWith = (speaks: "http" | "redis" | "something else", probe: LinkProbe, before: LinkSeen) => ({
     speaks,
-    /** False if the intact link already looks like this fault, so that seeing it later proves nothing. */
-    canShow: (fault: LinkFault): boolean => !fault.shows(before),
+    /**
+     * False if the intact link already looks like this fault, so that seeing it later proves nothing. A dependency that hangs
+     * up on what it does not understand shows no reply, so nothing shows what becomes of its replies.
+     */
+    canShow: (fault: LinkFault): boolean =>
+      !fault.shows(before) && (speaks !== "something else" || fault.stream !== "downstream"),
     look: () => observeLink(probe),
     isChanged: (now: LinkSeen): boolean =>
       now.ended !== before.ended || now.doneMs > SLOWER_TIMES * before.doneMs + SLOWER_MS,
@@ -113,7 +117,7 @@ export const linkInjector = async (
     if (watch === null) notes.push(`${listen} cannot be reached from here: the effect is judged by what callers see`);
     else if (!canShow)
       notes.push(
-        `the whole link (${watch.speaks}) already looks like this fault: the effect is judged by what callers see`,
+        `the whole link (${watch.speaks}) looks like this fault or shows no reply: the effect is judged by what callers see`,
       );
   }
   const undo = undoOf(broken, undoTarget(deployment));
