@@ -29,7 +29,13 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const wordsOf = async (driver: Driver, base_url: string, ca: boolean): Promise<(string | undefined)[]> => {
+/** Only what never answers is to run into a time-out: two dozen drivers start at once, and a busy machine serves them late. */
+const [PATIENT, IMPATIENT] = [
+  { callMs: 60_000, firstEventMs: 60_000, idleMs: 60_000 },
+  { callMs: 2_000, firstEventMs: 700, idleMs: 700 },
+];
+
+const wordsOf = async (driver: Driver, base_url: string, ca: boolean, timeouts = PATIENT): Promise<unknown[]> => {
   const lines: CallLine[] = [];
   const target: Target = {
     schema: "floodgate/target@1",
@@ -48,7 +54,7 @@ const wordsOf = async (driver: Driver, base_url: string, ca: boolean): Promise<(
       target,
       view: viewOf(target),
       epochUs: wallUs(),
-      timeouts: { callMs: 2_000, firstEventMs: 700, idleMs: 700 },
+      timeouts,
     },
     secrets: createSecrets(folder),
     budget: guardBudget({}),
@@ -94,7 +100,8 @@ const BY_K6 = CASES.filter(([word]) => word !== "first_event_timeout");
 
 describe.concurrent("both drivers name what broke a call", () => {
   test.skipIf(made === null).each(CASES)("%s, by the open-loop driver (%#)", async (word, url, ca = false) => {
-    expect(await wordsOf(driveOpenLoop, await url(), ca)).toEqual([word]);
+    const timeouts = word === "first_event_timeout" ? IMPATIENT : PATIENT;
+    expect(await wordsOf(driveOpenLoop, await url(), ca, timeouts)).toEqual([word]);
   });
 
   test.skipIf(made === null || k6Path === null).each(BY_K6)("%s, by k6 (%#)", async (word, url, ca = false) => {

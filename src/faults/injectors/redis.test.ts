@@ -38,12 +38,12 @@ describe.skipIf(!hasRedis)(`errors of Redis${skipped}`, () => {
   });
 
   /** As the limiter does it: a script by its digest that writes. What it said, or that it said nothing in time. */
-  const write = async (): Promise<string> => {
+  const write = async (commandTimeout = 300): Promise<string> => {
     const client = new Redis(redis.url, {
       lazyConnect: true,
       enableReadyCheck: false,
       retryStrategy: () => null,
-      commandTimeout: 300,
+      commandTimeout,
     });
     client.on("error", () => {});
     const source = "return redis.call('SET', 'floodgate:test', '1')";
@@ -66,7 +66,7 @@ describe.skipIf(!hasRedis)(`errors of Redis${skipped}`, () => {
     const own = { store: { kind: "redis", redis }, limiter: redis.part } as unknown as OwnParts;
     const injector = storeInjector(fault, own);
     const shows = injector.shows as () => Promise<boolean>;
-    expect(await write()).toBe("OK");
+    expect(await write(LONG_MS)).toBe("OK");
     await injector.inject(AbortSignal.timeout(LONG_MS));
     const met = await waitUntil(
       async () => {
