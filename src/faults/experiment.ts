@@ -179,7 +179,7 @@ export const injectBesideLoad = async (broken: Faults, beside: DisturbanceContex
   let hitCallers = false;
   const showsToCallers = (): boolean =>
     showsFault(before, recent.newest(at.injecting, EFFECT_CALLS)) ||
-    isSilent(recent.newest(at.injecting), (nowUs() - at.injecting) / 1_000_000, ratePerS);
+    isSilent(before, (nowUs() - Math.max(at.injecting, recent.sentUs())) / 1_000_000, ratePerS);
   const say: Say = (phase, effect) => {
     at[phase] = nowUs();
     if (phase === "healing") hitCallers = showsToCallers();

@@ -47,10 +47,17 @@ test("a fault shows as fewer calls that come through or slower ones, never as it
 });
 
 test("nothing at all that comes back is a fault, once enough is out", () => {
-  expect(isSilent(seen(0, 0), 1.5, 40)).toBe(true);
-  expect(isSilent(seen(1, 0), 1.5, 40)).toBe(false);
-  expect(isSilent(seen(0, 0), 0.5, 100)).toBe(false);
-  expect(isSilent(seen(0, 0), 1.5, 5)).toBe(false);
+  const before = seen(60, 60);
+  expect(isSilent(before, 1.5, 40)).toBe(true);
+  expect(isSilent(before, 0.5, 100)).toBe(false);
+  expect(isSilent(before, 1.5, 5)).toBe(false);
+  // Streams of two seconds are still on their way.
+  expect(isSilent(seen(60, 60, 5, 2_000), 1.5, 40)).toBe(false);
+  // The last calls that came back left while the fault was being injected.
+  const recent = createRecentCalls();
+  for (const atMs of [1_000, 1_400, 1_200]) recent.add(line(atMs, "200"));
+  expect(isSilent(before, 2.6 - recent.sentUs() / 1_000_000, 40)).toBe(true);
+  expect(isSilent(before, 1.9 - recent.sentUs() / 1_000_000, 40)).toBe(false);
 });
 
 test("a slow load is given the time that its judges need", () => {

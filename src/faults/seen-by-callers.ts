@@ -27,6 +27,8 @@ export const createRecentCalls = () => {
       kept.push(line);
       if (kept.length > 2 * KEPT) kept.splice(0, KEPT);
     },
+    /** When the newest call that has come back was sent. */
+    sentUs: (): number => kept.reduce((us, { sent_us }) => Math.max(us, sent_us), Number.NEGATIVE_INFINITY),
     /** Summarizes the newest calls, at most `most`, that were sent since `sinceUs` of the run's clock. */
     newest: (sinceUs: number, most = KEPT): CallsSeen => {
       const seen = kept.filter(({ sent_us }) => sent_us >= sinceUs).slice(-most);
@@ -60,8 +62,9 @@ export const isSteady = (now: CallsSeen, wanted: number): boolean =>
 export const isBack = (before: CallsSeen, now: CallsSeen, wanted: number): boolean =>
   now.calls >= wanted && now.calls - now.through <= 1 + 3 * now.calls * (1 - shareOf(before));
 
-export const isSilent = (since: CallsSeen, sinceS: number, ratePerS: number): boolean =>
-  since.calls === 0 && sinceS >= SILENT_S && sinceS * ratePerS >= SILENT_CALLS;
+/** `forS`: since when nothing that was sent has come back. Calls in flight take as long as those before the fault. */
+export const isSilent = (before: CallsSeen, forS: number, ratePerS: number): boolean =>
+  forS >= SILENT_S + (2 * before.tookMsP50) / 1000 && forS * ratePerS >= SILENT_CALLS;
 
 /** Reports whether significantly fewer calls get through than before (Wilson interval), or calls take much longer. */
 export const showsFault = (before: CallsSeen, now: CallsSeen): boolean => {
