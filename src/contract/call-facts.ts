@@ -12,5 +12,6 @@ export type CallFacts = {
   products?: readonly Product[];
   /** The product asked for (exchange) or minted for (session token). */
   product?: Product;
-  body: "ok" | "malformed" | "none";
+  /** `unknown`: the specification does not decide whether it is malformed; the reference platform refuses it. */
+  body: "ok" | "malformed" | "unknown" | "none";
 };

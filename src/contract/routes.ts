@@ -28,6 +28,8 @@ export type Route = {
   readonly path: string;
   readonly surface: Surface;
   readonly scope: Scope | null;
+  /** Body or query is not fully specified, so a deployment may take another one than ours. */
+  readonly open?: true;
   readonly stream?: Stream;
   /** The meter of an admitted call. The exchange charges only for product `tile` (A9). */
   readonly meter?: Meter;
@@ -48,12 +50,12 @@ const route = (
 export const ROUTES = {
   "sdk.sessions": route("sdk.sessions", "POST", "/sdk/sessions", null, { surface: "exchange" }),
   "chat.control": route("chat.control", "POST", "/chat/control/stream", "ai", { stream: "control" }),
-  "chat.summary": route("chat.summary", "POST", "/chat/summary/stream", "ai", { stream: "summary" }),
-  "chat.button": route("chat.button", "POST", "/chat/button/stream", "ai", { stream: "button" }),
-  "chat.route": route("chat.route", "POST", "/chat/control/route", "ai"),
-  "poi.enrich": route("poi.enrich", "GET", "/retrieval/poi/enrich", "ai"),
-  "design.analyze": route("design.analyze", "POST", "/design/analyze", "design", { meter: "design_analyses" }),
-  "design.apply": route("design.apply", "POST", "/design/apply-direct", "design"),
+  "chat.summary": route("chat.summary", "POST", "/chat/summary/stream", "ai", { open: true, stream: "summary" }),
+  "chat.button": route("chat.button", "POST", "/chat/button/stream", "ai", { open: true, stream: "button" }),
+  "chat.route": route("chat.route", "POST", "/chat/control/route", "ai", { open: true }),
+  "poi.enrich": route("poi.enrich", "GET", "/retrieval/poi/enrich", "ai", { open: true }),
+  "design.analyze": route("design.analyze", "POST", "/design/analyze", "design", { open: true, meter: "design_analyses" }),
+  "design.apply": route("design.apply", "POST", "/design/apply-direct", "design", { open: true }),
   "design.styles": route("design.styles", "GET", "/design/styles", "design"),
   "design.samples": route("design.samples", "GET", "/design/samples", "design"),
   "design.themes": route("design.themes", "GET", "/design/themes", "design"),

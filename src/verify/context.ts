@@ -216,9 +216,4 @@ export const RUNTIME_ROUTES: readonly RouteName[] = [
   ...(["design.analyze", "design.apply", "design.styles", "design.samples", "design.themes"] as const),
 ];
 
-/** Routes whose body or query is not fully specified: a 422 may mean that the route takes another one. */
-export const BODY_NOT_SHOWN: ReadonlySet<RouteName | "-"> = new Set<RouteName>([
-  ...(["chat.summary", "chat.button", "chat.route", "poi.enrich", "design.analyze", "design.apply"] as const),
-]);
-
 export const scopeOf = (route: RouteName): "ai" | "design" => (route.startsWith("design.") ? "design" : "ai");

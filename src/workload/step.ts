@@ -47,7 +47,7 @@ export type StepWish = {
   credential: CredentialRef;
   product?: Product;
   /** Replaces the correct body. */
-  body?: { text: string | undefined; is: "malformed" | "ok" };
+  body?: { text: string | undefined; is: Exclude<CallFacts["body"], "none"> };
 };
 
 const factsOf = (

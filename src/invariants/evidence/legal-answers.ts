@@ -164,9 +164,10 @@ const exchange = (call: CallLine, facts: CallFacts, reading: Reading): ReadonlyS
   const { ours } = reading;
   const walk = new Walk();
   const { product } = facts;
+  const wrongBody = facts.body === "unknown" && !ours ? undefined : facts.body !== "ok";
   if (!ours) {
     // A2: body or settings may be checked first. A7: anonymous viewers may be admitted.
-    if (facts.body !== "ok") walk.may(MALFORMED);
+    if (wrongBody !== false) walk.may(MALFORMED);
     walk.may(...SESSIONS_OFF);
     if (product === "viewer") walk.may("200", "201", ...CAPABILITY);
   }
@@ -175,11 +176,16 @@ const exchange = (call: CallLine, facts: CallFacts, reading: Reading): ReadonlyS
   const wrongKind = facts.credential !== "publishable";
   if (!ours && wrongKind && facts.origin !== "none") walk.may(O("server_key_in_browser"));
   if (!ours && wrongKind && facts.ip !== "allowed") walk.may(O("ip_not_allowed"));
+  // A4: a session token may be no credential at all for the exchange.
+  if (!ours && facts.credential === "session") walk.may(UNAUTHENTICATED);
   walk.check(wrongKind, O("publishable_key_required"));
+  if (!ours && facts.origin === "null") walk.may(O("origin_required")); // item 53
   walk.check(facts.origin === "none", O("origin_required"));
   const mismatch = [O("session_origin_mismatch"), ...(ours ? [] : [O("tile_access_restricted")])];
   walk.check(isForeignOrigin(facts), ...mismatch);
-  walk.check(facts.body !== "ok", MALFORMED);
+  // Item 88: a missing product may be one that is not admitted.
+  if (!ours && product === undefined) walk.may(...CAPABILITY);
+  walk.check(wrongBody, MALFORMED);
   capability(walk, call, facts, ours);
   walk.may(O("org_overloaded"));
   limiter(walk, facts, product === undefined ? undefined : product === "tile", ours);
@@ -187,7 +193,8 @@ const exchange = (call: CallLine, facts: CallFacts, reading: Reading): ReadonlyS
 };
 
 /** Catalogs and tiles take no body. */
-const bodyIsWrong = (call: CallLine, route: Route, facts: CallFacts): boolean | undefined => {
+const bodyIsWrong = (call: CallLine, route: Route, facts: CallFacts, ours: boolean): boolean | undefined => {
+  if (!ours && (facts.body === "unknown" || (route.open === true && facts.body === "ok"))) return undefined;
   if (call.route === "poi.enrich") return facts.body === "none" ? undefined : facts.body === "malformed";
   if (route.method === "GET") return facts.body === "malformed" ? undefined : false;
   if (call.route === "maps.loads") return facts.body === "ok" ? false : undefined;
@@ -197,8 +204,10 @@ const bodyIsWrong = (call: CallLine, route: Route, facts: CallFacts): boolean | 
 const runtime = (call: CallLine, route: Route, facts: CallFacts, reading: Reading): ReadonlySet<string> => {
   const { ours } = reading;
   const walk = new Walk();
-  const wrongBody = bodyIsWrong(call, route, facts);
+  const wrongBody = bodyIsWrong(call, route, facts, ours);
   const inBrowser = facts.origin !== "none";
+  // Item 53: `null` may be no origin.
+  const mayBeNone = !ours && facts.origin === "null";
   const foreignIp = facts.ip === undefined ? undefined : facts.ip === "foreign";
   if (!ours) {
     if (wrongBody !== false) walk.may(MALFORMED);
@@ -214,17 +223,19 @@ const runtime = (call: CallLine, route: Route, facts: CallFacts, reading: Readin
   walk.check(publishable, O("publishable_requires_session"));
   const server = facts.credential === "server";
   if (!ours && server && inBrowser && foreignIp !== false) walk.may(O("ip_not_allowed")); // item 148
-  walk.check(server && inBrowser, O("server_key_in_browser"));
+  walk.check(server && inBrowser && (mayBeNone ? undefined : true), O("server_key_in_browser"));
   walk.check(server ? foreignIp : false, O("ip_not_allowed"));
   const session = facts.credential === "session";
   const mismatch = route.tile === true ? O("tile_access_restricted") : O("session_origin_mismatch");
-  if (!ours && session && !inBrowser) walk.may(O("origin_required")); // item 152
+  if (!ours && session && (!inBrowser || mayBeNone)) walk.may(O("origin_required")); // item 152
   if (!ours && session && isForeignOrigin(facts)) walk.may(O("session_origin_mismatch")); // A12
-  walk.check(session && isForeignOrigin(facts), mismatch);
+  walk.check(session && isForeignOrigin(facts) && (mayBeNone ? undefined : true), mismatch);
   if (!ours && route.tile === true) walk.may(O("tile_access_restricted")); // item 208: "usually"
   capability(walk, call, facts, ours);
   walk.may(O("org_overloaded"));
   walk.check(wrongBody, MALFORMED);
+  // Nothing may be known of a place, which is said in words that are not specified.
+  if (!ours && call.route === "poi.enrich" && call.outcome.startsWith("404 ")) walk.may(call.outcome);
   limiter(walk, facts, route.meter === "map_loads", ours);
   return walk.answers("200", "200 error", ...(ours ? [] : ["201", "204"]));
 };

@@ -109,6 +109,29 @@ export const firstFailingCheckDecides: Specimens = {
         call("12", { route: "keys.delete", outcome: "401 no such token", facts: { ...SERVER, credential: "admin" } }),
       ],
     },
+    {
+      // Items 53, 84, 88, 104-109, 126.
+      name: "bodies and origins of which the specification does not decide, at another deployment",
+      facts: foreignStage(),
+      lines: [
+        ...["200", "422 malformed_body", "403 product_not_allowed"].map((outcome, i) =>
+          mint(`m${i}`, outcome, { body: "unknown", product: undefined }),
+        ),
+        mint("m3", "403 product_not_allowed", { body: "malformed", product: undefined }),
+        ...(["chat.summary", "chat.route"] as const).flatMap((route) =>
+          ["200", "422 malformed_body"].map((outcome) =>
+            call(`${route} ${outcome}`, { route, outcome, facts: { ...SERVER, body: "unknown" } }),
+          ),
+        ),
+        call("k", { route: "keys.create", outcome: "201", facts: { ...SERVER, credential: "admin", body: "unknown" } }),
+        call("b", { route: "chat.button", outcome: "422 malformed_body", facts: SERVER }),
+        call("p", { route: "poi.enrich", outcome: "404 no_such_place", facts: SERVER }),
+        mint("n1", "403 origin_required", { origin: "null" }),
+        chat("n2", "200", { ...SESSION, origin: "null" }),
+        chat("n3", "200", { ...SERVER, origin: "null" }),
+        mint("n4", "401", { credential: "session" }),
+      ],
+    },
   ],
   bad: [
     {
@@ -158,6 +181,29 @@ export const firstFailingCheckDecides: Specimens = {
       facts: foreignStage(),
       lines: [call("1", { route: "keys.create", outcome: "201", facts: SERVER })],
       says: /answered 201/,
+    },
+    ...[undefined, foreignStage()].map((facts) => ({
+      name: `a body without its product admitted ${facts === undefined ? "here" : "elsewhere"}`,
+      ...(facts === undefined ? {} : { facts }),
+      lines: [mint("1", "200", { body: "malformed", product: undefined })],
+      says: /answered 200 .*malformed_body/,
+    })),
+    {
+      name: "a body that the reference platform refuses, admitted by it",
+      lines: [call("1", { route: "chat.summary", facts: { ...SERVER, body: "unknown" } })],
+      says: /answered 200 .*malformed_body/,
+    },
+    {
+      name: "a good body refused as malformed elsewhere, on a route whose body is specified",
+      facts: foreignStage(),
+      lines: [chat("1", "422 malformed_body", SERVER)],
+      says: /answered 422 malformed_body/,
+    },
+    {
+      name: "Origin: null admitted to the exchange elsewhere",
+      facts: foreignStage(),
+      lines: [mint("1", "200", { origin: "null" })],
+      says: /origin_required/,
     },
     {
       name: "wrong order elsewhere",

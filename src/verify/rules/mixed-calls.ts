@@ -6,7 +6,7 @@ import type { KeyRole } from "../../target/roles.ts";
 import { pick, whole } from "../../workload/random.ts";
 import type { CredentialRef, OriginRef } from "../../workload/step.ts";
 import { type Checks, callInWords, isSessionsOff, SESSIONS_OFF } from "../checks.ts";
-import { BODY_NOT_SHOWN, type Context, RUNTIME_ROUTES, scopeOf } from "../context.ts";
+import { type Context, RUNTIME_ROUTES, scopeOf } from "../context.ts";
 import { type Rule, rulesOf } from "../rule.ts";
 import { type Answer, isAdmitted, isTransient } from "../sending/answer.ts";
 import { FORMS, role, type TestCall } from "../sending/test-call.ts";
@@ -66,20 +66,16 @@ const isLaterCheck = ({ testCall, line, outcome, status }: Answer): boolean => {
   return legalOf({ ...line, facts: settled })?.has(outcome) === true;
 };
 
-const isOpen = ({ testCall, outcome, status }: Answer): boolean =>
-  BODY_NOT_SHOWN.has(testCall.route) &&
-  (outcome === "422 malformed_body" || (testCall.route === "poi.enrich" && status === 404));
-
 const judge = (checks: Checks, answer: Answer): void => {
   const { route, product, credential } = answer.testCall;
   const legal = legalOf(answer.line);
   // A7: how a viewer without a key is answered is not specified.
   const isAnonymousViewer = route === "sdk.sessions" && product === "viewer" && credential.as === "none";
   if (legal === null || isSessionsOff(answer) || isAnonymousViewer) return;
-  // A4: the exchange may treat a session token as no credential.
-  const isNoKey = route === "sdk.sessions" && credential.as === "session" && answer.outcome === "401";
   const isLegal = legal.has(countedAs(answer.outcome)) || (legal.has("200") && isAdmitted(answer));
-  if (isLegal || isOpen(answer) || isNoKey) {
+  // A gateway or the API says that nothing is known of the place.
+  const isNoPlace = route === "poi.enrich" && answer.status === 404 && legal.has("200");
+  if (isLegal || isNoPlace) {
     if (!checks.isUnclear(answer)) checks.fine();
   } else if (isLaterCheck(answer)) {
     checks.fine();

@@ -1,10 +1,10 @@
 /** Who may call at runtime, from where, and what is answered (items 2-5, 22, 40-48, 89-117, 143-156, 191-209). */
 import { BYTE_ORDER_MARK } from "../../contract/envelopes.ts";
 import { foreignHeader } from "../../contract/foreign-text.ts";
-import type { RouteName } from "../../contract/routes.ts";
+import { type RouteName, routeOf } from "../../contract/routes.ts";
 import type { KeyRole } from "../../target/roles.ts";
 import { CATALOGS } from "../../workload/stories/reads.ts";
-import { BODY_NOT_SHOWN, callerOf, callersOf, RUNTIME_ROUTES, scopeOf } from "../context.ts";
+import { callerOf, callersOf, RUNTIME_ROUTES, scopeOf } from "../context.ts";
 import { hintOf } from "../reach.ts";
 import { all, pairwise, type Row, type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
@@ -193,7 +193,7 @@ export const RUNTIME_ANSWER_RULES: readonly Rule[] = [
     step: async (context, checks) => {
       const judge = (route: RouteName, answer: Answer): void => {
         const shown = route === "poi.enrich" ? "the types of its query are" : "its body is";
-        if (BODY_NOT_SHOWN.has(route) && answer.outcome === "422 malformed_body")
+        if (routeOf(route).open === true && answer.outcome === "422 malformed_body")
           checks.note(`${route}: 422, ${shown} not shown in the specification`);
         else if (route === "poi.enrich" && answer.status === 404) checks.note("poi.enrich: 404, no such place");
         else if (!checks.expect(answer, "2xx", [], route === "chat.route" ? "200 error" : [])) {
