@@ -234,8 +234,8 @@ const runtime = (call: CallLine, route: Route, facts: CallFacts, reading: Readin
   capability(walk, call, facts, ours);
   walk.may(O("org_overloaded"));
   walk.check(wrongBody, MALFORMED);
-  // Nothing may be known of a place, which is said in words that are not specified.
-  if (!ours && call.route === "poi.enrich" && call.outcome.startsWith("404 ")) walk.may(call.outcome);
+  // A query is no body, and nothing may be known of a place: how that is said is not specified.
+  if (!ours && call.route === "poi.enrich" && /^40[04] /.test(call.outcome)) walk.may(call.outcome);
   limiter(walk, facts, route.meter === "map_loads", ours);
   return walk.answers("200", "200 error", ...(ours ? [] : ["201", "204"]));
 };

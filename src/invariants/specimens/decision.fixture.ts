@@ -125,7 +125,9 @@ export const firstFailingCheckDecides: Specimens = {
         ),
         call("k", { route: "keys.create", outcome: "201", facts: { ...SERVER, credential: "admin", body: "unknown" } }),
         call("b", { route: "chat.button", outcome: "422 malformed_body", facts: SERVER }),
-        call("p", { route: "poi.enrich", outcome: "404 no_such_place", facts: SERVER }),
+        ...["404 no_such_place", "400 bad_query"].map((outcome) =>
+          call(outcome, { route: "poi.enrich", outcome, facts: { ...SERVER, body: "none" } }),
+        ),
         mint("n1", "403 origin_required", { origin: "null" }),
         chat("n2", "200", { ...SESSION, origin: "null" }),
         chat("n3", "200", { ...SERVER, origin: "null" }),

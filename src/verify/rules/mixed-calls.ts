@@ -73,9 +73,9 @@ const judge = (checks: Checks, answer: Answer): void => {
   const isAnonymousViewer = route === "sdk.sessions" && product === "viewer" && credential.as === "none";
   if (legal === null || isSessionsOff(answer) || isAnonymousViewer) return;
   const isLegal = legal.has(countedAs(answer.outcome)) || (legal.has("200") && isAdmitted(answer));
-  // A gateway or the API says that nothing is known of the place.
-  const isNoPlace = route === "poi.enrich" && answer.status === 404 && legal.has("200");
-  if (isLegal || isNoPlace) {
+  // A gateway or the API says that the query or the place is another one than it knows.
+  const isOpen = route === "poi.enrich" && /^40[04]$/.test(`${answer.status}`) && legal.has("200");
+  if (isLegal || isOpen) {
     if (!checks.isUnclear(answer)) checks.fine();
   } else if (isLaterCheck(answer)) {
     checks.fine();

@@ -7,7 +7,7 @@ import { CATALOGS } from "../../workload/stories/reads.ts";
 import { callerOf, callersOf, RUNTIME_ROUTES, scopeOf } from "../context.ts";
 import { hintOf } from "../reach.ts";
 import { all, pairwise, type Row, type Rule, rulesOf } from "../rule.ts";
-import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
+import { type Answer, inWords, isAdmitted, isMalformed } from "../sending/answer.ts";
 import { asNobody, asPublishable, asServer, FORMS, inSession, mint, type TestCall } from "../sending/test-call.ts";
 import { analyses, summariesOfEitherType } from "./optional-members.ts";
 
@@ -193,8 +193,9 @@ export const RUNTIME_ANSWER_RULES: readonly Rule[] = [
     step: async (context, checks) => {
       const judge = (route: RouteName, answer: Answer): void => {
         const shown = route === "poi.enrich" ? "the types of its query are" : "its body is";
-        if (routeOf(route).open === true && answer.outcome === "422 malformed_body")
-          checks.note(`${route}: 422, ${shown} not shown in the specification`);
+        const isQuery = route === "poi.enrich" && answer.status === 400;
+        if (isQuery || (routeOf(route).open === true && answer.outcome === "422 malformed_body"))
+          checks.note(`${route}: ${answer.status}, ${shown} not shown in the specification`);
         else if (route === "poi.enrich" && answer.status === 404) checks.note("poi.enrich: 404, no such place");
         else if (!checks.expect(answer, "2xx", [], route === "chat.route" ? "200 error" : [])) {
           const hint = answer.testCall.credential.as === "server" ? hintOf(answer, "server", context) : null;
@@ -243,7 +244,7 @@ export const RUNTIME_ANSWER_RULES: readonly Rule[] = [
       if (!checks.admits(await context.send(mint("publishable_other_org", "chat")))) return;
       const place = await context.send(inSession("chat", "poi.enrich", {}, "publishable_other_org"));
       // The query's types are not specified, and the place may be unknown.
-      if (place.status === 404 || place.status === 422) checks.note(inWords(place));
+      if (place.status === 404 || isMalformed(place)) checks.note(inWords(place));
       else checks.admits(place);
     },
   }),
