@@ -56,6 +56,7 @@ export const organizationShed = (api: ApiState, org: string): Reply | null => {
   if (others < (has("forgets-the-cap") ? 1_000 : cap / part)) return null;
   api.shedForEver = has("never-recovers");
   if (has("sheds-with-503")) return { status: 503, body: { detail: "overloaded" } };
+  if (has("keeps-three-slots-of-the-shed")) api.lost = Math.min(3, api.lost + 1);
   api.sheds += 1;
   const isSwapped = has("swaps-the-two-overloads") || (has("swaps-every-third-overload") && api.sheds % 3 === 0);
   if (isSwapped) return flat("b2b_overloaded", {}, { "Retry-After": "1" });

@@ -3,7 +3,7 @@ import { outcomeOf, RATE_LIMITED, REFUSAL_BY_OUTCOME } from "../contract/refusal
 import { readRetryAfter } from "../contract/retry-after.ts";
 import type { CallLine } from "../history/line.ts";
 import { Histogram } from "../history/statistics/histogram.ts";
-import { isOthersRefusal } from "./evidence/legal-answers.ts";
+import { isOthersRefusal, refusesTheQuery } from "./evidence/legal-answers.ts";
 import { earliestUs, isAdmitted, isDefinite, isReference, isShed, latestUs } from "./evidence/moments.ts";
 import { Evidence, failed, failedBy, inconclusive, type Judge, passed, unseen } from "./invariant.ts";
 
@@ -24,7 +24,11 @@ const formFault = (call: CallLine, ours: boolean): string | null => {
   if (refusal === undefined) {
     // Servers in front of the API send JSON of their own, or sentences; a 401 carries no text at all (item 190).
     const isSentence = !outcome.startsWith("401") && !/^\d{3}( \S+)?$/.test(outcome);
-    const isOthers = /^(404|405|408|413|431|5(?!03)\d\d)\b/.test(outcome) || isOthersRefusal(call) || isSentence;
+    const isOthers =
+      /^(404|405|408|413|431|5(?!03)\d\d)\b/.test(outcome) ||
+      isOthersRefusal(call) ||
+      refusesTheQuery(call) ||
+      isSentence;
     return isOthers && !ours ? null : `"${outcome}" is no refusal of the specification`;
   }
   if (envelope === undefined) return null;

@@ -130,6 +130,16 @@ describe.concurrent("a deployment whose caps are not what it states", () => {
       expect(verdict).toBe(defects.length === 0 ? "pass" : "fail");
     }
   });
+  test("is caught by three lost slots of ten, where nobody else calls", async () => {
+    for (const defects of [["keeps-three-slots-of-the-shed"], []] as const) {
+      const variants = ["has-small-caps", "has-tenants", "no-rate-limit"] as const;
+      const { claims } = await verifySecondApi({ defects, variants, streamMs: LONG_MS }, ({ target }) => ({
+        target: { ...target, exclusive: true },
+        ...{ allowLoad: true, only: ["overload-is-reported", "overload-ends"] },
+      }));
+      expect(claims.map(({ verdict }) => verdict)).toEqual(["pass", defects.length === 0 ? "pass" : "fail"]);
+    }
+  });
   test("is not said to have lost slots as well", async () => {
     const parts = {
       defects: ["sheds-everybody-early"],

@@ -201,6 +201,10 @@ const bodyIsWrong = (call: CallLine, route: Route, facts: CallFacts, ours: boole
   return facts.body !== "ok";
 };
 
+/** A query is no body (item 202), and nothing may be known of a place: how that is said is not specified. */
+export const refusesTheQuery = ({ route, outcome }: CallLine): boolean =>
+  route === "poi.enrich" && /^40[04] /.test(outcome);
+
 const runtime = (call: CallLine, route: Route, facts: CallFacts, reading: Reading): ReadonlySet<string> => {
   const { ours } = reading;
   const walk = new Walk();
@@ -234,8 +238,7 @@ const runtime = (call: CallLine, route: Route, facts: CallFacts, reading: Readin
   capability(walk, call, facts, ours);
   walk.may(O("org_overloaded"));
   walk.check(wrongBody, MALFORMED);
-  // A query is no body, and nothing may be known of a place: how that is said is not specified.
-  if (!ours && call.route === "poi.enrich" && /^40[04] /.test(call.outcome)) walk.may(call.outcome);
+  if (!ours && refusesTheQuery(call)) walk.may(call.outcome);
   limiter(walk, facts, route.meter === "map_loads", ours);
   return walk.answers("200", "200 error", ...(ours ? [] : ["201", "204"]));
 };

@@ -260,6 +260,7 @@ export const envelopeFitsSubcode: Specimens = {
         call("3", { route: "keys.create", outcome: "401 no administrator", envelope: "detail" }),
         call("4", { route: "keys.create", outcome: "401", envelope: "detail" }),
         chat("5", "401 session_expired", { ...SESSION, state: "expired" }, { envelope: "detail" }),
+        call("6", { route: "poi.enrich", outcome: "400 bad_query", envelope: "detail" }),
       ],
     },
   ],
