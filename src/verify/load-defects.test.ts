@@ -12,7 +12,6 @@ const LOAD_DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rul
   ["keeps-the-slot-of-a-gone-client", "slots-come-back"],
   ["keeps-the-slot-of-the-limited", "slots-come-back"],
   ["never-recovers", "slots-come-back"],
-  ["hides-retry-after", "rate-limit-is-reported"],
   ["tells-half-seconds", "rate-limit-is-reported"],
   ["limits-with-503", "rate-limit-is-reported"],
   ["limits-as-unavailable", "rate-limit-is-reported"],
@@ -40,6 +39,19 @@ describe.concurrent("a deployment whose Retry-After is a date that has passed", 
       only: ["rate-limit-is-reported", "retry-after-is-readable"],
     });
     expect(claims.map((claim) => claim.verdict)).toEqual(["pass", verdict]);
+  });
+});
+
+describe.concurrent("a deployment whose rate limit does not say when to come back", () => {
+  test("fails a should, and no must, for item 218 leaves open which answers carry Retry-After", async () => {
+    const judge = async (parts: SecondApiOptions) => {
+      const only = ["rate-limit-is-reported", "rate-limited-says-when"];
+      const { claims } = await verifySecondApi(parts, { allowLoad: true, only });
+      return claims.map(({ level, verdict }) => `${level} ${verdict}`);
+    };
+    expect(await judge({ defects: ["hides-retry-after"] })).toEqual(["must pass", "should fail"]);
+    expect(await judge({ defects: ["tells-half-seconds"] })).toEqual(["must fail", "should fail"]);
+    expect(await judge({})).toEqual(["must pass", "should pass"]);
   });
 });
 
