@@ -7,6 +7,8 @@ import type { Reply } from "./replies.ts";
 import { admitRuntime } from "./runtime.ts";
 import { type ApiState, type Org, orgOf } from "./state.ts";
 
+const COUNTED_AFTER_MS = 300;
+
 const quotaBody = ({ has }: ApiState, of: Org): object => ({
   meter: has("wrong-meter") ? "tiles" : "map_loads",
   limit: of.limit,
@@ -56,6 +58,12 @@ export const charge = async (api: ApiState, from: Org, id: string): Promise<Repl
   if (of.used < cap || endless) {
     if (has("checks-then-charges")) await new Promise((resolve) => setTimeout(resolve, 15));
     if (is("mints-are-free") || has("counts-nothing")) return null;
+    if (is("counts-late")) {
+      setTimeout(() => {
+        of.used += 1;
+      }, COUNTED_AFTER_MS);
+      return null;
+    }
     if (!(has("trusts-the-client-id") && loads.has(id))) of.used += 1;
     loads.add(id);
     return null;

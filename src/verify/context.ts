@@ -104,6 +104,8 @@ export type ContextParts = Omit<SenderParts, "secretOf" | "originOf" | "neighbou
   seed: number;
   /** How long past its end a session may still be admitted, because clocks differ (item 29). */
   leewayMs: number;
+  /** How long a count of map loads may lag behind them, because how exact it is at once is not specified (item 234). */
+  settleMs: number;
   /** Wall time, ms since 1970. */
   wallMs(): number;
 };
@@ -113,7 +115,7 @@ const nameOf = (ref: CredentialRef): KeyRole => ("of" in ref ? ref.of.replace(/^
 export type Context = ReturnType<typeof createContext>;
 
 export const createContext = (parts: ContextParts) => {
-  const { target, secrets, budget, denied, effects, signal, seed, leewayMs, patienceMs, wallMs } = parts;
+  const { target, secrets, budget, denied, effects, signal, seed, leewayMs, patienceMs, settleMs, wallMs } = parts;
   const credentials = target.credentials ?? {};
   const kept = new Map<string, Promise<unknown>>();
 
@@ -171,7 +173,7 @@ export const createContext = (parts: ContextParts) => {
   };
 
   return {
-    ...{ target, budget, denied, effects, signal, seed, leewayMs, patienceMs, wallMs },
+    ...{ target, budget, denied, effects, signal, seed, leewayMs, patienceMs, settleMs, wallMs },
     ...{ has, keyRole, secretOf, send, exchangeForms, once },
     answers: sender.answers,
     /** Roles whose keys the deployment takes nowhere. */

@@ -57,6 +57,8 @@ const judgedRule = async (rule: Rule, context: Context, stage: string) => {
 
 /** How long past its end a session may be admitted; RFC 7519 suggests a few minutes at most. */
 const LEEWAY_MS = 120_000;
+/** Counts are commonly written to their store once a second or every few seconds. */
+const SETTLE_MS = 5_000;
 /** Waiting time of a run for overload to end. Shedding that lasts longer may count as lost slots. */
 export const PATIENCE_MS = 60_000;
 
@@ -67,10 +69,10 @@ export type VerifyProgress =
 
 type Given = "stage" | "idPrefix" | "clock" | "wallMs" | "signal" | "runBudget" | "onLine" | "onAnswer";
 
-/** Defaults: 20 calls a second, two minutes of `leewayMs`, one minute of `patienceMs`. */
+/** Defaults: 20 calls a second, two minutes of `leewayMs`, one minute of `patienceMs`, five seconds of `settleMs`. */
 export type VerifyOptions = Asked &
   Pick<ContextParts, "target" | "secrets" | "seed"> &
-  Partial<Pick<ContextParts, Given | "leewayMs" | "patienceMs">> & {
+  Partial<Pick<ContextParts, Given | "leewayMs" | "patienceMs" | "settleMs">> & {
     only?: readonly string[];
     skip?: readonly string[];
     ratePerS?: number;
@@ -130,6 +132,7 @@ const leftOpen = async (judged: readonly Judged[], context: Context): Promise<Ju
 export const runVerify = async (options: VerifyOptions) => {
   const { target, secrets, seed, signal, runBudget, onAnswer, stage = "verify", onProgress } = options;
   const { patienceMs = PATIENCE_MS, onLine = () => undefined, leewayMs = LEEWAY_MS, wallMs = Date.now } = options;
+  const { settleMs = SETTLE_MS } = options;
   const rules = chosenRules(options.only, options.skip);
   const denied = deniedBy(target, options);
   const rest = (what: keyof Spending): number => runBudget?.left()[what] ?? Number.POSITIVE_INFINITY;
@@ -137,7 +140,21 @@ export const runVerify = async (options: VerifyOptions) => {
   const transport = await openTransport(target.transport ?? {}, secrets);
   const effects = createEffects(options.journal);
   const context = createContext({
-    ...{ target, secrets, budget, runBudget, denied, effects, seed, leewayMs, patienceMs, wallMs, signal, stage },
+    ...{
+      target,
+      secrets,
+      budget,
+      runBudget,
+      denied,
+      effects,
+      seed,
+      leewayMs,
+      patienceMs,
+      settleMs,
+      wallMs,
+      signal,
+      stage,
+    },
     ...{ onLine, onAnswer, view: viewOf(target), dispatcher: transport.dispatcher, sharedHeaders: transport.headers },
     clock: options.clock ?? createRunClock(wallUs()),
     idPrefix: options.idPrefix ?? `verify-${seed}-${Date.now().toString(36)}`,

@@ -22,7 +22,14 @@ export const verifySecondApi = async (
   const target = api.target;
   try {
     const more = typeof wish === "function" ? await wish(api) : wish;
-    const usual = { target, secrets: createSecrets("."), seed: 7, ratePerS: 400, wallMs: () => MID_MONTH_MS };
+    const usual = {
+      target,
+      secrets: createSecrets("."),
+      seed: 7,
+      ratePerS: 400,
+      wallMs: () => MID_MONTH_MS,
+      settleMs: 50,
+    };
     return { ...(await runVerify({ ...usual, ...more })), api };
   } finally {
     await api.close();

@@ -1,4 +1,4 @@
-/** Uses up an allowance of map loads, with concurrent mints for its last unit; `allowance.ts` judges the result. */
+/** Uses up an allowance of map loads; `allowance.ts` judges the result. */
 import { inFlightMax } from "../../client/transport.ts";
 import { outcomeOf } from "../../contract/refusals.ts";
 import type { KeyRole } from "../../target/roles.ts";
@@ -49,13 +49,16 @@ const widthOf = ({ target: { limits = {}, permits, ...target } }: Context): numb
 };
 
 /**
- * Mints until refused, then once more. A known allowance is used up at a steady pace until the rest fits into one wave
- * of concurrent mints, which race for the last unit. An unknown one is used up wave by wave. If no mint is refused,
- * minting goes on up to `LATE_TIMES` the allowance, which tells late counting from none (A9).
+ * Mints until refused, then once more. A known allowance is used up at a steady pace, with `atOnce` until the rest fits
+ * into one wave of concurrent mints, which race for the last unit. An unknown one is used up wave by wave. Then the count
+ * gets `settleMs`. If no mint is refused, minting goes on up to `LATE_TIMES` the allowance, which tells late counting from
+ * none (A9).
  */
-export const burn = async (context: Context, of: KeyRole, units: number | undefined) => {
+export const burn = async (context: Context, of: KeyRole, units: number | undefined, atOnce = units === undefined) => {
   const found = {
     ...{ of, admitted: [] as Answer[], stop: null as Answer | null },
+    /** Index in `admitted` of the first mint after the count had its time. */
+    settledFrom: Number.POSITIVE_INFINITY,
     /** Mints that returned an earlier session again (A19): no new map load. */
     reused: 0,
     /** Answers that neither admit nor stop. */
@@ -84,13 +87,16 @@ export const burn = async (context: Context, of: KeyRole, units: number | undefi
   const twins = { headers: { "x-request-id": `twins-${of}-${context.seed}` } };
   let width = Math.min(widthOf(context), enough);
   const hasEnded = (): boolean => found.stop !== null || found.admitted.length >= enough;
-  for (let i = 0; i < WAVES_MAX && !hasEnded(); i++) {
+  const mintInTurn = async (count: number, isFirst: boolean): Promise<void> => {
+    await context.each([...Array(Math.max(0, count)).keys()], async (k) => {
+      if (!hasEnded()) await mintOne(isFirst && k < 2 ? twins : {});
+    });
+  };
+  if (units !== undefined && !atOnce) await mintInTurn(units, true);
+  for (let i = 0; atOnce && i < WAVES_MAX && !hasEnded(); i++) {
     if (units === undefined && i > 0) await wait(WAVE_EVERY_MS, context.signal);
     if (units !== undefined) {
-      const paced = units - found.admitted.length - (width - Math.min(PAST, Math.floor(width / 2)));
-      await context.each([...Array(Math.max(0, paced)).keys()], async () => {
-        if (!hasEnded()) await mintOne();
-      });
+      await mintInTurn(units - found.admitted.length - (width - Math.min(PAST, Math.floor(width / 2))), false);
       if (found.stop !== null) break;
     }
     const size = Math.min(width, enough - found.admitted.length);
@@ -106,6 +112,11 @@ export const burn = async (context: Context, of: KeyRole, units: number | undefi
   const hasMore = (): boolean =>
     found.admitted.length < enough || (found.admitted.length < most && context.budget.left("map_loads") >= 1);
   for (let i = 0; i === 0 || (hasMore() && i <= most); i++) {
+    const isUsedUp = found.stop !== null || found.admitted.length >= (units ?? Number.POSITIVE_INFINITY);
+    if (isUsedUp && found.admitted.length > 0 && !Number.isFinite(found.settledFrom)) {
+      await wait(context.settleMs, context.signal);
+      found.settledFrom = found.admitted.length;
+    }
     const answer = await mintOne();
     if (isStop(answer) || !isAdmitted(answer)) break;
   }

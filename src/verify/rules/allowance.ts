@@ -80,13 +80,17 @@ const mintTogether = async (context: Context, checks: Checks): Promise<void> => 
 const figuresHold = (context: Context, found: boolean | null): Promise<boolean | null> =>
   context.once("figures of the allowance hold", async () => found);
 
-const overCap = (checks: Checks, { admitted }: Burn, cap: number, expected: string): void => {
+/** Judges what was admitted once the count had its time; how exact it is before is not specified (item 234). */
+const overCap = (context: Context, checks: Checks, found: Burn, cap: number, expected: string): void => {
+  const { admitted, settledFrom } = found;
   const [filling, last] = [admitted[cap - 1], admitted.at(-1)];
   if (admitted.length <= cap || last === undefined) return;
   const lateMs = filling === undefined ? 0 : Math.round((last.received.sentUs - filling.received.sentUs) / 1000);
   const late =
     lateMs > 0 ? `, the last ${lateMs} ms after the one that used the allowance up: does its count lag?` : "";
-  checks.breach(expected, `${admitted.length} map loads were admitted within one month${late}`, admitted.slice(-1));
+  const got = `${admitted.length} map loads were admitted within one month${late}`;
+  if (admitted.length > Math.max(cap, settledFrom)) checks.breach(expected, got, admitted.slice(-1));
+  else checks.note(`${got.replace(/: does.*/, "")}; none more ${context.settleMs / 1000} s later (item 234)`);
 };
 
 /** A shed call was not charged; a call without an answer may have been. */
@@ -103,11 +107,8 @@ const spentNote = (of: KeyRole, stop: Answer): string => {
   return `the allowance of ${of} is spent for this month${figures}; it was judged in the run that spent it`;
 };
 
-/** Ends a burn's rule: notes what was admitted and what was not tried. Skips the rule if nothing was left to judge. */
-const close = (checks: Checks, { of, edgeMetAtOnce, admitted, reused }: Burn, last: Answer, note: string): void => {
-  // Only concurrent mints show a race between check and charge.
-  if (!checks.failed && !edgeMetAtOnce && admitted.length > 0 && reused === 0)
-    checks.note("the last unit was asked for by one mint at a time: what several at once would get there is not known");
+/** Ends a burn's rule. Skips the rule if nothing was left to judge. */
+const close = (checks: Checks, { of, admitted }: Burn, last: Answer, note: string): void => {
   checks.note(note);
   if (admitted.length === 0 && !checks.failed) throw skipped(spentNote(of, last));
 };
@@ -223,6 +224,13 @@ const judgePaidLoads = async (context: Context, checks: Checks): Promise<void> =
 
 const burns = rulesOf("quota-burn");
 
+/** The paid organization's allowance, used up once for the rules that judge it. */
+const burnPaid = (context: Context, cap: number): Promise<Burn> =>
+  context.once("burn of a paid allowance", () => {
+    context.budget.require("map_loads", cap);
+    return burn(context, PAID, cap, true);
+  });
+
 export const ALLOWANCE_RULES: readonly Rule[] = [
   meters.must("quota-exceeded", [10, 79, 184, 204, 227], {
     title: "a Free organization at its allowance is answered 429 map_load_quota_exceeded for tile",
@@ -300,8 +308,9 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
     },
   }),
   burns.must("allowance-is-exact", [10, 79, 87, 184, 204, 227, 234], {
-    title: "a Free organization is served exactly its allowance of map loads, also when all come at once",
-    expected: "map loads up to the allowance and none more, then map_load_quota_exceeded",
+    title: "a Free organization is served exactly its allowance of map loads, once its count has had its time",
+    expected: ({ settleMs }) =>
+      `map loads up to the allowance and none more ${settleMs / 1000} s later, then map_load_quota_exceeded`,
     needs: burning(FREE),
     cost: (target) => ({ calls: freeLimit(target) + 5, map_loads: freeLimit(target) }),
     step: async (context, checks) => {
@@ -312,16 +321,17 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
       const { admitted } = found;
       noteOtherRefusals(checks, found);
       if (found.stop === null) return notCounted(context, checks, found, freeLimit(context.target) + PAST);
-      if (stated !== undefined) overCap(checks, found, stated, `at most ${stated} map loads in a month`);
+      if (stated !== undefined) overCap(context, checks, found, stated, `at most ${stated} map loads in a month`);
       const last = await mintAfter(context, checks, found);
       await figuresHold(context, stated === undefined ? null : admitted.length === stated);
       if (last === null || !checks.expect(last, EXCEEDED)) return;
       const used = usedIn(last);
       if (used === undefined) return;
       const limit = Number(last.fields.limit);
-      overCap(checks, found, limit, `at most ${limit} map loads in a month`);
-      // `used` is above the limit after a downgrade or another caller's loads; then nothing is admitted.
-      const fits = admitted.length === 0 ? used >= limit : used === limit;
+      if (stated !== limit) overCap(context, checks, found, limit, `at most ${limit} map loads in a month`);
+      // `used` is above the limit after a downgrade or another caller's loads, which admits nothing, and where it lagged.
+      const mayBeAbove = admitted.length === 0 || admitted.length > limit;
+      const fits = mayBeAbove ? used >= limit : used === limit;
       checks.require(fits, last, `used at the limit, ${limit}`, `used was ${used}`);
       const all = `every one of the ${admitted.length} admitted mints counted`;
       checks.require(used >= admitted.length, last, all, `used was ${used}`);
@@ -348,26 +358,58 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
   }),
   burns.must("soft-band-and-hard-stop", [205, 206, 207, 225, 234], {
     title: "a paid organization goes on past its allowance and stops at five times it with map_load_hard_stop",
-    expected: "map loads up to five times the allowance (one more, by A8b), then map_load_hard_stop",
+    expected: ({ settleMs }) =>
+      `map loads up to five times the allowance (one more, by A8b), none ${settleMs / 1000} s later, then map_load_hard_stop`,
     needs: burning(PAID),
-    cost: (target) => ({ calls: paidCap(target) + 5, map_loads: paidCap(target) - 2 }),
+    cost: (target) => ({
+      calls: paidCap(target) + 5,
+      map_loads: paidCap(target) - 2,
+      shared: "burn of a paid allowance",
+    }),
     step: async (context, checks) => {
       withinAMonth(context);
       const limit = context.keyRole(PAID)?.limit;
       if (limit === undefined) return `credentials.${PAID}.limit: without it nobody knows where the stop is`;
       const cap = limit * HARD_STOP_FACTOR;
-      context.budget.require("map_loads", cap);
-      const found = await burn(context, PAID, cap);
+      const found = await burnPaid(context, cap);
       noteOtherRefusals(checks, found);
       // If free organizations are charged for mints, a paid one that never stops is a breach.
       if (found.stop === null && !(await mintsCount(context))) return notCounted(context, checks, found, cap + PAST);
       const most = cap + 1 - loadedBefore(context, found);
-      overCap(checks, found, most, `at most ${cap} map loads in a month (${cap + 1} by A8b)`);
+      overCap(context, checks, found, most, `at most ${cap} map loads in a month (${cap + 1} by A8b)`);
       const last = await mintAfter(context, checks, found);
       if (last === null) return;
       if (last.outcome === EXCEEDED) await judgeStopAtAllowance(context, checks, found, limit, last);
       else if (checks.expect(last, HARD_STOP)) await judgeHardStop(context, checks, found, limit, last);
       close(checks, found, last, `${found.admitted.length} were admitted`);
+    },
+  }),
+  // A should: how exact a count is when several ask at once is a gap (item 234), and whoever pays wants to know.
+  burns.should("allowance-holds-at-once", [205, 225, 227, 234], {
+    title: "map loads that come at once at the end of an allowance are admitted up to it, and none more",
+    needs: burning(PAID),
+    cost: (target) => ({
+      calls: paidCap(target) + 5,
+      map_loads: paidCap(target) - 2,
+      shared: "burn of a paid allowance",
+    }),
+    step: async (context, checks) => {
+      withinAMonth(context);
+      const limit = context.keyRole(PAID)?.limit;
+      if (limit === undefined) return `credentials.${PAID}.limit: without it nobody knows where the stop is`;
+      const cap = limit * HARD_STOP_FACTOR;
+      const found = await burnPaid(context, cap);
+      const { stop, admitted, settledFrom, edgeMetAtOnce, reused } = found;
+      if (stop === null || reused > 0) return reused > 0 ? REUSED : "nothing was refused";
+      if (admitted.length === 0) return spentNote(PAID, stop);
+      const most = cap + 1 - loadedBefore(context, found);
+      const atOnce = Math.min(admitted.length, settledFrom);
+      const last = admitted[atOnce - 1];
+      const got = `${atOnce} were admitted before the count had its time`;
+      if (atOnce > most && last !== undefined)
+        checks.require(false, last, `at most ${cap} map loads in a month (${cap + 1} by A8b)`, got);
+      else if (edgeMetAtOnce) checks.fine();
+      return "the last unit was asked for by one mint at a time: what several at once would get there is not known";
     },
   }),
   // Only counted loads can use an allowance up: a load that leaves `used` unchanged is no map load here (A9).
