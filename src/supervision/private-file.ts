@@ -10,8 +10,8 @@ import { dirname, join } from "node:path";
 import { parseHttpUrl } from "../contract/address.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
 
-/** Reports whether a file belongs to this user; always true on a system without user ids. */
-export const isOwn = ({ uid }: { uid: number }): boolean => process.getuid === undefined || uid === process.getuid();
+/** Reports whether a file belongs to the effective user, who owns what is written; always true without user ids. */
+export const isOwn = ({ uid }: { uid: number }): boolean => uid === (process.geteuid?.() ?? uid);
 
 const isClosedToOthers = ({ mode }: Stats): boolean => process.platform === "win32" || (mode & 0o077) === 0;
 
@@ -57,7 +57,7 @@ export const makeToken = (): string => randomBytes(32).toString("hex");
 
 const TOKEN_CHARS_MOST = 1_024;
 
-const doors = (): string => join(tmpdir(), `floodgate-doors-${process.getuid?.() ?? "user"}`);
+const doors = (): string => join(tmpdir(), `floodgate-doors-${process.geteuid?.() ?? "user"}`);
 const tokenFile = (port: string): string => join(doors(), `${port}.token`);
 
 /** Writes the token of a loopback service to a file named after its port. Call it before the address is published. */
@@ -86,9 +86,8 @@ const BYTES_MOST = 64 * 1024 * 1024;
 
 /** Says why another user may have written a file, in words that follow its name; `null` if only this user may. */
 export const whyNotOwn = ({ uid, mode }: Pick<Stats, "uid" | "mode">): string | null => {
-  const own = process.geteuid?.();
-  if (own === undefined) return null;
-  if (uid !== own) return `belongs to the user with the number ${uid}, and this is ${own}`;
+  if (process.geteuid === undefined) return null;
+  if (!isOwn({ uid })) return `belongs to the user with the number ${uid}, and this is ${process.geteuid()}`;
   return (mode & OTHERS_MAY_WRITE) === 0 ? null : "may be written by others; `chmod go-w` it if you know who wrote it";
 };
 
