@@ -1,4 +1,5 @@
 /** Malformed and extreme input. Most sizes and types are not specified, so only a server error is a breach. */
+import { counted, someOf } from "../../contract/lists.ts";
 import type { RouteName } from "../../contract/routes.ts";
 import { type Context, callerOf, scopeOf } from "../context.ts";
 import { rulesOf } from "../rule.ts";
@@ -23,6 +24,7 @@ const LONG_TEXT = 20_000;
 const MANY_MESSAGES = 200;
 const MANY_PLACES = 1_000;
 const SHOWN_MAX = 300;
+const SHOWN_CALLS = 3;
 
 const deep = "[".repeat(DEPTH) + "]".repeat(DEPTH);
 const malformed = (text: string): Body => body(text, "malformed");
@@ -251,15 +253,18 @@ export const HOSTILE_INPUT = rulesOf("bodies").must("hostile-input", [58, 202, 2
   needs: { anyOf: ["publishable", "server"] },
   cost: ({ tile_url }) => ({ calls: 154, analyses: 1, map_loads: tile_url === undefined ? 0 : 1 }),
   step: async (context, checks) => {
+    const closed: string[] = [];
+    const away: string[] = [];
     const look = (answer: Answer): void => {
       const { status, testCall } = answer;
       const said = `${testCall.what}: ${inWords(answer)}`;
       if (answer.transient && isMuch(testCall)) checks.note(said);
       // A closed connection counts as a refusal; only silence is unclear.
-      else if (status === null) isSilent(answer) ? checks.unclear(said) : checks.note(said);
+      else if (status === null && isSilent(answer)) checks.unclear(said);
+      else if (status === null) closed.push(`${testCall.what}`);
       // 502 to 504 may come from a balancer or the key service.
       else if (answer.transient && status >= 502 && status <= 504) checks.unclear(inWords(answer));
-      else if (status === 503) checks.note(`${testCall.what}: 503`);
+      else if (status === 503) away.push(`${testCall.what}`);
       else checks.require(status < 500, answer, "no server error", `it was ${status}`);
     };
     const judge = async (call: TestCall): Promise<void> => {
@@ -276,5 +281,10 @@ export const HOSTILE_INPUT = rulesOf("bodies").must("hostile-input", [58, 202, 2
       if (context.budget.left("analyses") >= 1) await judge({ ...callerOf(context, "design"), ...odd });
       else checks.note(`${odd.what}: not tried, budget.analyses is used up`);
     }
+    const tell = (calls: readonly string[], became: string): void => {
+      if (calls.length > 0) checks.note(`${counted(calls.length, "call")} ${became}: ${someOf(calls, SHOWN_CALLS)}`);
+    };
+    tell(closed, "got no whole answer, as a firewall closes a connection");
+    tell(away, "got 503");
   },
 });
