@@ -27,6 +27,9 @@ export const memberRefusal = (body: Fields, { is, has }: Names): Reply | null =>
 };
 
 const poiRefusal = (query: URLSearchParams, { is, has }: Names): Reply | null => {
+  // Takes millionths of a degree; a query is no body, so 422 is not its answer.
+  if (is("numbers-its-places") && !/^-?\d+$/.test(query.get("lat") ?? ""))
+    return { ...refusal("bad_query"), status: 400 };
   const lang = query.get("lang");
   if (has("poi-needs-a-language") && lang === null) return refusal("malformed_query");
   const options = ["lang", "source", "id", "poi_context"].filter((name) => query.has(name));

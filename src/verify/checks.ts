@@ -1,5 +1,6 @@
 /** Makes one verdict of a rule's findings: a breach fails; without one, an unclear answer is inconclusive. */
 import { maskSecrets } from "../contract/credentials.ts";
+import { counted } from "../contract/lists.ts";
 import { outcomeOf, REFUSALS, type RefusalName } from "../contract/refusals.ts";
 import type { ClaimVerdict } from "../history/run-document.ts";
 import { type Answer, inWords, isAdmitted, successInWords } from "./sending/answer.ts";
@@ -20,7 +21,7 @@ export type Verdict = {
   expected: string;
   got: string;
   evidence: string[];
-  failure?: Failure;
+  failures?: readonly Failure[];
   /** A sentence that names the spent budget, if that budget made the rule inconclusive. */
   spent?: string;
   /** What the rule judges did not happen, and no call can cause it. */
@@ -203,12 +204,13 @@ export class Checks {
       ...{ verdict, reason: maskSecrets([reason, ...notes].join("; ")) },
       ...{ expected: this.#expected, got: maskSecrets(got), evidence },
     });
-    const [failure] = this.#failures;
-    const count = this.#failures.length === 1 ? "1 call" : `${this.#failures.length} calls`;
+    const failures = this.#failures;
+    const [failure] = failures;
+    const count = counted(failures.length, "call");
     if (failure !== undefined) {
       // The sentence names the outcome if that is what was judged; `got` has the rest.
       const came = failure.accepts === null ? "" : `, got ${failure.steps.at(-1)?.outcome}`;
-      return { ...made("fail", `expected ${failure.expected}${came}; ${count} did not match`, failure.got), failure };
+      return { ...made("fail", `expected ${failure.expected}${came}; ${count} did not match`, failure.got), failures };
     }
     if (this.#off !== "" && this.#seen === 0) return made("skipped", `skipped: ${this.#off}`, "not judged");
     const [why] = this.#unclear;

@@ -10,7 +10,7 @@ import type { CredentialRef } from "../workload/step.ts";
 import { renewAtMs } from "../workload/timeouts.ts";
 import { callInWords, inconclusive, isSessionsOff, skipped } from "./checks.ts";
 import type { Budget, Denied, Permission, Role } from "./planning/needs.ts";
-import { type Answer, isAdmitted } from "./sending/answer.ts";
+import { type Answer, isAdmitted, lookOf } from "./sending/answer.ts";
 import { createSender, type SenderParts } from "./sending/sender.ts";
 import { asServer, FORMS, type Form, inSession, mint, stepOfTestCall, type TestCall } from "./sending/test-call.ts";
 
@@ -20,17 +20,22 @@ const LIFE_UNSTATED_MS = 900_000;
 const createSessions = (budget: Budget, send: (call: TestCall) => Promise<Answer>) => {
   const sessions = new Map<string, { answer: Promise<Answer>; renewAtMs: number }>();
 
+  /** When each token ends by the clock of this machine, at the earliest. */
+  const endsAtMs = new Map<unknown, number>();
+
   const minted = async (of: KeyRole, product: Product): Promise<Answer> => {
     const name = `${of} ${product}`;
     const found = sessions.get(name);
     if (found !== undefined) return found.answer;
     if (product === "tile") budget.require("map_loads", 1);
+    const sentMs = Date.now();
     const entry = { answer: send(mint(of, product)), renewAtMs: Number.POSITIVE_INFINITY };
     sessions.set(name, entry);
     const answer = await entry.answer.catch(() => null);
     const lifeS = answer?.fields.expires_in;
     const lifeMs = typeof lifeS === "number" && lifeS > 0 ? lifeS * 1000 : LIFE_UNSTATED_MS;
     entry.renewAtMs = renewAtMs(Date.now(), lifeMs);
+    endsAtMs.set(answer?.fields.session_token, sentMs + lifeMs);
     if (answer === null || answer.transient) sessions.delete(name);
     return entry.answer;
   };
@@ -45,7 +50,9 @@ const createSessions = (budget: Budget, send: (call: TestCall) => Promise<Answer
     throw isSessionsOff(answer) ? skipped(why) : inconclusive(why);
   };
 
-  return { minted, tokenOf, forget: () => sessions.clear() };
+  const hasEnded = (token: string | null): boolean => Date.now() >= (endsAtMs.get(token) ?? Number.POSITIVE_INFINITY);
+
+  return { minted, tokenOf, hasEnded, forget: () => sessions.clear() };
 };
 
 export type Effects = ReturnType<typeof createEffects>;
@@ -97,7 +104,7 @@ export const createEffects = (journal?: SideEffects) => {
 /** The most concurrent calls outside of bursts; so few are no load. */
 export const AT_A_TIME = 4;
 
-export type ContextParts = Omit<SenderParts, "secretOf" | "originOf" | "neighbourOf"> & {
+export type ContextParts = Omit<SenderParts, "secretOf" | "hasEnded" | "originOf" | "neighbourOf" | "isStrange"> & {
   secrets: Secrets;
   effects: Effects;
   denied: Denied;
@@ -118,6 +125,8 @@ export const createContext = (parts: ContextParts) => {
   const { target, secrets, budget, denied, effects, signal, seed, leewayMs, patienceMs, settleMs, wallMs } = parts;
   const credentials = target.credentials ?? {};
   const kept = new Map<string, Promise<unknown>>();
+  /** Looks of answers that other servers gave in the API's place. */
+  const strangers = new Set<string>();
 
   const has = (name: Role): boolean => credentials[name] !== undefined;
   const keyRole = (name: KeyRole) => credentials[name];
@@ -139,6 +148,8 @@ export const createContext = (parts: ContextParts) => {
       if (credential.as !== "session") return readStated(find(credential.of, credential.as), secrets);
       return sessions.tokenOf(nameOf(credential), credential.product);
     },
+    hasEnded: sessions.hasEnded,
+    isStrange: (answer) => strangers.has(lookOf(answer)),
     originOf: ({ originValue, origin, credential }) => {
       if (originValue !== undefined) return originValue;
       if (origin !== "listed" || !("of" in credential)) return undefined;
@@ -176,6 +187,7 @@ export const createContext = (parts: ContextParts) => {
     ...{ target, budget, denied, effects, signal, seed, leewayMs, patienceMs, settleMs, wallMs },
     ...{ has, keyRole, secretOf, send, exchangeForms, once },
     answers: sender.answers,
+    strangers,
     /** Roles whose keys the deployment takes nowhere. */
     refused: new Set<KeyRole>(),
     /** The exchange's answer for a role and product, cached for the session's life. */

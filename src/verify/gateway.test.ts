@@ -29,15 +29,19 @@ afterEach(() => api.close());
 
 const HTML = "<html><body><center><h1>nginx</h1></center></body></html>";
 
-/** `pageFor`: what the gateway answers itself; `null` for what it passes on. */
+/** `pageFor`: what the gateway answers itself; `null` for what it passes on, `reset` for a connection that it closes. */
 const verifyBehind = async (
-  pageFor: (req: IncomingMessage) => Page | null,
+  pageFor: (req: IncomingMessage) => Page | "reset" | null | Promise<null>,
   only?: readonly string[],
   { head = (headers) => headers, body: changed }: Change = {},
 ): Promise<VerifyResult> => {
   const { port, hostname } = new URL(api.target.base_url);
-  const server = createServer({ maxHeaderSize: 1 << 20 }, (req, res) => {
-    const page = pageFor(req);
+  const server = createServer({ maxHeaderSize: 1 << 20 }, async (req, res) => {
+    const page = await pageFor(req);
+    if (page === "reset") {
+      req.socket.resetAndDestroy();
+      return;
+    }
     if (page !== null) {
       req.resume();
       const { status, type = "text/html", body = HTML, headers } = page;
@@ -159,11 +163,99 @@ test("odd input is not accused of the JSON 500 that an edge answers to a tenth o
   expect(failed(result)).toEqual([]);
 }, 60_000);
 
-test("a success where a refusal is due is told with its body", async () => {
-  const page = { status: 200, type: "application/json", body: '{"status":"maintenance"}' };
-  const result = await verifyBehind(oneInTen(page), ["invalid-credential"]);
-  expect(failed(result)).toEqual([expect.stringMatching(/: 200 with the body \{status: "maintenance"\}/)]);
+const STRANGERS: readonly [string, Page][] = [
+  ["maintenance under 200", { status: 200, body: '{"status":"maintenance"}' }],
+  [
+    "a sign-on of its own",
+    { status: 401, body: '{"message":"no SSO session"}', headers: { "www-authenticate": "NTLM" } },
+  ],
+  ["Spring's 404", { status: 404, body: '{"timestamp":"2026","status":404,"error":"Not Found","path":"/v1"}' }],
+];
+
+test.each(STRANGERS)("what an edge says in a tenth of the answers condemns no rule: %s", async (_, page) => {
+  const result = await verifyBehind(oneInTen({ type: "application/json", ...page }), [
+    ...SEVERAL,
+    "calls-are-answered",
+  ]);
+  expect(failed(result)).toEqual([]);
 });
+
+test("a success where a refusal is due is told with its body, and fails nothing unless the route answers so", async () => {
+  const page = { status: 200, type: "application/json", body: '{"status":"maintenance"}' };
+  const behind = await verifyBehind(oneInTen(page), ["invalid-credential"]);
+  expect(failed(behind)).toEqual([]);
+  const { claims } = await verifyBehind(
+    (req) => (/nobody/.test(`${req.headers["x-api-key"]}`) ? page : null),
+    ["invalid-credential"],
+  );
+  expect(claims[0]).toMatchObject({
+    verdict: "fail",
+    got: expect.stringMatching(/: 200 with the body \{status: "maintenance"\}/),
+  });
+});
+
+test.each(STRANGERS.slice(0, 2))("a defect of the API is named behind such an edge: %s", async (_, page) => {
+  await api.close();
+  api = await startSecondApi({ defects: ["serves-revoked", "open-catalogs"] });
+  const result = await verifyBehind(oneInTen({ type: "application/json", ...page }), [
+    "missing-credential",
+    "revoked-key",
+  ]);
+  expect(failed(result).map((text) => text.replace(/:.*/, ""))).toEqual([
+    "verify/missing-credential",
+    "verify/revoked-key",
+  ]);
+});
+
+test.each([
+  [null, "pass"],
+  [{ status: 502 }, "inconclusive"],
+  [{ status: 503, type: "application/json", body: "{}" }, "inconclusive"],
+  [{ status: 429 }, "inconclusive"],
+] as const)("how many calls went without the API's own answer is said: %j", async (page, verdict) => {
+  const { claims } = await verifyBehind(page === null ? () => null : oneInTen(page), [
+    ...SEVERAL,
+    "calls-are-answered",
+  ]);
+  const claim = claims.find(({ id }) => id === "verify/calls-are-answered");
+  expect(claim).toMatchObject({ level: "should", verdict });
+  if (page !== null) expect(claim?.reason).toMatch(new RegExp(`^\\d+ of \\d+ calls: \\d+ x (edge )?${page.status}`));
+  expect(claims.filter((one) => one.verdict === "fail")).toEqual([]);
+});
+
+test("a session that ends on the way to the API decides nothing", async () => {
+  await api.close();
+  api = await startSecondApi({ variants: ["short-sessions"] });
+  let sessions = 0;
+  const { claims } = await verifyBehind(
+    async ({ url, headers: { authorization } }) => {
+      const isLate = /styles/.test(`${url}`) && /svc_sess/.test(`${authorization}`) && sessions++ === 0;
+      if (isLate) await new Promise((resolve) => setTimeout(resolve, 3_300));
+      return null;
+    },
+    ["either-header", "session-lasts"],
+  );
+  expect(sessions).toBeGreaterThan(1);
+  expect(claims.map(({ id, verdict, reason }) => [id, verdict, reason])).toEqual([
+    ["verify/either-header", "pass", expect.anything()],
+    ["verify/session-lasts", "pass", expect.anything()],
+  ]);
+});
+
+test("a firewall that resets odd calls is noted once, with their number", async () => {
+  const { claims } = await verifyBehind(
+    ({ url, rawHeaders }) =>
+      /%00|%ff|%zz|\[\]|\.\./i.test(`${url}`) || rawHeaders.join().includes("nonsense") ? "reset" : null,
+    ["hostile-input"],
+  );
+  expect(claims[0]).toMatchObject({
+    verdict: "pass",
+    reason: expect.stringMatching(
+      /; \d\d calls got no whole answer, as a firewall closes a connection: .* and \d+ more$/,
+    ),
+  });
+  expect(claims[0]?.reason.match(/no whole answer/g)).toHaveLength(1);
+}, 60_000);
 
 test("a 500 that one call always gets is a breach behind such a gateway too", async () => {
   await api.close();

@@ -120,10 +120,10 @@ const runOf = (level: Level, about: Listed | Stepwise) => async (context: Contex
   const checks = new Checks(typeof expected === "string" ? expected : expected(context));
   const isStep = "step" in about;
   const said = await (isStep ? about.step(context, checks) : tryRows(context, checks, about, level !== "must"));
-  const { failure, ...found } = typeof said === "object" ? said : checks.result(said ?? undefined);
-  if (failure === undefined) return found;
+  const { failures, ...found } = typeof said === "object" ? said : checks.result(said ?? undefined);
+  if (failures === undefined) return found;
   // A gap in the specification never fails a deployment: the finding is recorded.
-  return level === "info" ? { ...found, verdict: "pass" as const, reason: OPEN } : { ...found, failure };
+  return level === "info" ? { ...found, verdict: "pass" as const, reason: OPEN } : { ...found, failures };
 };
 
 type Make = (id: string, spec: readonly number[], about: Listed | Stepwise) => Rule;

@@ -14,6 +14,7 @@ import { type Asked, createBudget, deniedBy, lackOf, OPTION_OF, type Spending } 
 import { openByKey, reach } from "./reach.ts";
 import type { Rule } from "./rule.ts";
 import { createThrottle, lookEverySecond, RATE_PER_S, wait } from "./sending/throttle.ts";
+import { openByStrangers } from "./strangers.ts";
 
 const isStopped = ({ signal }: Context): boolean => signal?.aborted === true;
 const STOPPED: Open = { verdict: "inconclusive", reason: "the run was stopped" };
@@ -29,8 +30,10 @@ const openOf = (error: unknown, context: Context): Open => {
 const tryRule = async (rule: Rule, context: Context): Promise<Verdict> => {
   const lack = lackOf(rule, context) ?? (isStopped(context) ? STOPPED : null);
   const tried = lack ?? (await rule.run(context).catch((error: unknown) => openOf(error, context)));
-  const failure = "failure" in tried ? tried.failure : undefined;
-  const found = (failure && (await openByKey(rule.id, failure, context))) ?? tried;
+  const [failure, ...others] = "failures" in tried ? (tried.failures ?? []) : [];
+  const open =
+    failure && ((await openByKey(rule.id, failure, context)) ?? (await openByStrangers([failure, ...others], context)));
+  const found = open ?? tried;
   if ("got" in found) return found;
   const reason = found.verdict === "skipped" ? `skipped: ${found.reason}` : found.reason;
   return { ...found, reason, expected: rule.title, got: "not judged", evidence: [] };
@@ -42,7 +45,7 @@ export const VERIFY_COMMAND = "npx floodgate verify --target FILE";
 type Judged = Awaited<ReturnType<typeof judgedRule>>;
 
 const judgedRule = async (rule: Rule, context: Context, stage: string) => {
-  const { failure, idle = false, spent, ...found } = await tryRule(rule, context);
+  const { failures, idle = false, spent, ...found } = await tryRule(rule, context);
   const option = rule.needs.permission === undefined ? "" : ` ${OPTION_OF[rule.needs.permission]}`;
   const claim: Claim = {
     ...{ id: `verify/${rule.id}`, stage },
@@ -52,7 +55,7 @@ const judgedRule = async (rule: Rule, context: Context, stage: string) => {
     spec: [...rule.spec],
     replay: `${VERIFY_COMMAND} --only ${rule.id}${option}`,
   };
-  return { rule, claim, failure, idle, spent };
+  return { rule, claim, failure: failures?.[0], idle, spent };
 };
 
 /** How long past its end a session may be admitted; RFC 7519 suggests a few minutes at most. */

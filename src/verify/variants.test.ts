@@ -30,6 +30,7 @@ const VARIANTS: readonly (readonly Variant[])[] = [
   ["offers-map-loads", "loads-count-nothing", "cuts-after-the-last-event", "null-counts-as-none"],
   ["offers-map-loads", "stops-paid-at-allowance", "opaque-token"],
   ["offers-map-loads", "mints-are-free"],
+  ["tiles-are-public", "numbers-its-places"],
   ["strict-key-bodies", "live-keys-alone", "server-keys-need-addresses", "forgives-deletions"],
   ["hides-the-secret", "looks-sessions-up"],
   ["mints-hold-slots", "has-small-caps"],

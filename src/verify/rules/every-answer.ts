@@ -1,14 +1,16 @@
 /** Rules over every answer of the run, whichever rule caused it (sections 7.1 and 7.2). They send no calls. */
-import { foreignHeader, foreignName, shapeOf, shapeOfBody } from "../../contract/foreign-text.ts";
+import { foreignError, foreignHeader, foreignName, shapeOf, shapeOfBody } from "../../contract/foreign-text.ts";
+import { someOf } from "../../contract/lists.ts";
 import { REFUSALS } from "../../contract/refusals.ts";
 import { readRetryAfter } from "../../contract/retry-after.ts";
 import type { Level } from "../../history/run-document.ts";
 import { known } from "../../history/statistics/counts.ts";
+import { exactInterval } from "../../history/statistics/statistics.ts";
 import { KEY_ROLES } from "../../target/roles.ts";
-import type { Judgement } from "../checks.ts";
+import type { Checks, Judgement, Verdict } from "../checks.ts";
 import type { Context } from "../context.ts";
 import { type Rule, roleOf, rulesOf } from "../rule.ts";
-import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
+import { type Answer, inWords, isAdmitted, lookOf } from "../sending/answer.ts";
 import { codingOf } from "../sending/answer-bytes.ts";
 
 const every = rulesOf("every-answer");
@@ -192,8 +194,40 @@ const textsOf = (answer: Answer): { where: string; text: string }[] => {
 
 const ROUNDED_S = 2;
 
+/** Share of calls left without the API's own answer that goes without a word, unless `limits.unanswered_share` is stated. */
+const UNANSWERED_SHARE = 0.01;
+
+/** A correct or wrong call in the usual form, outside of bursts; firewalls stop odd ones. */
+const isPlain = ({ testCall: { route, what, path, headers, secret, originValue, atOnce, anyway } }: Answer): boolean =>
+  !UNSTATED.has(route) &&
+  [what, path, headers, secret, originValue, atOnce, anyway].every((special) => special === undefined);
+
+/** Says how many calls had another answer than the API's own, or one that passes. Availability is not specified. */
+const judgeAway = (context: Context, checks: Checks): Verdict | string => {
+  const plain = context.answers.filter(isPlain);
+  const isAway = (answer: Answer): boolean =>
+    answer.foreign || context.strangers.has(lookOf(answer)) || (answer.transient && answer.subcode !== "rate_limited");
+  const away = plain.filter(isAway);
+  for (let k = away.length; k < plain.length; k++) checks.fine();
+  const kinds = Map.groupBy(away, ({ outcome, received }) =>
+    outcome === "indeterminate" ? `no answer (${foreignError(received.error ?? received.ended)})` : outcome,
+  );
+  const most = [...kinds].sort(([, a], [, b]) => b.length - a.length).map(([kind, { length: n }]) => `${n} x ${kind}`);
+  const got = `${away.length} of ${plain.length} calls: ${someOf(most, 6)}`;
+  const low = exactInterval(away.length, plain.length)?.low ?? 0;
+  if (away.length > 0 && low <= (context.target.limits?.unanswered_share ?? UNANSWERED_SHARE)) checks.note(got);
+  if (low <= (context.target.limits?.unanswered_share ?? UNANSWERED_SHARE)) return "no call in the usual form was sent";
+  const reason = `${got} were refused for overload or an outage, or answered by an edge; availability is not specified, and what verify says is about the other calls`;
+  const expected = "the API's own answer to almost every call";
+  return { verdict: "inconclusive", reason, expected, got, evidence: away.slice(0, 10).map(({ id }) => id) };
+};
+
 export const EVERY_ANSWER_RULES: readonly Rule[] = [
   ...ANSWERS,
+  every.should("calls-are-answered", [210, 211, 213, 216, 223], {
+    title: "almost every call has the API's own answer: none of an edge, no overload and no outage",
+    step: async (context, checks) => judgeAway(context, checks),
+  }),
   // If no answer has the header, a proxy may add it; if only some have it, browsers block the others.
   every.must("cors-for-every-answer-to-a-listed-origin", [159], {
     title:

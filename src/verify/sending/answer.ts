@@ -12,6 +12,7 @@ import {
 import { foreignAddress, foreignError, foreignName, shapeOfBody } from "../../contract/foreign-text.ts";
 import { OUTCOMES, outcomeOfStream } from "../../contract/refusals.ts";
 import { statedWaitMs } from "../../contract/retry-after.ts";
+import { routeOf } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
 import { mayHaveAnyBody } from "../../workload/request.ts";
 import type { Step } from "../../workload/step.ts";
@@ -112,14 +113,29 @@ const TRANSIENT = new RegExp(`^(indeterminate|503|429 (?!(${ALLOWANCES})$).*|edg
 export const isForeign = (outcome: string, text: string): boolean =>
   /^edge (?!50[01])/.test(outcome) || (outcome.startsWith("edge ") && isPage(text));
 
-/** A success without the stream or the JSON that its route answers with, as a maintenance text of an edge. */
-const isBareSuccess = ({ testCall: { route }, request, received, outcome, body }: Answer): boolean =>
-  /^20[0-3]$/.test(outcome) &&
-  body === undefined &&
-  received.seen === null &&
-  !received.aborted &&
-  !route.startsWith("keys.") &&
-  !mayHaveAnyBody({ route, method: request.method as Step["method"] });
+const lacksWhatItsRouteAnswers = ({ testCall: { route }, body, fields }: Answer): boolean => {
+  if (body === undefined) return true;
+  if (route === "-") return false;
+  return route === "sdk.sessions" ? fields.session_token === undefined : routeOf(route).stream !== undefined;
+};
+
+/** A success without the session, the stream or the JSON that its route answers with, as an edge in maintenance says. */
+const isBareSuccess = (answer: Answer): boolean => {
+  const {
+    testCall: { route },
+    request,
+    received,
+    outcome,
+  } = answer;
+  return (
+    /^20[0-3]$/.test(outcome) &&
+    lacksWhatItsRouteAnswers(answer) &&
+    received.seen === null &&
+    !received.aborted &&
+    !route.startsWith("keys.") &&
+    !mayHaveAnyBody({ route, method: request.method as Step["method"] })
+  );
+};
 
 /**
  * Whether another try may bring another answer: an edge may answer one call in ten with a page, or with a JSON 500 that
@@ -186,6 +202,12 @@ const nameOf = ({ status, ended, seen, aborted, text }: Received, anyBody: boole
   if (seen !== null) return { ...UNANSWERED, outcome: outcomeOfStream(status, { ended }) };
   if (!aborted && ended !== "eof" && ended !== "refused") return UNANSWERED;
   return nameAnswer(status, text, anyBody);
+};
+
+/** How an answer looks, whoever gave it: status, media type, members of its body. */
+export const lookOf = ({ status, headers, body }: Answer): string => {
+  const type = (headers["content-type"] ?? "").split(";")[0]?.trim().toLowerCase();
+  return `${status} ${type} ${isObject(body) ? Object.keys(body).sort().join(" ") : typeof body}`;
 };
 
 /** The call's history line, without facts and envelopes that the invariants must not judge. */

@@ -57,6 +57,8 @@ export type AttemptParts = {
   stage: string;
   idPrefix: string;
   secretOf(call: TestCall): Promise<string | null>;
+  /** Whether a session that this run minted for its calls has ended by now. */
+  hasEnded(token: string | null): boolean;
   originOf(call: TestCall): string | undefined;
   onLine(line: CallLine): void;
   onAnswer?(answer: Answer): void;
@@ -181,7 +183,14 @@ export const createAttempts = (parts: AttemptParts) => {
     const isWaitedFor = testCall.anyway === true || testCall.toTheEnd === true;
     const received = await (isWaitedFor ? running : Promise.race([running, stopped.promise]));
     const context = { id, stage, driver: "verify" as const, intendedUs: received.sentUs };
-    const answer = answerOfCall({ testCall, step, request: shown, received, chunks, context, errorUs: clock.errorUs });
+    // Nobody knows whether the call or the session's end was first.
+    const isOver = received.status === 401 && testCall.secret === undefined && parts.hasEnded(secret);
+    const called: TestCall = isOver
+      ? { ...testCall, open: true, facts: { ...testCall.facts, state: "expired" } }
+      : testCall;
+    const errorUs = clock.errorUs;
+    const read = answerOfCall({ testCall: called, step, request: shown, received, chunks, context, errorUs });
+    const answer = isOver ? { ...read, transient: true } : read;
     taken?.settle(clock.nowUs(), { ...received, outcome: answer.outcome, ending: answer.line });
     record(answer);
     return answer;

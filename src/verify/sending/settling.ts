@@ -37,8 +37,7 @@ export const firstUse = (context: Context, call: TestCall): Promise<Answer> =>
 /** Concurrent calls, to reach several replicas, each with its own records. */
 const AT_ONCE = 4;
 
-export const untilEverywhere = async (context: Context, call: TestCall, accepts: Fits): Promise<Answer> => {
-  const endMs = deadlineMs(context);
+export const untilEverywhere = async (context: Context, call: TestCall, accepts: Fits, endMs = deadlineMs(context)) => {
   for (;;) {
     const answer = await until(context, call, accepts, endMs);
     if (!fits(answer, accepts)) return answer;
@@ -63,7 +62,8 @@ export const afterArrival = async (context: Context, call: TestCall, accepts: Fi
 /** Judges a call with a revoked or expired key. If admitted, repeats it until the end has had time to arrive. */
 export const expectOver = async (context: Context, checks: Checks, [call, over, or = []]: Row, endMs: number) => {
   const first = await context.send(call);
-  const last = isAdmitted(first) ? await until(context, call, [over, or].flat(), endMs) : first;
+  // Everywhere, because a single refusal may be an edge's or that of one replica.
+  const last = isAdmitted(first) ? await untilEverywhere(context, call, [over, or].flat(), endMs) : first;
   if (isAdmitted(first) && !isAdmitted(last)) checks.note("was admitted at first: its end had to arrive");
   checks.expect(last, over, [], or);
 };

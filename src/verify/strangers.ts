@@ -1,0 +1,64 @@
+/** Answers that another server gave in the API's place, where neither status nor body says so: told by comparison. */
+import { callInWords, type Failure, type Open } from "./checks.ts";
+import { type Context, callersOf, RUNTIME_ROUTES, scopeOf } from "./context.ts";
+import { type Answer, lookOf, successInWords } from "./sending/answer.ts";
+import { asNobody, mint, type TestCall } from "./sending/test-call.ts";
+
+/** An edge that gives one answer in ten gives `OFTEN` of so many in one case of 250. */
+const TRIES = 4;
+const OFTEN = 3;
+/** With more breaches than this it is no single answer that differs. */
+const FAILURES_MOST = 6;
+const OWN_TRIES = 3;
+
+/** Whether the call may be repeated: it is charged for nothing and changes nothing. */
+const mayRepeat = ({ route, product, beforeSent }: TestCall): boolean =>
+  route !== "design.analyze" &&
+  route !== "maps.loads" &&
+  !route.startsWith("keys.") &&
+  product !== "tile" &&
+  !beforeSent;
+
+/** A call that the API itself answers with such a status; `null` if none is known. */
+const likeCall = ({ status, testCall: { route } }: Answer, context: Context): TestCall | null => {
+  if (status === 401) return asNobody("design.styles", { once: true });
+  if (status === 404) return asNobody("-", { path: "/floodgate-no-such-path", once: true });
+  if (status === null || status > 299) return null;
+  if (route === "sdk.sessions") return context.has("publishable") ? mint("publishable", "chat", { once: true }) : null;
+  if (route === "-" || !RUNTIME_ROUTES.includes(route)) return null;
+  const [caller] = callersOf(context, scopeOf(route));
+  return caller === undefined ? null : { ...caller, route, once: true };
+};
+
+/** The look that most of the API's own answers have. */
+const ownLook = (call: TestCall, context: Context): Promise<string | undefined> =>
+  context.once(`own look ${JSON.stringify(call)}`, async () => {
+    const answers = await Array.fromAsync(Array(OWN_TRIES), () => context.send(call));
+    const looks = Map.groupBy(answers.filter(({ transient }) => !transient).map(lookOf), (look) => look);
+    return [...looks].sort(([, a], [, b]) => b.length - a.length)[0]?.[0];
+  });
+
+/** Whether a breach rests on an answer that hardly comes again and does not look like the API's own. */
+const isStrangers = async ({ steps }: Failure, context: Context): Promise<boolean> => {
+  const last = steps.at(-1);
+  const like = last === undefined || !mayRepeat(last.testCall) ? null : likeCall(last, context);
+  if (last === undefined || like === null) return false;
+  const look = lookOf(last);
+  const own = await ownLook(like, context);
+  if (own === undefined || own === look) return false;
+  const again = await Array.fromAsync(Array(TRIES), () => context.send({ ...last.testCall, once: true, open: true }));
+  if (again.filter((answer) => lookOf(answer) === look).length >= OFTEN) return false;
+  context.strangers.add(look);
+  return true;
+};
+
+/** Says why a rule cannot be judged if another server may have given each answer that shows a breach; else `null`. */
+export const openByStrangers = async (failures: readonly Failure[], context: Context): Promise<Open | null> => {
+  const last = failures[0]?.steps.at(-1);
+  if (last === undefined || failures.length > FAILURES_MOST) return null;
+  for (const failure of failures) if (!(await isStrangers(failure, context).catch(() => false))) return null;
+  const why = `it hardly came again in ${TRIES} tries and does not look like the API's own answers`;
+  const body = /^2/.test(last.outcome) ? successInWords(last) : "";
+  const reason = `${callInWords(last)}${body}: ${why}; does a server in front of the API answer some calls in its place?`;
+  return { verdict: "inconclusive", reason };
+};
