@@ -54,7 +54,10 @@ export const ROUTES = {
   "chat.button": route("chat.button", "POST", "/chat/button/stream", "ai", { open: true, stream: "button" }),
   "chat.route": route("chat.route", "POST", "/chat/control/route", "ai", { open: true }),
   "poi.enrich": route("poi.enrich", "GET", "/retrieval/poi/enrich", "ai", { open: true }),
-  "design.analyze": route("design.analyze", "POST", "/design/analyze", "design", { open: true, meter: "design_analyses" }),
+  "design.analyze": route("design.analyze", "POST", "/design/analyze", "design", {
+    open: true,
+    meter: "design_analyses",
+  }),
   "design.apply": route("design.apply", "POST", "/design/apply-direct", "design", { open: true }),
   "design.styles": route("design.styles", "GET", "/design/styles", "design"),
   "design.samples": route("design.samples", "GET", "/design/samples", "design"),
