@@ -99,13 +99,20 @@ export const createSender = (parts: SenderParts) => {
   const isToRepeat = (answer: Answer): boolean =>
     isStray(answer) || (answer.transient && answer.status === 401) || parts.isStrange(answer);
 
+  /** The first answer that is no stray, or else the one that came most often. */
   const trySeveralTimes = async (call: TestCall): Promise<Answer> => {
-    let answer = await tryOnce(call);
-    for (let k = 0; k < ATTEMPTS - 1 && call.once !== true && isToRepeat(answer); k++) {
-      await wait(STRAY_WAIT_FIRST_MS * 2 ** k, signal);
-      answer = await tryOnce(call);
+    const strays: Answer[] = [];
+    for (let k = 0; k < ATTEMPTS; k++) {
+      if (k > 0) await wait(STRAY_WAIT_FIRST_MS * 2 ** (k - 1), signal);
+      const answer = await tryOnce(call);
+      if (call.once === true || !isToRepeat(answer)) return answer;
+      strays.push(answer);
     }
-    return answer;
+    const [most = []] = Map.groupBy(strays, ({ outcome }) => outcome)
+      .values()
+      .toArray()
+      .sort((a, b) => b.length - a.length);
+    return most.at(-1) as Answer;
   };
 
   const ownBefore = new Set<string>();
