@@ -2,7 +2,8 @@
 import { admissionOf, ERROR_IN_BODY } from "../contract/refusals.ts";
 import type { LedgerLine } from "../history/line.ts";
 import { add, known } from "../history/statistics/counts.ts";
-import { joinCharges, Sums, signedSize } from "./evidence/charges.ts";
+import { sumOf } from "../history/statistics/statistics.ts";
+import { createRepeats, joinCharges, repeated, Sums, signedSize } from "./evidence/charges.ts";
 import { changesReplicas, isDefinite, isReference, isUnnamed } from "./evidence/moments.ts";
 import { Evidence, failed, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
 
@@ -17,8 +18,11 @@ export const refusedIsNotCharged: Judge = (facts) => {
   const { ledger, drained } = facts;
   if (ledger === undefined) return skipped("a ledger (control.limiter, or observers.ledger)");
   const charges = joinCharges(facts, drained);
+  const repeats = createRepeats(facts);
   const evidence = new Evidence();
   let [refused, charged, folded] = [0, 0, 0];
+  /** Charges beyond what the answers allow, and the breaches that they make. */
+  let [extra, extraBreaches] = [0, 0];
   const judgeEntries = (): void => {
     for (const [id, { net, owed, open, refused: refusal, seen }] of charges.byRequest) {
       for (const [meter, sum] of net) {
@@ -29,6 +33,8 @@ export const refusedIsNotCharged: Judge = (facts) => {
         if (seen === 0 || sum < 0) continue;
         if (sum < least) evidence.breach(id, `admitted and charged ${sum} ${meter}, not ${least}`);
         if (sum <= least + open) continue;
+        extra += sum - least - open;
+        extraBreaches += 1;
         const what = refusal === null ? "admitted" : `refused with ${refusal.outcome}`;
         evidence.breach(id, `${what} and charged ${sum} ${meter}, not ${least + open || "nothing"}`);
       }
@@ -41,6 +47,7 @@ export const refusedIsNotCharged: Judge = (facts) => {
   return {
     see(line, alike) {
       folded += alike ?? 0;
+      if (line.type === "call") repeats.see(alike);
       if (line.type !== "call" || alike !== undefined) return;
       const { is, isKnown } = charges.see(line);
       if (is === "refused") refused += 1;
@@ -52,6 +59,7 @@ export const refusedIsNotCharged: Judge = (facts) => {
       judgeEntries();
       if (!isReference(facts) && !charges.knowsOurIds()) return skipped(OUR_IDS);
       if (evidence.count > 0 && !drained && !isReference(facts)) return unsettled(evidence);
+      if (evidence.count === extraBreaches && repeats.explain(extra)) return repeated(evidence);
       if (evidence.count > 0) return failed("what was charged is not what was admitted", evidence);
       if (folded > 0) {
         const whole = `${refused} refused calls were charged nothing`;
@@ -94,16 +102,18 @@ export const chargedOnce: Judge = (facts) => {
     (line.kind === "charge" ? entry.charges : entry.refunds).push(line);
   }
   const charges = joinCharges(facts, true);
+  const repeats = createRepeats(facts);
   let folded = 0;
   const isOurs = ({ charges: lines, refunds }: Entry): boolean =>
     exclusive || [...lines, ...refunds].some(({ request_id }) => charges.isOfCall(request_id));
   return {
     see(line, alike) {
+      if (line.type === "call") repeats.see(alike);
       if (alike !== undefined) folded += alike;
       else if (line.type === "call") charges.see(line);
     },
     end() {
-      let judged = 0;
+      let [judged, extra, extraBreaches] = [0, 0, 0];
       for (const [id, entry] of entries) {
         if (!isOurs(entry)) continue;
         judged += 1;
@@ -115,10 +125,14 @@ export const chargedOnce: Judge = (facts) => {
         // An id unknown to the history stands for at least one call.
         const calls = Math.max(1, seen);
         for (const [meter, sum] of net) {
-          if (sum > calls) evidence.breach(id, `${calls} calls under this id are charged ${sum} ${meter}`);
+          if (sum <= calls) continue;
+          extra += sum - calls;
+          extraBreaches += 1;
+          evidence.breach(id, `${calls} calls under this id are charged ${sum} ${meter}`);
         }
       }
       if (evidence.count > 0 && !drained && !isReference(facts)) return unsettled(evidence);
+      if (evidence.count === extraBreaches && repeats.explain(extra)) return repeated(evidence);
       if (evidence.count > 0) return failed("something was charged or refunded more than once", evidence);
       if (folded > 0 && !exclusive) {
         return skipped(`every call whole; ${folded} calls were folded without their ids on a shared deployment`);
@@ -160,6 +174,7 @@ export const countsAgree: Judge = (facts) => {
   /** Differences on a foreign deployment, which prove nothing. */
   const doubts = new Evidence();
   const charges = joinCharges(facts, drained);
+  const repeats = createRepeats(facts);
 
   const compareCounts = (): void => {
     if (counts === undefined) return;
@@ -199,14 +214,19 @@ export const countsAgree: Judge = (facts) => {
       if (!exclusive && !charges.isOfCall(entry.request_id)) continue;
       charged.add(entry.meter, ours ? entry.org : "all", signedSize(entry, ours));
     }
-    const cells = owed.columnsWith(charged).flatMap(([meter, orgs]) => [...orgs].map((org) => [meter, org] as const));
-    for (const [meter, org] of cells) {
-      const sum = charged.of(meter, org);
-      const least = owed.of(meter, org);
-      const most = least + (open.get(org) ?? 0) + (org === "-" ? 0 : (open.get("-") ?? 0));
+    const cells = owed.columnsWith(charged).flatMap(([meter, orgs]) =>
+      [...orgs].map((org) => {
+        const least = owed.of(meter, org);
+        const most = least + (open.get(org) ?? 0) + (org === "-" ? 0 : (open.get("-") ?? 0));
+        return { meter, org, sum: charged.of(meter, org), least, most };
+      }),
+    );
+    const isRepeated = repeats.explain(sumOf(cells.map(({ sum, most }) => Math.max(0, sum - most))));
+    for (const { meter, org, sum, least, most } of cells) {
       if (sum >= least && sum <= most) continue;
       const due = least === most ? `${least}` : `${least} to ${most}`;
-      evidence.breach(`${meter} ${org}`, `${org} was charged ${sum} ${meter}; callers' answers come to ${due}`);
+      const found = isRepeated && sum > most ? doubts : evidence;
+      found.breach(`${meter} ${org}`, `${org} was charged ${sum} ${meter}; callers' answers come to ${due}`);
     }
   };
   return {
@@ -215,6 +235,7 @@ export const countsAgree: Judge = (facts) => {
       if (line.type !== "call") return;
       const n = alike ?? 1;
       calls += n;
+      repeats.see(n);
       if (alike !== undefined) folded += n;
       if (isDefinite(line)) seen.add(bookOf(line.outcome), ownerOf(line.outcome, line.org, ours), n);
       else if (line.error !== "connection_refused") unknown += 1;

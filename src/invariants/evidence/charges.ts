@@ -6,6 +6,8 @@ import { type Meter, routeOf } from "../../contract/routes.ts";
 import type { CallLine, LedgerLine } from "../../history/line.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { add, known } from "../../history/statistics/counts.ts";
+import { sumOf } from "../../history/statistics/statistics.ts";
+import { type Evidence, type Found, inconclusive } from "../invariant.ts";
 import { isAdmitted, isDefinite, isReference } from "./moments.ts";
 
 /** `net`: charges less refunds. `owed`, `open`, `refused`: calls with this id that must be charged, may be, must not be. */
@@ -81,6 +83,30 @@ export const joinCharges = (facts: StageFacts, settled: boolean) => {
     knowsOurIds: (): boolean => [...byRequest.values()].some(({ seen }) => seen > 0),
   };
 };
+
+/**
+ * Counts calls that the platform saw beyond those that callers sent. A gateway that retries, mirrors or hedges sends a
+ * call several times, and the platform rightly charges each of them. The reference has no such gateway.
+ */
+export const createRepeats = (facts: StageFacts) => {
+  let sent = 0;
+  const counted = sumOf(Object.values(facts.counts ?? {}).flatMap((byOrg) => Object.values(byOrg)));
+  return {
+    see: (calls = 1): void => {
+      sent += calls;
+    },
+    /** Whether the repeats explain so many charges that callers' answers do not. */
+    explain: (extra: number): boolean => !isReference(facts) && extra > 0 && extra <= counted - sent,
+  };
+};
+
+/** The finding where repeats explain every breach. */
+export const repeated = ({ first, ids }: Evidence): Found =>
+  inconclusive(
+    "more was charged than callers saw admitted, and the platform counted as many calls that nobody sent: a gateway that retries, mirrors or hedges would look the same",
+    first,
+    ids,
+  );
 
 /** The meter of an admitted call by the specification (items 10, 11, 80; A9). `null`: none; `undefined`: unknown. */
 export const meterOf = (call: CallLine): Meter | null | undefined => {

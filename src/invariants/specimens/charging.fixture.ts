@@ -236,6 +236,23 @@ export const admitsWhatIsAllowed: Specimens = {
   ],
 };
 
+/** Each of ten loads is charged twice; the platform counted so many calls of them. */
+const chargedTwice = (counted: number) =>
+  foreignStage({
+    counts: { "200": { a: counted } },
+    ledger: many(10, (at) => [charge(`c${at}`, `${at}`), charge(`d${at}`, `${at}`)]).flat(),
+  });
+const tenLoads = many(10, (at) => load(`${at}`, { atMs: at }));
+const SENT_TWICE = {
+  name: "a gateway sends each call twice",
+  facts: chargedTwice(20),
+  lines: tenLoads,
+  verdict: "inconclusive",
+} as const;
+const TWICE_BY_ITSELF = { name: "each call is charged twice, and came once", facts: chargedTwice(10), lines: tenLoads };
+/** Fewer repeats than charges. */
+const TWICE_IN_PART = { name: "more is charged than was sent twice", facts: chargedTwice(19), lines: tenLoads };
+
 const shed = (id: string, more: Partial<CallLine> = {}): CallLine =>
   load(id, { outcome: "429 org_overloaded", ...more });
 
@@ -278,6 +295,8 @@ export const refusedIsNotCharged: Specimens = {
     },
   ],
   bad: [
+    { ...TWICE_BY_ITSELF, says: /charged 2 map_loads, not 1/ },
+    { ...TWICE_IN_PART, says: /charged 2 map_loads, not 1/ },
     {
       name: "charges the refused beside others",
       facts: sharedStage({ ledger: [charge("c1", "1"), ...others] }),
@@ -328,6 +347,7 @@ export const refusedIsNotCharged: Specimens = {
     },
   ],
   thin: [
+    { ...SENT_TWICE, says: /a gateway that retries, mirrors or hedges/ },
     {
       name: "a store with ids of its own",
       facts: sharedStage({ ledger: others }),
@@ -369,6 +389,8 @@ export const chargedOnce: Specimens = {
     },
   ],
   bad: [
+    { ...TWICE_BY_ITSELF, says: /1 calls under this id are charged 2/ },
+    { ...TWICE_IN_PART, says: /1 calls under this id are charged 2/ },
     {
       name: "charges the retry again beside others",
       facts: sharedStage({ ledger: [charge("c1", "1"), charge("c2", "1"), ...others] }),
@@ -413,6 +435,7 @@ export const chargedOnce: Specimens = {
     },
   ],
   thin: [
+    { ...SENT_TWICE, says: /a gateway that retries, mirrors or hedges/ },
     {
       name: "a store with ids of its own",
       facts: sharedStage({ ledger: others }),
@@ -555,6 +578,8 @@ export const countsAgree: Specimens = {
     },
   ],
   bad: [
+    { ...TWICE_BY_ITSELF, says: /all was charged 20 map_loads/ },
+    { ...TWICE_IN_PART, says: /all was charged 20 map_loads/ },
     {
       name: "charged twice beside others",
       facts: sharedStage({ ledger: [charge("c1", "1"), charge("c2", "1"), ...others] }),
@@ -599,6 +624,7 @@ export const countsAgree: Specimens = {
     },
   ],
   thin: [
+    { ...SENT_TWICE, says: /a gateway that retries or caches/ },
     {
       name: "answers that a gateway may have kept",
       facts: foreignStage({ counts: { "200": { a: 1 } } }),
