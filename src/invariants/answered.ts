@@ -53,7 +53,7 @@ export const answered: Judge = (facts, settling) => {
   /** Number of unanswered calls by what came instead: `edge 502`, `no answer (connection_reset)`. */
   const unanswered = new Map<string, number>();
   const evidence = new Evidence();
-  let [judged, explained, unsent, left, waited, stale] = [0, 0, 0, 0, 0, 0];
+  let [judged, explained, unsent, left, waited, stale, atEdge] = [0, 0, 0, 0, 0, 0, 0];
 
   const found = (besides: string): Found => {
     const { ids, count: missing } = evidence;
@@ -64,7 +64,7 @@ export const answered: Judge = (facts, settling) => {
     const named = namedBy(unanswered);
     const bounds = `95 % interval ${percent(interval.low)} to ${percent(interval.high)}`;
     const share = `${missing} of ${judged} calls (${percent(missing / judged)}, ${bounds})`;
-    const unmet = missing < judged ? "" : "; is base_url right, and does the gateway in front let these calls through?";
+    const unmet = atEdge < judged ? "" : "; is base_url right, and does the gateway in front let these calls through?";
     const reason = `the API did not answer ${share}: ${named}${besides}${unmet}`;
     const open = inconclusive(`${reason}; too few calls to say whether it is more`, named, ids);
     if (interval.low > limit) return { ...open, verdict: "fail", reason };
@@ -90,6 +90,7 @@ export const answered: Judge = (facts, settling) => {
       else if (wasStale(call)) stale += 1;
       else {
         judged += 1;
+        if (!isLost && !isDefinite(call)) atEdge += 1;
         add(unanswered, whatCame(call), 1);
         evidence.breach(call.id, "");
       }
