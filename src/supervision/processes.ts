@@ -198,11 +198,14 @@ export const unmarked = ({ ...env }: NodeJS.ProcessEnv = process.env): NodeJS.Pr
   return env;
 };
 
+const inherited = (...names: readonly string[]): Record<string, string> =>
+  Object.fromEntries(names.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])));
+
 /** The environment variable with this run's mark, for processes that get no other variable. */
-export const runMark = (): Record<string, string> => {
-  const mark = process.env[RUN_MARK];
-  return mark === undefined ? {} : { [RUN_MARK]: mark };
-};
+export const runMark = (): Record<string, string> => inherited(RUN_MARK);
+
+/** The same for programs of this clone, with Node's cache: they load in a third of the time. */
+export const ownRunMark = (): Record<string, string> => inherited(RUN_MARK, "NODE_COMPILE_CACHE");
 
 /** Reports whether a process of this user was started with the mark in its environment; false without /proc. */
 export const carriesMark = (pid: number, mark: string): boolean =>

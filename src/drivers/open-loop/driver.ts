@@ -7,7 +7,7 @@ import type { Protocol } from "../../history/run-document.ts";
 import type { HostFacts } from "../../history/stage-facts.ts";
 import { boundChild, lastLines, signalInWords, spawnChild } from "../../supervision/child.ts";
 import { messageIn, readLines, unreadSentence } from "../../supervision/lines.ts";
-import { runMark } from "../../supervision/processes.ts";
+import { ownRunMark } from "../../supervision/processes.ts";
 import { type Budget, budgetShare, NOTHING_SPENT, type Spent, type Stopped } from "../../workload/budget.ts";
 import { profileDurationS } from "../../workload/load-profiles.ts";
 import { TIMEOUTS } from "../../workload/timeouts.ts";
@@ -104,9 +104,9 @@ const PROGRAM: OpenLoopProgram = {
 
 /** Plays one generator's part of a schedule, in a process. Rejects only if the process cannot be registered. */
 export const playOpenLoop = async ({ job, secrets, signal, program = PROGRAM, ...options }: OpenLoopOptions) => {
-  // The environment is only the run's mark, so that no secret leaks and the user's shell cannot change the load.
+  // The environment is only the run's mark and Node's cache, so that no secret leaks and the user's shell cannot change the load.
   const child = spawnChild(process.execPath, ["--disable-warning=ExperimentalWarning", program.path], {
-    env: runMark(),
+    env: ownRunMark(),
     stdio: ["pipe", "pipe", "pipe"],
     // Ctrl-C then reaches the runner only, which asks the driver to stop, so that calls can end.
     detached: true,
