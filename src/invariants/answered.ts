@@ -5,7 +5,7 @@ import { add } from "../history/statistics/counts.ts";
 import { exactInterval, sumOf } from "../history/statistics/statistics.ts";
 import { standstillDoubts } from "../history/time-doubts.ts";
 import { ownFaults, recoveryUs } from "./evidence/fault-windows.ts";
-import { isDefinite } from "./evidence/moments.ts";
+import { isDefinite, isServerError } from "./evidence/moments.ts";
 import { counted, Evidence, type Found, inconclusive, type Judge, passed, unseen } from "./invariant.ts";
 
 /** Tolerated share of unanswered calls, unless `limits.unanswered_share` is stated. */
@@ -13,9 +13,6 @@ const UNANSWERED_SHARE = 0.01;
 /** From this many calls on, one unanswered call does not keep the claim open. */
 const STRAY_OF = 20;
 const NAMED_MAX = 6;
-
-/** Server errors other than 503, which alone is specified (item 223). */
-const isServerError = ({ outcome }: CallLine): boolean => /^5(?!03)\d\d\b/.test(outcome);
 
 const CLOSED: ReadonlySet<string | undefined> = new Set(["connection_closed", "connection_reset"]);
 /** Servers keep an idle connection open for a second or more. */

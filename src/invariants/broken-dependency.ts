@@ -5,9 +5,10 @@ import { wilsonInterval } from "../history/statistics/statistics.ts";
 import { standstillDoubts } from "../history/time-doubts.ts";
 import { meterOf } from "./evidence/charges.ts";
 import { FaultWindows, LIMITER_ANSWERS, letsNothingThrough, REFUSAL_OF, recoveryUs } from "./evidence/fault-windows.ts";
-import { earliestUs, isAdmitted, isDefinite, isReference, latestUs } from "./evidence/moments.ts";
+import { earliestUs, isAdmitted, isDefinite, isReference, isServerError, latestUs } from "./evidence/moments.ts";
 import { Evidence, failed, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
 
+const LINKS = ["limiter", "keys"] as const;
 const ENOUGH = 10;
 const MARGIN_US = 50_000;
 const WITHOUT_RECORD = new Set(["503", "401", "429 b2b_overloaded"]);
@@ -16,7 +17,7 @@ const KEYED = new Set(["publishable", "server", "session"]);
 
 /**
  * Calls are refused while a dependency is broken, and not by a 401, on which a customer would replace a good key (items 153, 213,
- * 216; B4). Cached key records may serve for the revocation budget. A foreign fault may break only some replicas, so calls
+ * 216; B4), nor by a server error, on which he would report a bug. Cached key records may serve for the revocation budget. A foreign fault may break only some replicas, so calls
  * admitted beside refused ones are inconclusive there.
  */
 export const failsClosed: Judge = (facts, settling) => {
@@ -29,6 +30,14 @@ export const failsClosed: Judge = (facts, settling) => {
   /** `through`: calls admitted without the dependency; `judged`: calls that needed it; `refused`: calls refused for it. */
   const limiter = { link: "limiter", through: new Evidence(), judged: 0, refused: 0 };
   const keys = { ...limiter, link: "keys", through: new Evidence() };
+  const errors = new Evidence();
+
+  const judgeErrors = (call: CallLine): void => {
+    if (!isServerError(call)) return;
+    const around = LINKS.flatMap((link) => windows.around(call, link)).find(({ tookEffect }) => tookEffect);
+    if (around === undefined) return;
+    errors.breach(call.id, `${call.outcome} on ${call.route} while the ${around.link} was "${around.fault}"`);
+  };
 
   const judgeLimiter = (call: CallLine): void => {
     const around = windows.around(call, "limiter");
@@ -73,9 +82,12 @@ export const failsClosed: Judge = (facts, settling) => {
     settled(call) {
       judgeLimiter(call);
       judgeKeys(call);
+      judgeErrors(call);
     },
     end() {
       if (evidence.count > 0) return failed("the platform did not fail closed", evidence);
+      // A few may have another cause than the fault.
+      if (errors.count >= ENOUGH) return failed("calls that met the fault were answered with a server error", errors);
       for (const { through, refused } of [limiter, keys]) {
         if (through.count === 0) continue;
         if (!mayBeHalfBroken || refused === 0) return failed("the platform did not fail closed", through);

@@ -18,6 +18,9 @@ export const decidedByUs = (call: CallLine): number => (call.first_us ?? call.do
 export const isDefinite = (call: CallLine): boolean =>
   call.outcome !== "indeterminate" && !call.outcome.startsWith("edge ");
 
+/** An answer of the API itself with a 5xx other than 503, which alone is specified (item 223). */
+export const isServerError = ({ outcome }: CallLine): boolean => /^5(?!03)\d\d\b/.test(outcome);
+
 /** 2xx, including a failure reported in the body. */
 export const isAdmitted = (call: CallLine): boolean => /^2\d\d/.test(call.outcome);
 

@@ -73,6 +73,16 @@ export const failsClosed: Specimens = {
       lines: inOrder(...limiterDown, ...during(12, "429 limiter_unavailable"), lost("x", { atMs: 1_500 })),
     },
     {
+      name: "a few server errors beside the refusals, and a gateway's",
+      facts: foreignStage(FAULTS),
+      lines: inOrder(
+        ...limiterDown,
+        ...during(12, "429 limiter_unavailable"),
+        ...during(3, "500 internal"),
+        ...during(12, "edge 502"),
+      ),
+    },
+    {
       name: "unlimited routes elsewhere",
       facts: foreignStage(FAULTS),
       lines: inOrder(...limiterDown, ...during(12, "429 limiter_unavailable"), ...during(3, "200")),
@@ -107,6 +117,12 @@ export const failsClosed: Specimens = {
       facts: FAULTS,
       lines: inOrder(...limiterDown, ...during(12, "429 rate_limited")),
       says: /rate_limited/,
+    },
+    {
+      name: "a server error for each call elsewhere",
+      facts: foreignStage(FAULTS),
+      lines: inOrder(...limiterDown, ...during(12, "500 internal")),
+      says: /500 internal on design\.styles while the limiter was "refused"/,
     },
     {
       name: "gives loads away elsewhere",
