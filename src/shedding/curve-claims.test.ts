@@ -108,6 +108,18 @@ describe("a server that does nothing wrong is accused of nothing", () => {
     expect(claims.find(({ id }) => id === "curve/refusal_cost")?.verdict).toBe("pass");
   });
 
+  test.each([
+    ["constant", 15, 1],
+    ["lognormal", 8, 2],
+    ["lognormal", 8, 6],
+    ["lognormal", 15, 1],
+  ] as const)("a limiter that measures again and again: %s times, every %i s, seed %i", (service, everyS, seed) => {
+    const server = gradient({ slots: 64, serviceMs: 800, service, everyS, seed });
+    const claims = claimsOf(curveOf(server, seed, SHORT_S)).filter(({ level }) => level === "must");
+    expect(failedOf(claims)).toEqual([]);
+    expect(claims.map(({ reason }) => reason).join()).toContain("although the load had not fallen");
+  });
+
   test("a limit that falls while a queue is served: what is served, not what is let in, is the goodput", () => {
     const double = levelsOf(upAndDown(4, LONG_S)).find(({ ratePerS }) => ratePerS === 8) as PlannedLevel;
     const server = queueing(
@@ -392,6 +404,32 @@ describe("a server that breaks under overload fails the claim about it", () => {
     });
     expect(failedOf(claimsOf({ ...curve, levels })).join(), "no burst").toContain("curve/collapse");
     expect(failedOf(claimsOf({ ...bursts, levels }))).toEqual([]);
+  });
+
+  test("and refusals at a sixth of a call in a short play, by the levels of both ways", () => {
+    const shape = { slots: 16, inFlight: 16, serviceMs: 200, seed: 2 };
+    const holding = queueing(shape, { refused: ({ atUs }, pool) => pool.hold(atUs + 32_000) });
+    expect(failedOf(claimsOf(curveOf(holding, 2, 40))).join()).toContain("curve/refusal_cost");
+    expect(failedOf(claimsOf(curveOf(queueing(shape), 2, 40)))).toEqual([]);
+  });
+
+  test("and a total collapse that lasts: the capacity has not moved on its own", () => {
+    const losing = (left: number): Server => {
+      let refused = 0;
+      return queueing(
+        { slots: 64, inFlight: 64, serviceMs: 800 },
+        {
+          refused: () => {
+            refused += 1;
+          },
+          limit: () => (refused > 1_500 ? left : 64),
+        },
+      );
+    };
+    const collapse = (left: number): Claim | undefined =>
+      claimsOf(curveOf(losing(left), 1, LONG_S)).find(({ id }) => id === "curve/collapse");
+    expect(collapse(8)).toMatchObject({ verdict: "fail" });
+    expect(collapse(32)).toMatchObject({ verdict: "inconclusive", reason: expect.stringContaining("capacity moved") });
   });
 
   test("but not where other callers may explain it, nor where an edge answers", () => {

@@ -9,13 +9,14 @@ import type { Gauges, RampStep, StageFacts } from "../history/stage-facts.ts";
 import { sumOf } from "../history/statistics/statistics.ts";
 import type { Curve, CurveLevel, Estimate, Pass } from "./curve.ts";
 import { type Finding, found, machineDoubts, skipped } from "./finding.ts";
-import { carriedPerS, worstOf } from "./knee.ts";
+import { carriedPerS, overlap, worstOf } from "./knee.ts";
 import {
   chanceSheds,
   excludesLimit,
   fairnessOfCurve,
   hysteresisOf,
   levelsBelow,
+  liftedUnderLoad,
   measurementsOf,
   moveOf,
   oscillationOf,
@@ -455,12 +456,20 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
     ...{ measure: "refusal_cost", level: "must", needs: OVERLOAD },
     expected: "a refusal costs at most 5 % of a served call, which leaves 79 % of the goodput at 5 times the knee",
     judge: (curve) => {
-      const price = refusalPriceOf(curve);
-      if (price === null) return skipped("three levels past the knee");
-      const finding = against(price, { most: COST }, "a refusal's cost in calls");
-      // A limit that adapts may sink on the way up by itself, and seldom does so on both ways.
-      const isDear = [price, refusalPriceOf(curve, "down") ?? price].every(({ value }) => value > COST);
-      return isDear ? finding : found("pass", finding.got ?? "");
+      const up = refusalPriceOf(curve);
+      if (up === null) return skipped("three levels past the knee");
+      const down = refusalPriceOf(curve, ["down"]) ?? up;
+      // The levels of both ways show it more sharply than those of one.
+      const both = refusalPriceOf(curve, ["up", "down"]) ?? up;
+      const finding = against(both, { most: COST }, "a refusal's cost in calls");
+      // A limit that adapts may sink on one way by itself, and seldom sinks alike on both.
+      const isAlike = [up, down].every(({ value }) => value > COST) && overlap(up, down);
+      if (finding.verdict === "fail" && !isAlike)
+        return open(
+          `it differs on the way up (${percent(up.value)}) and down (${percent(down.value)}); ${LONGER}: ${finding.got}`,
+          finding.got,
+        );
+      return isAlike ? finding : found("pass", finding.got ?? "");
     },
   },
   // Item 220 leaves open how soon a call is refused; the reference platform refuses at once. A queue before the refusal is
@@ -630,21 +639,29 @@ type Judged = {
   readonly isFailed: boolean;
 };
 
-const moveInWords = ({ knee: { before, after } }: Curve, moved: NonNullable<ReturnType<typeof moveOf>>): string => {
-  if (moved === "knee")
+const moveInWords = ({ knee: { before, after } }: Curve, { at }: NonNullable<ReturnType<typeof moveOf>>): string => {
+  if (at === "knee")
     return `the knee was ${rate(before?.value ?? 0)} before the overload and ${rate(after?.value ?? 0)} after it`;
-  const [up, later] = moved;
+  const [up, later] = at;
   const when = later.pass === "down" ? "on the way down" : "after the overload";
   const [first, then] = [up, later].map(({ goodputPerS }) => rate(goodputPerS.value));
   return `of ${rate(up.ratePerS)}, ${first} was served well on the way up and ${then} ${when}`;
 };
 
+const liftInWords = ([poor, better]: NonNullable<ReturnType<typeof liftedUnderLoad>>): string => {
+  const [first, then] = [poor, better].map(({ ratePerS, goodputPerS }) => [rate(ratePerS), rate(goodputPerS.value)]);
+  return `of ${first?.[0]}, ${first?.[1]} was served well, and later, although the load had not fallen, ${then?.[1]} of ${then?.[0]}: as of a limit that adapts, or of capacity that moved (state \`shedding: fixed\` if no limit adapts)`;
+};
+
 /** For each need, the reason why it is not met, else `false` or "". An unmet need makes a verdict inconclusive. */
 const UNMET = {
   knee: ({ curve }) => curve.knee.overall === null && "the load did not reach the knee",
+  // Less capacity after an overload that hardly anything survived is that collapse, which has not ended.
   steady: ({ curve }) => {
     const moved = moveOf(curve);
-    return moved !== null && `capacity moved (play it again once it is steady): ${moveInWords(curve, moved)}`;
+    const isCollapse = moved?.isLess === true && keepsNextToNothing(curve);
+    if (moved === null || isCollapse) return false;
+    return `capacity moved (play it again once it is steady): ${moveInWords(curve, moved)}`;
   },
   settled: ({ curve }) => unsettled(curve),
   exclusive: ({ isFailed, facts }) => isFailed && !facts.exclusive && OTHERS,
@@ -657,7 +674,10 @@ const UNMET = {
   },
   even: ({ isFailed, facts, curve }) => {
     const { burstsBelowKnee: bursts } = curve;
-    if (!isFailed || bursts === null || facts.shedding === "fixed" || keepsNextToNothing(curve)) return false;
+    if (!isFailed || facts.shedding === "fixed") return false;
+    const lifted = liftedUnderLoad(curve);
+    if (lifted !== null) return liftInWords(lifted);
+    if (bursts === null || keepsNextToNothing(curve)) return false;
     const period = bursts.periodS === null ? "" : `, every ${bursts.periodS.toFixed(1)} s`;
     return `sheds below the knee come in ${bursts.count} bursts${period}, as of a limiter that measures its shortest round trip by admitting few calls (limits.false_sheds_allowed states what is allowed)`;
   },

@@ -196,20 +196,48 @@ const pairsWith = (curve: Curve, pass: Pass): Pair[] =>
 /** Pairs of levels at the same rate on the way up and on the way down. */
 export const upAndDownPairs = (curve: Curve): Pair[] => pairsWith(curve, "down");
 
+/** Most of what a level serves comes late, out of a queue. */
+const isQueue = ({ late, good }: CurveLevel): boolean => late > good;
+
 /**
- * What shows that the overload changed the capacity: more was carried on the way down than up, `after` differs from `up`
- * at the same rate, or the knees differ; else `null`. Levels of mostly late answers do not count: each has its own queue.
+ * What shows that the capacity moved: more was carried on the way down than up, `after` differs from `up` at the same
+ * rate, or the knees differ; else `null`. Levels of mostly late answers do not count: each has its own queue. `isLess`:
+ * less was carried later, which the overload itself may have caused.
  */
-export const moveOf = (curve: Curve): Pair | "knee" | null => {
+export const moveOf = (curve: Curve): { readonly at: Pair | "knee"; readonly isLess: boolean } | null => {
   const { before, after } = curve.knee;
-  const isQueue = ({ late, good }: CurveLevel): boolean => late > good;
   const more = upAndDownPairs(curve).find(([up, down]) => down.goodputPerS.low > up.goodputPerS.high && !isQueue(up));
-  const other = pairsWith(curve, "after").find(
+  if (more !== undefined) return { at: more, isLess: false };
+  const pair = pairsWith(curve, "after").find(
     (pair) => !pair.some(isQueue) && !overlap(pair[0].goodputPerS, pair[1].goodputPerS),
   );
-  const pair = more ?? other;
-  if (pair !== undefined || before === null || after === null) return pair ?? null;
-  return !overlap(before, after) && Math.abs(after.value - before.value) > MOVED * before.value ? "knee" : null;
+  if (pair !== undefined) return { at: pair, isLess: pair[1].goodputPerS.value < pair[0].goodputPerS.value };
+  if (before === null || after === null || overlap(before, after)) return null;
+  const moved = after.value - before.value;
+  return Math.abs(moved) > MOVED * before.value ? { at: "knee", isLess: moved < 0 } : null;
+};
+
+/** A level is poorly served if certainly more than this share of its calls is shed. */
+const POORLY = 0.5;
+/** A level is served far better than another if certainly this many times the share of its calls is good. */
+const FAR_BETTER = 2;
+
+/**
+ * A poorly served level and a later one that is served far better, although the load had not fallen in between; `null` if
+ * there is none. No overload explains it: the capacity moved on its own, or a limit that adapts was low for a while.
+ */
+export const liftedUnderLoad = ({ levels }: Curve): Pair | null => {
+  const played = levels.filter(isPlayed);
+  for (const [at, poor] of played.entries()) {
+    if (poor.shedShare.low <= POORLY || isQueue(poor)) continue;
+    const [falls = played.length] = played.flatMap(({ ratePerS }, then) =>
+      then > at && ratePerS < poor.ratePerS ? [then] : [],
+    );
+    const most = FAR_BETTER * (poor.goodputPerS.high / poor.ratePerS);
+    const better = played.slice(at + 1, falls).find(({ goodputPerS, ratePerS }) => goodputPerS.low / ratePerS > most);
+    if (better !== undefined) return [poor, better];
+  }
+  return null;
 };
 
 /** Widens intervals: the batches of a level share one state of an adaptive limiter, so levels vary more than batches do. */
@@ -240,13 +268,14 @@ const RISING = 0.5;
 
 /**
  * The cost of a refusal as a share of the cost of a served call, from the slope of goodput at 1.4 times the knee and
- * above (weighted linear regression); `null` below three levels.
+ * above on these ways (weighted linear regression); `null` below three levels.
  */
-export const refusalPriceOf = (curve: Curve, pass: Pass = "up"): Estimate | null => {
+export const refusalPriceOf = (curve: Curve, ways: readonly Pass[] = ["up"]): Estimate | null => {
   const [model] = curve.models;
   if (model === undefined || curve.knee.overall === null) return null;
   const { value: kneePerS } = curve.knee.overall;
-  const points = wayOf(curve, pass)
+  const points = ways
+    .flatMap((pass) => wayOf(curve, pass))
     .filter(({ ratePerS }) => ratePerS >= 1.4 * kneePerS)
     .map(({ ratePerS, goodputPerS }) => {
       const full = kneePerS / carriedPerS(model, ratePerS);
