@@ -32,7 +32,7 @@ import { watchMemory } from "./memory-watch.ts";
 import { startOtlpExport } from "./otlp-export.ts";
 import { judgeSecrets } from "./read-run.ts";
 import { createRecorder, makeRunFolder, type Recorder } from "./recorder.ts";
-import { commitOf, composeDocument, type RunFacts, wordsOf, writeWhatCanBe } from "./run-reports.ts";
+import { commitOf, composeDocument, finishedNow, type RunFacts, wordsOf, writeWhatCanBe } from "./run-reports.ts";
 
 export type RunRequest = {
   /** The suite or command, for the folder's name and `run.json`. */
@@ -152,7 +152,15 @@ const documentOf = (
   const found = [...claims, ...stages.flatMap((stage) => stage.claims), ...progress.claims];
   return composeDocument({
     ...{ ...progress, deployments: progress.deployments.length > 0 ? progress.deployments : named },
-    ...{ id: folder.id, profile, seed, started, finished: new Date(), stages, outcomesSeen: recorder.outcomesSeen() },
+    ...{
+      id: folder.id,
+      profile,
+      seed,
+      started,
+      finished: finishedNow(),
+      stages,
+      outcomesSeen: recorder.outcomesSeen(),
+    },
     ...{ ...end, claims: [...found, ...(end.claims ?? [])] },
   });
 };

@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { commitOf } from "./run-reports.ts";
+import { commitOf, finishedNow } from "./run-reports.ts";
 
 test("the commit under test is read without writing to the user's repository", async () => {
   const folder = mkdtempSync(join(tmpdir(), "floodgate-commit-"));
@@ -22,4 +22,11 @@ test("the commit under test is read without writing to the user's repository", a
   expect(readFileSync(join(folder, ".git/index"))).toEqual(index);
   writeFileSync(file, "otherwise");
   expect(await commitOf(folder)).toBe(`${commit}+`);
+});
+
+test("a run does not end before it began where the wall clock is set back meanwhile", () => {
+  const begunMs = Date.now();
+  expect(finishedNow(begunMs - 3_600_000).getTime()).toBeGreaterThan(begunMs - 60_000);
+  const laterMs = begunMs + 3_600_000;
+  expect(finishedNow(laterMs).getTime()).toBe(laterMs);
 });
