@@ -44,7 +44,7 @@ export type Reach = {
   readonly oneOf: readonly string[];
   /**
    * Outcomes that this target cannot show, why, and what to add. `staysBelow`: the load does not exceed what the story is
-   * made to exceed, so without a refusal by load the stage proves nothing.
+   * made to exceed, or server errors came first, so without a refusal by load the stage proves nothing.
    */
   readonly beyond: readonly { readonly outcome: string; readonly reason: string; readonly staysBelow?: true }[];
 };

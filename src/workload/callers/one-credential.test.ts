@@ -83,6 +83,13 @@ describe.each([
     expect(slow.beyond[0]!.reason).toMatch(/latency/);
     // The load exceeded what is carried; only the refusal is another.
     expect(slow.beyond[0]).not.toHaveProperty("staysBelow");
+    for (const by of ["503", "500 internal", "edge 502"]) {
+      const broken = story.reaches({ ...view, capacity: { chat: { perS: 100, by } } });
+      expect(broken.beyond[0]).toMatchObject({
+        reason: expect.stringContaining(`the ramp met ${by}`),
+        staysBelow: true,
+      });
+    }
     expect(slow.oneOf).toEqual([]);
   });
 });

@@ -10,6 +10,7 @@ import { evenly, turnsOf } from "./tenants.ts";
 export const GLOBAL = "429 b2b_overloaded";
 export const ORGANIZATION = "429 org_overloaded";
 export const KEY = RATE_LIMITED;
+const SERVER_ERROR = /^(?:edge )?5\d\d\b/;
 const OVERLOADS: readonly string[] = [GLOBAL, ORGANIZATION, KEY];
 
 /** Offered calls per admitted one from which refusals are certain, not a matter of chance. */
@@ -71,7 +72,11 @@ export const overloadReach = (view: TargetView, profile: Profile | null): Reach 
   }
   if (found !== undefined) {
     // The ramp had the same callers, so they meet the same refusal.
-    if (!OVERLOADS.includes(found.by)) return nothing(`above ${fits.toFixed(1)} streams/s the ramp met ${found.by}`);
+    if (!OVERLOADS.includes(found.by)) {
+      const met = `above ${fits.toFixed(1)} streams/s the ramp met ${found.by}`;
+      // A deployment that breaks down where it should refuse shows nothing of its shedding.
+      return SERVER_ERROR.test(found.by) ? below(met) : nothing(met);
+    }
     const short = tooShort(view, profile, fits, found.by);
     if (short !== null) return below(short, found.by);
     if (found.by === GLOBAL) return reaching(GLOBAL);
