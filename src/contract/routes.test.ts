@@ -1,16 +1,16 @@
 import { describe, expect, test } from "vitest";
 import { PRODUCT_SCOPE, PRODUCTS, ROUTE_NAMES, type RouteName, routeOf, SCOPES } from "./routes.ts";
 
-/** Section 4, row by row. */
+/** Section 4, row by row. `open`: the specification does not decide which bodies the route serves. */
 const TABLE: [RouteName, string, string, string, string | null, object][] = [
   ["sdk.sessions", "POST", "/sdk/sessions", "exchange", null, {}],
   ["chat.control", "POST", "/chat/control/stream", "runtime", "ai", { stream: "control" }],
-  ["chat.summary", "POST", "/chat/summary/stream", "runtime", "ai", { stream: "summary" }],
-  ["chat.button", "POST", "/chat/button/stream", "runtime", "ai", { stream: "button" }],
-  ["chat.route", "POST", "/chat/control/route", "runtime", "ai", {}],
-  ["poi.enrich", "GET", "/retrieval/poi/enrich", "runtime", "ai", {}],
-  ["design.analyze", "POST", "/design/analyze", "runtime", "design", { meter: "design_analyses" }],
-  ["design.apply", "POST", "/design/apply-direct", "runtime", "design", {}],
+  ["chat.summary", "POST", "/chat/summary/stream", "runtime", "ai", { open: true, stream: "summary" }],
+  ["chat.button", "POST", "/chat/button/stream", "runtime", "ai", { open: true, stream: "button" }],
+  ["chat.route", "POST", "/chat/control/route", "runtime", "ai", { open: true }],
+  ["poi.enrich", "GET", "/retrieval/poi/enrich", "runtime", "ai", { open: true }],
+  ["design.analyze", "POST", "/design/analyze", "runtime", "design", { open: true, meter: "design_analyses" }],
+  ["design.apply", "POST", "/design/apply-direct", "runtime", "design", { open: true }],
   ["design.styles", "GET", "/design/styles", "runtime", "design", {}],
   ["design.samples", "GET", "/design/samples", "runtime", "design", {}],
   ["design.themes", "GET", "/design/themes", "runtime", "design", {}],
