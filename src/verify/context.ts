@@ -127,6 +127,7 @@ export const createContext = (parts: ContextParts) => {
   const kept = new Map<string, Promise<unknown>>();
   /** Looks of answers that other servers gave in the API's place. */
   const strangers = new Set<string>();
+  const isStrange = (answer: Answer): boolean => strangers.has(lookOf(answer));
 
   const has = (name: Role): boolean => credentials[name] !== undefined;
   const keyRole = (name: KeyRole) => credentials[name];
@@ -149,7 +150,7 @@ export const createContext = (parts: ContextParts) => {
       return sessions.tokenOf(nameOf(credential), credential.product);
     },
     hasEnded: sessions.hasEnded,
-    isStrange: (answer) => strangers.has(lookOf(answer)),
+    isStrange,
     originOf: ({ originValue, origin, credential }) => {
       if (originValue !== undefined) return originValue;
       if (origin !== "listed" || !("of" in credential)) return undefined;
@@ -187,7 +188,7 @@ export const createContext = (parts: ContextParts) => {
     ...{ target, budget, denied, effects, signal, seed, leewayMs, patienceMs, settleMs, wallMs },
     ...{ has, keyRole, secretOf, send, exchangeForms, once },
     answers: sender.answers,
-    strangers,
+    ...{ strangers, isStrange },
     /** Roles whose keys the deployment takes nowhere. */
     refused: new Set<KeyRole>(),
     /** The exchange's answer for a role and product, cached for the session's life. */

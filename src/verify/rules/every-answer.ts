@@ -10,7 +10,7 @@ import { KEY_ROLES } from "../../target/roles.ts";
 import type { Checks, Judgement, Verdict } from "../checks.ts";
 import type { Context } from "../context.ts";
 import { type Rule, roleOf, rulesOf } from "../rule.ts";
-import { type Answer, inWords, isAdmitted, lookOf } from "../sending/answer.ts";
+import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { codingOf } from "../sending/answer-bytes.ts";
 
 const every = rulesOf("every-answer");
@@ -21,8 +21,10 @@ const each = (level: Level, id: string, spec: readonly number[], row: Row): Rule
   every[level](id, spec, {
     title: row.title,
     step: async (context, checks) => {
-      // A cut answer cannot be judged, and a gateway's says nothing about the API.
-      const judged = context.answers.filter(({ outcome, foreign }) => outcome !== "indeterminate" && !foreign);
+      // A cut answer cannot be judged, and a gateway's or another server's says nothing about the API.
+      const judged = context.answers.filter(
+        (answer) => answer.outcome !== "indeterminate" && !answer.foreign && !context.isStrange(answer),
+      );
       for (const answer of judged.filter(row.concerns)) checks.judge(answer, answer, row);
       return checks.idle(row.nothing);
     },
@@ -206,18 +208,19 @@ const isPlain = ({ testCall: { route, what, path, headers, secret, originValue, 
 const judgeAway = (context: Context, checks: Checks): Verdict | string => {
   const plain = context.answers.filter(isPlain);
   const isAway = (answer: Answer): boolean =>
-    answer.foreign || context.strangers.has(lookOf(answer)) || (answer.transient && answer.subcode !== "rate_limited");
+    answer.foreign || context.isStrange(answer) || (answer.transient && answer.subcode !== "rate_limited");
   const away = plain.filter(isAway);
   for (let k = away.length; k < plain.length; k++) checks.fine();
   const kinds = Map.groupBy(away, ({ outcome, received }) =>
     outcome === "indeterminate" ? `no answer (${foreignError(received.error ?? received.ended)})` : outcome,
   );
   const most = [...kinds].sort(([, a], [, b]) => b.length - a.length).map(([kind, { length: n }]) => `${n} x ${kind}`);
-  const got = `${away.length} of ${plain.length} calls: ${someOf(most, 6)}`;
+  const what = "were refused for overload or an outage, or answered by an edge";
+  const got = `${away.length} of ${plain.length} calls ${what}: ${someOf(most, 6)}`;
   const low = exactInterval(away.length, plain.length)?.low ?? 0;
   if (away.length > 0 && low <= (context.target.limits?.unanswered_share ?? UNANSWERED_SHARE)) checks.note(got);
   if (low <= (context.target.limits?.unanswered_share ?? UNANSWERED_SHARE)) return "no call in the usual form was sent";
-  const reason = `${got} were refused for overload or an outage, or answered by an edge; availability is not specified, and what verify says is about the other calls`;
+  const reason = `${got}; availability is not specified, and what verify says is about the other calls`;
   const expected = "the API's own answer to almost every call";
   return { verdict: "inconclusive", reason, expected, got, evidence: away.slice(0, 10).map(({ id }) => id) };
 };
@@ -234,7 +237,7 @@ export const EVERY_ANSWER_RULES: readonly Rule[] = [
       "where CORS is done here, every answer to an allowlisted Origin may be read there: streams and refusals as well",
     expected: "Access-Control-Allow-Origin with the Origin or * on each such answer",
     step: async (context, checks) => {
-      const concerned = context.answers.filter(isForListed);
+      const concerned = context.answers.filter((answer) => isForListed(answer) && !context.isStrange(answer));
       if (concerned.every((answer) => allowedIn(answer) === undefined))
         return checks.idle("no answer to an allowlisted Origin carries the header");
       for (const answer of concerned) {
@@ -253,7 +256,7 @@ export const EVERY_ANSWER_RULES: readonly Rule[] = [
         const { credential, secret, form = "bearer", route, path, method } = answer.testCall;
         if (credential.as !== "session" || secret !== undefined || route === "sdk.sessions") continue;
         // An unknown path or method says nothing about the session.
-        if (answer.transient || path !== undefined || method !== undefined) continue;
+        if (answer.transient || context.isStrange(answer) || path !== undefined || method !== undefined) continue;
         const way = `${credential.of} ${credential.product} ${form}`;
         if (answer.status !== 401) taken.add(way);
         const got = inWords(answer);
