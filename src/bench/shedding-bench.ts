@@ -115,9 +115,10 @@ export const shedding: Bench = {
     const calm = await playOn(room, CALM_MS, load);
     const { by_outcome: outcomes = {}, calls } = calm.document.stages[0] ?? {};
     const shed = Object.entries(outcomes).reduce((sum, [outcome, n]) => sum + (SHED_OUTCOMES.has(outcome) ? n : 0), 0);
-    // A pause of the machine bunches calls until they fill the slots: a shed is false only where fewer calls were in flight.
-    const isTrue = ({ id, verdict }: Claim): boolean => id.startsWith(`${ONLY_OVER_THE_CAP}/`) && verdict === "pass";
-    const falseSheds = calm.document.claims.some(isTrue) ? 0 : shed;
+    // After a pause of the machine calls come in a bunch and fill the slots. A shed is false only if fewer calls were in flight.
+    const isExplained = ({ id, verdict }: Claim): boolean =>
+      id.startsWith(`${ONLY_OVER_THE_CAP}/`) && verdict === "pass";
+    const falseSheds = calm.document.claims.some(isExplained) ? 0 : shed;
     const what = `of ${calls?.sent ?? 0} calls at half of the knee, ${shed} of them shed`;
     // One is added on both sides, because zero has no ratio.
     const about = { name: "false sheds", what, unit: "sheds + 1", target: { atMost: 1 } };

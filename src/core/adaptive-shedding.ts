@@ -21,7 +21,7 @@ const SMOOTHING = 0.3;
 
 /** Calls above the limit, as a share of it, for organizations that hold less than limit / active organizations. */
 const RESERVE = 0.25;
-/** The least reserve, in calls: a quarter of a small limit would be so few that busy organizations leave a quiet one none. */
+/** The least reserve, in calls. A quarter of a small limit is too few: busy organizations would leave none for a quiet one. */
 const RESERVE_LEAST = 8;
 
 const p90 = (samples: number[]): number => {

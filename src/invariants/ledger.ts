@@ -3,7 +3,7 @@ import { admissionOf, ERROR_IN_BODY } from "../contract/refusals.ts";
 import type { LedgerLine } from "../history/line.ts";
 import { add, known } from "../history/statistics/counts.ts";
 import { sumOf } from "../history/statistics/statistics.ts";
-import { createRepeats, joinCharges, repeated, Sums, signedSize } from "./evidence/charges.ts";
+import { createRepeats, joinCharges, Sums, signedSize } from "./evidence/charges.ts";
 import { changesReplicas, isDefinite, isReference, isUnnamed } from "./evidence/moments.ts";
 import { Evidence, failed, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
 
@@ -21,8 +21,6 @@ export const refusedIsNotCharged: Judge = (facts) => {
   const repeats = createRepeats(facts);
   const evidence = new Evidence();
   let [refused, charged, folded] = [0, 0, 0];
-  /** Charges beyond what the answers allow, and the breaches that they make. */
-  let [extra, extraBreaches] = [0, 0];
   const judgeEntries = (): void => {
     for (const [id, { net, owed, open, refused: refusal, seen }] of charges.byRequest) {
       for (const [meter, sum] of net) {
@@ -33,8 +31,7 @@ export const refusedIsNotCharged: Judge = (facts) => {
         if (seen === 0 || sum < 0) continue;
         if (sum < least) evidence.breach(id, `admitted and charged ${sum} ${meter}, not ${least}`);
         if (sum <= least + open) continue;
-        extra += sum - least - open;
-        extraBreaches += 1;
+        repeats.tooMany(sum - least - open);
         const what = refusal === null ? "admitted" : `refused with ${refusal.outcome}`;
         evidence.breach(id, `${what} and charged ${sum} ${meter}, not ${least + open || "nothing"}`);
       }
@@ -59,8 +56,8 @@ export const refusedIsNotCharged: Judge = (facts) => {
       judgeEntries();
       if (!isReference(facts) && !charges.knowsOurIds()) return skipped(OUR_IDS);
       if (evidence.count > 0 && !drained && !isReference(facts)) return unsettled(evidence);
-      if (evidence.count === extraBreaches && repeats.explain(extra)) return repeated(evidence);
-      if (evidence.count > 0) return failed("what was charged is not what was admitted", evidence);
+      if (evidence.count > 0)
+        return repeats.found(evidence) ?? failed("what was charged is not what was admitted", evidence);
       if (folded > 0) {
         const whole = `${refused} refused calls were charged nothing`;
         return skipped(`every call whole; ${folded} admitted calls were folded without their ids (${whole})`);
@@ -113,7 +110,7 @@ export const chargedOnce: Judge = (facts) => {
       else if (line.type === "call") charges.see(line);
     },
     end() {
-      let [judged, extra, extraBreaches] = [0, 0, 0];
+      let judged = 0;
       for (const [id, entry] of entries) {
         if (!isOurs(entry)) continue;
         judged += 1;
@@ -126,14 +123,13 @@ export const chargedOnce: Judge = (facts) => {
         const calls = Math.max(1, seen);
         for (const [meter, sum] of net) {
           if (sum <= calls) continue;
-          extra += sum - calls;
-          extraBreaches += 1;
+          repeats.tooMany(sum - calls);
           evidence.breach(id, `${calls} calls under this id are charged ${sum} ${meter}`);
         }
       }
       if (evidence.count > 0 && !drained && !isReference(facts)) return unsettled(evidence);
-      if (evidence.count === extraBreaches && repeats.explain(extra)) return repeated(evidence);
-      if (evidence.count > 0) return failed("something was charged or refunded more than once", evidence);
+      if (evidence.count > 0)
+        return repeats.found(evidence) ?? failed("something was charged or refunded more than once", evidence);
       if (folded > 0 && !exclusive) {
         return skipped(`every call whole; ${folded} calls were folded without their ids on a shared deployment`);
       }

@@ -23,7 +23,7 @@ import { fileProblem, RECORDED_BOUNDS, readUserJson } from "../supervision/user-
 import { addSpent, NOTHING_SPENT } from "../workload/budget.ts";
 import { worstExit } from "./exit-codes.ts";
 
-/** The end of a run by the wall clock; by the monotonic clock if the wall clock was set back, so that no run ends before it begins. */
+/** The moment at which a run ends. If the wall clock was set back, the monotonic clock tells it, so that no run ends before it begins. */
 export const finishedNow = (wallMs = Date.now()): Date =>
   new Date(Math.max(wallMs, performance.timeOrigin + performance.now()));
 

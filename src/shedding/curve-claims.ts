@@ -462,7 +462,7 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
       // The levels of both ways show it more sharply than those of one.
       const both = refusalPriceOf(curve, ["up", "down"]) ?? up;
       const finding = against(both, { most: COST }, "a refusal's cost in calls");
-      // A limit that adapts may sink on one way by itself, and seldom sinks alike on both.
+      // A limit that adapts may fall by itself on the way up or on the way down. It seldom falls by the same amount on both.
       const isAlike = [up, down].every(({ value }) => value > COST) && overlap(up, down);
       if (finding.verdict === "fail" && !isAlike)
         return open(

@@ -165,7 +165,7 @@ type Frame = {
   readonly goodDoneUs: readonly number[];
 };
 
-/** Judges a level; adds the calls, windows and carried rates that the curve is computed from. `all`: by when they were due. */
+/** Judges a level; adds the calls, windows and carried rates that the curve is computed from. `all`: sorted by the time at which a call was due. */
 const judgeLevel = (planned: PlannedLevel, all: readonly Told[], retries: number, frame: Frame) => {
   const { startUs, warmUpS, calmS, doneUs, goodDoneUs } = frame;
   const { pass, ratePerS } = planned;

@@ -1,8 +1,8 @@
 /**
  * What quiet organizations lose because of a noisy one: the same calls of the same schedule are played beside the noisy
  * one and without it, and paired by their numbers (exact test by McNemar, "Note on the Sampling Error of the Difference
- * Between Correlated Proportions or Percentages", Psychometrika 12, 1947). Losses with another cause occur in both. A
- * standstill of machine or deployment refuses many calls at once, so what is lost within a second counts once.
+ * Between Correlated Proportions or Percentages", Psychometrika 12, 1947). Losses with another cause occur in both. When
+ * the machine or the deployment stands still, many calls are refused at once; losses within one second count once.
  */
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import { classOf, type Line } from "../history/line.ts";

@@ -223,8 +223,9 @@ const POORLY = 0.5;
 const FAR_BETTER = 2;
 
 /**
- * A poorly served level and a later one that is served far better, although the load had not fallen in between; `null` if
- * there is none. No overload explains it: the capacity moved on its own, or a limit that adapts was low for a while.
+ * A poorly served level and a later one that is served far better, although the load did not fall in between; `null` if
+ * there is none. An overload does not explain such a pair. Capacity that moved on its own does, and a limit that adapts and
+ * was low for a while.
  */
 export const liftedUnderLoad = ({ levels }: Curve): Pair | null => {
   const played = levels.filter(isPlayed);

@@ -29,6 +29,9 @@ export const onThisMachine = (problem: Problem, host: StageHost, budgetMs?: numb
   return { verdict: "inconclusive", reason: `${problem.reason}, and ${doubts.join("; ")}` };
 };
 
+const notReached = ({ outcome, reason }: Reach["beyond"][number]): string =>
+  `skipped: ${outcome} is not reached on this target: ${reason}`;
+
 export const reachedClaims = (
   plan: LoadStage,
   parts: { summary: StageSummary; problems: readonly Problem[]; notes: readonly string[]; reach: Reach },
@@ -49,13 +52,13 @@ export const reachedClaims = (
   const isFailed = problems.some(({ verdict }) => verdict === "fail");
   const isRefused = Object.keys(summary.by_outcome).some((outcome) => outcome.startsWith("429 "));
   const below = isRefused ? undefined : reach.beyond.find(({ staysBelow }) => staysBelow);
-  const [verdict, reason]: [Claim["verdict"], string] = isFailed
-    ? ["fail", doubts.join("; ")]
-    : doubts.length > 0
-      ? ["inconclusive", doubts.join("; ")]
-      : below !== undefined
-        ? ["skipped", `skipped: ${below.outcome} is not reached on this target: ${below.reason}`]
-        : ["pass", "the stage reached what it is about"];
+  const judged = (): [Claim["verdict"], string] => {
+    if (isFailed) return ["fail", doubts.join("; ")];
+    if (doubts.length > 0) return ["inconclusive", doubts.join("; ")];
+    if (below !== undefined) return ["skipped", notReached(below)];
+    return ["pass", "the stage reached what it is about"];
+  };
+  const [verdict, reason] = judged();
   const counts = Object.entries(summary.by_outcome).map(([outcome, n]) => `${n} x ${outcome}`);
   const about = { id: `reached/${plan.name}`, stage: plan.name, got: counts.join(", "), replay };
   return [
@@ -68,10 +71,10 @@ export const reachedClaims = (
     // An outcome beyond reach may still be seen, by chance or by other callers; then it needs no claim.
     ...reach.beyond
       .filter(({ outcome }) => !isSeen(outcome))
-      .map(({ outcome, reason }) =>
+      .map((one) =>
         claimOf({
-          ...{ ...about, id: `beyond/${plan.name}`, level: "info", verdict: "skipped", expected: outcome },
-          reason: `skipped: ${outcome} is not reached on this target: ${reason}`,
+          ...{ ...about, id: `beyond/${plan.name}`, level: "info", verdict: "skipped", expected: one.outcome },
+          reason: notReached(one),
         }),
       ),
   ];

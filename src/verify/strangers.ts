@@ -1,4 +1,5 @@
 /** Answers that another server gave in the API's place, where neither status nor body says so: told by comparison. */
+import { byFrequency } from "../history/statistics/counts.ts";
 import { callInWords, type Failure, type Open } from "./checks.ts";
 import { type Context, callersOf, RUNTIME_ROUTES, scopeOf } from "./context.ts";
 import { type Answer, lookOf, successInWords } from "./sending/answer.ts";
@@ -34,8 +35,8 @@ const likeCall = ({ status, testCall: { route } }: Answer, context: Context): Te
 const ownLook = (call: TestCall, context: Context): Promise<string | undefined> =>
   context.once(`own look ${JSON.stringify(call)}`, async () => {
     const answers = await Array.fromAsync(Array(OWN_TRIES), () => context.send(call));
-    const looks = Map.groupBy(answers.filter(({ transient }) => !transient).map(lookOf), (look) => look);
-    return [...looks].sort(([, a], [, b]) => b.length - a.length)[0]?.[0];
+    const own = answers.filter(({ transient }) => !transient);
+    return byFrequency(own, lookOf)[0]?.[0];
   });
 
 /** Whether a breach rests on an answer that hardly comes again and does not look like the API's own. */

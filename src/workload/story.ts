@@ -43,8 +43,8 @@ export type Reach = {
   /** At least one of these; none needed if empty. */
   readonly oneOf: readonly string[];
   /**
-   * Outcomes that this target cannot show, why, and what to add. `staysBelow`: the load does not exceed what the story is
-   * made to exceed, or server errors came first, so without a refusal by load the stage proves nothing.
+   * Outcomes that this target cannot show, why, and what to add. `staysBelow`: the load stays below the limit that the story
+   * is made to exceed, or server errors come before it. Then the stage proves nothing unless a call is refused for load.
    */
   readonly beyond: readonly { readonly outcome: string; readonly reason: string; readonly staysBelow?: true }[];
 };

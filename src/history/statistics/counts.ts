@@ -1,4 +1,4 @@
-/** Helpers for maps: `add` counts by key, `known` creates a missing value. */
+/** Helpers for maps: `add` counts by key, `known` creates a missing value, `byFrequency` groups. */
 
 export const add = <K>(counts: Map<K, number>, key: K, n: number): void => {
   counts.set(key, (counts.get(key) ?? 0) + n);
@@ -11,3 +11,7 @@ export const known = <K, V>(all: Map<K, V>, key: K, make: () => V): V => {
   all.set(key, made);
   return made;
 };
+
+/** Groups items by a key, the largest group first. */
+export const byFrequency = <K, T>(items: readonly T[], keyOf: (item: T) => K): [K, T[]][] =>
+  [...Map.groupBy(items, keyOf)].sort(([, a], [, b]) => b.length - a.length);

@@ -84,29 +84,33 @@ export const joinCharges = (facts: StageFacts, settled: boolean) => {
   };
 };
 
+const REPEATED =
+  "more was charged than callers saw admitted, and the platform counted as many calls that nobody sent: a gateway that retries, mirrors or hedges would look the same";
+
 /**
  * Counts calls that the platform saw beyond those that callers sent. A gateway that retries, mirrors or hedges sends a
  * call several times, and the platform rightly charges each of them. The reference has no such gateway.
  */
 export const createRepeats = (facts: StageFacts) => {
-  let sent = 0;
+  let [sent, charges, breaches] = [0, 0, 0];
   const counted = sumOf(Object.values(facts.counts ?? {}).flatMap((byOrg) => Object.values(byOrg)));
+  const explain = (extra: number): boolean => !isReference(facts) && extra > 0 && extra <= counted - sent;
   return {
     see: (calls = 1): void => {
       sent += calls;
     },
-    /** Whether the repeats explain so many charges that callers' answers do not. */
-    explain: (extra: number): boolean => !isReference(facts) && extra > 0 && extra <= counted - sent,
+    /** Takes a breach that consists of so many charges too many. */
+    tooMany: (extra: number): void => {
+      charges += extra;
+      breaches += 1;
+    },
+    /** Reports whether the platform counted at least as many repeats as there are charges too many. */
+    explain,
+    /** The finding where repeats explain every breach, else `null`. */
+    found: ({ count, first, ids }: Evidence): Found | null =>
+      count === breaches && explain(charges) ? inconclusive(REPEATED, first, ids) : null,
   };
 };
-
-/** The finding where repeats explain every breach. */
-export const repeated = ({ first, ids }: Evidence): Found =>
-  inconclusive(
-    "more was charged than callers saw admitted, and the platform counted as many calls that nobody sent: a gateway that retries, mirrors or hedges would look the same",
-    first,
-    ids,
-  );
 
 /** The meter of an admitted call by the specification (items 10, 11, 80; A9). `null`: none; `undefined`: unknown. */
 export const meterOf = (call: CallLine): Meter | null | undefined => {

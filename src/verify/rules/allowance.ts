@@ -86,11 +86,11 @@ const overCap = (context: Context, checks: Checks, found: Burn, cap: number, exp
   const [filling, last] = [admitted[cap - 1], admitted.at(-1)];
   if (admitted.length <= cap || last === undefined) return;
   const lateMs = filling === undefined ? 0 : Math.round((last.received.sentUs - filling.received.sentUs) / 1000);
-  const late =
-    lateMs > 0 ? `, the last ${lateMs} ms after the one that used the allowance up: does its count lag?` : "";
+  const late = lateMs > 0 ? `, the last ${lateMs} ms after the one that used the allowance up` : "";
   const got = `${admitted.length} map loads were admitted within one month${late}`;
-  if (admitted.length > Math.max(cap, settledFrom)) checks.breach(expected, got, admitted.slice(-1));
-  else checks.note(`${got.replace(/: does.*/, "")}; none more ${context.settleMs / 1000} s later (item 234)`);
+  const question = late === "" ? "" : ": does its count lag?";
+  if (admitted.length > Math.max(cap, settledFrom)) checks.breach(expected, got + question, admitted.slice(-1));
+  else checks.note(`${got}; none more ${context.settleMs / 1000} s later (item 234)`);
 };
 
 /** A shed call was not charged; a call without an answer may have been. */
@@ -107,7 +107,7 @@ const spentNote = (of: KeyRole, stop: Answer): string => {
   return `the allowance of ${of} is spent for this month${figures}; it was judged in the run that spent it`;
 };
 
-/** Ends a burn's rule. Skips the rule if nothing was left to judge. */
+/** Ends a rule about a burn with a note. Skips the rule if no map load was admitted and nothing failed. */
 const close = (checks: Checks, { of, admitted }: Burn, last: Answer, note: string): void => {
   checks.note(note);
   if (admitted.length === 0 && !checks.failed) throw skipped(spentNote(of, last));
@@ -224,12 +224,29 @@ const judgePaidLoads = async (context: Context, checks: Checks): Promise<void> =
 
 const burns = rulesOf("quota-burn");
 
-/** The paid organization's allowance, used up once for the rules that judge it. */
-const burnPaid = (context: Context, cap: number): Promise<Burn> =>
-  context.once("burn of a paid allowance", () => {
+const PAID_BURN = "burn of a paid allowance";
+const paidBurnCost = (target: Target) => ({
+  calls: paidCap(target) + 5,
+  map_loads: paidCap(target) - 2,
+  shared: PAID_BURN,
+});
+
+/**
+ * Uses up the paid organization's allowance, once in a run; two rules judge the result. Returns a sentence instead if the
+ * target file does not state the allowance.
+ */
+const burnPaid = async (context: Context) => {
+  withinAMonth(context);
+  const limit = context.keyRole(PAID)?.limit;
+  if (limit === undefined) return `credentials.${PAID}.limit: without it nobody knows where the stop is`;
+  const cap = limit * HARD_STOP_FACTOR;
+  const found = await context.once(PAID_BURN, () => {
     context.budget.require("map_loads", cap);
     return burn(context, PAID, cap, true);
   });
+  const expected = `at most ${cap} map loads in a month (${cap + 1} by A8b)`;
+  return { limit, cap, found, expected };
+};
 
 export const ALLOWANCE_RULES: readonly Rule[] = [
   meters.must("quota-exceeded", [10, 79, 184, 204, 227], {
@@ -361,22 +378,16 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
     expected: ({ settleMs }) =>
       `map loads up to five times the allowance (one more, by A8b), none ${settleMs / 1000} s later, then map_load_hard_stop`,
     needs: burning(PAID),
-    cost: (target) => ({
-      calls: paidCap(target) + 5,
-      map_loads: paidCap(target) - 2,
-      shared: "burn of a paid allowance",
-    }),
+    cost: paidBurnCost,
     step: async (context, checks) => {
-      withinAMonth(context);
-      const limit = context.keyRole(PAID)?.limit;
-      if (limit === undefined) return `credentials.${PAID}.limit: without it nobody knows where the stop is`;
-      const cap = limit * HARD_STOP_FACTOR;
-      const found = await burnPaid(context, cap);
+      const burnt = await burnPaid(context);
+      if (typeof burnt === "string") return burnt;
+      const { limit, cap, found, expected } = burnt;
       noteOtherRefusals(checks, found);
       // If free organizations are charged for mints, a paid one that never stops is a breach.
       if (found.stop === null && !(await mintsCount(context))) return notCounted(context, checks, found, cap + PAST);
       const most = cap + 1 - loadedBefore(context, found);
-      overCap(context, checks, found, most, `at most ${cap} map loads in a month (${cap + 1} by A8b)`);
+      overCap(context, checks, found, most, expected);
       const last = await mintAfter(context, checks, found);
       if (last === null) return;
       if (last.outcome === EXCEEDED) await judgeStopAtAllowance(context, checks, found, limit, last);
@@ -388,17 +399,11 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
   burns.should("allowance-holds-at-once", [205, 225, 227, 234], {
     title: "map loads that come at once at the end of an allowance are admitted up to it, and none more",
     needs: burning(PAID),
-    cost: (target) => ({
-      calls: paidCap(target) + 5,
-      map_loads: paidCap(target) - 2,
-      shared: "burn of a paid allowance",
-    }),
+    cost: paidBurnCost,
     step: async (context, checks) => {
-      withinAMonth(context);
-      const limit = context.keyRole(PAID)?.limit;
-      if (limit === undefined) return `credentials.${PAID}.limit: without it nobody knows where the stop is`;
-      const cap = limit * HARD_STOP_FACTOR;
-      const found = await burnPaid(context, cap);
+      const burnt = await burnPaid(context);
+      if (typeof burnt === "string") return burnt;
+      const { cap, found, expected } = burnt;
       const { stop, admitted, settledFrom, edgeMetAtOnce, reused } = found;
       if (stop === null || reused > 0) return reused > 0 ? REUSED : "nothing was refused";
       if (admitted.length === 0) return spentNote(PAID, stop);
@@ -406,8 +411,7 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
       const atOnce = Math.min(admitted.length, settledFrom);
       const last = admitted[atOnce - 1];
       const got = `${atOnce} were admitted before the count had its time`;
-      if (atOnce > most && last !== undefined)
-        checks.require(false, last, `at most ${cap} map loads in a month (${cap + 1} by A8b)`, got);
+      if (atOnce > most && last !== undefined) checks.require(false, last, expected, got);
       else if (edgeMetAtOnce) checks.fine();
       return "the last unit was asked for by one mint at a time: what several at once would get there is not known";
     },

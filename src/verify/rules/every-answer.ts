@@ -4,7 +4,7 @@ import { someOf } from "../../contract/lists.ts";
 import { REFUSALS } from "../../contract/refusals.ts";
 import { readRetryAfter } from "../../contract/retry-after.ts";
 import type { Level } from "../../history/run-document.ts";
-import { known } from "../../history/statistics/counts.ts";
+import { byFrequency, known } from "../../history/statistics/counts.ts";
 import { exactInterval } from "../../history/statistics/statistics.ts";
 import { KEY_ROLES } from "../../target/roles.ts";
 import type { Checks, Judgement, Verdict } from "../checks.ts";
@@ -211,15 +211,17 @@ const judgeAway = (context: Context, checks: Checks): Verdict | string => {
     answer.foreign || context.isStrange(answer) || (answer.transient && answer.subcode !== "rate_limited");
   const away = plain.filter(isAway);
   for (let k = away.length; k < plain.length; k++) checks.fine();
-  const kinds = Map.groupBy(away, ({ outcome, received }) =>
+  const kinds = byFrequency(away, ({ outcome, received }) =>
     outcome === "indeterminate" ? `no answer (${foreignError(received.error ?? received.ended)})` : outcome,
   );
-  const most = [...kinds].sort(([, a], [, b]) => b.length - a.length).map(([kind, { length: n }]) => `${n} x ${kind}`);
+  const named = kinds.map(([kind, { length: n }]) => `${n} x ${kind}`);
   const what = "were refused for overload or an outage, or answered by an edge";
-  const got = `${away.length} of ${plain.length} calls ${what}: ${someOf(most, 6)}`;
+  const got = `${away.length} of ${plain.length} calls ${what}: ${someOf(named, 6)}`;
   const low = exactInterval(away.length, plain.length)?.low ?? 0;
-  if (away.length > 0 && low <= (context.target.limits?.unanswered_share ?? UNANSWERED_SHARE)) checks.note(got);
-  if (low <= (context.target.limits?.unanswered_share ?? UNANSWERED_SHARE)) return "no call in the usual form was sent";
+  if (low <= (context.target.limits?.unanswered_share ?? UNANSWERED_SHARE)) {
+    if (away.length > 0) checks.note(got);
+    return "no call in the usual form was sent";
+  }
   const reason = `${got}; availability is not specified, and what verify says is about the other calls`;
   const expected = "the API's own answer to almost every call";
   return { verdict: "inconclusive", reason, expected, got, evidence: away.slice(0, 10).map(({ id }) => id) };

@@ -2,7 +2,7 @@
  * The one way in which `verify` sends. It retries transient answers after `Retry-After`, because other callers may load
  * the deployment. If a call stays refused while a neighbouring call is served, the refusal is its own and judged.
  */
-import { known } from "../../history/statistics/counts.ts";
+import { byFrequency, known } from "../../history/statistics/counts.ts";
 import { type Answer, isAdmitted, isStray, retryAfterMs } from "./answer.ts";
 import { type AttemptParts, createAttempts } from "./attempts.ts";
 import type { TestCall } from "./test-call.ts";
@@ -13,7 +13,7 @@ export type SenderParts = AttemptParts & {
   neighbourOf(call: TestCall): TestCall | null;
   /** Total time that a run waits for overload to end; later overload answers stay unjudged. */
   patienceMs: number;
-  /** Whether an answer looks like those that another server has given in the API's place. */
+  /** Reports whether an answer looks like one that another server gave earlier in the API's place. */
   isStrange(answer: Answer): boolean;
 };
 
@@ -108,10 +108,7 @@ export const createSender = (parts: SenderParts) => {
       if (call.once === true || !isToRepeat(answer)) return answer;
       strays.push(answer);
     }
-    const [most = []] = Map.groupBy(strays, ({ outcome }) => outcome)
-      .values()
-      .toArray()
-      .sort((a, b) => b.length - a.length);
+    const [[, most = []] = []] = byFrequency(strays, ({ outcome }) => outcome);
     return most.at(-1) as Answer;
   };
 
