@@ -22,7 +22,17 @@ const probe = (ratePerS: number, outcomes: Record<string, number>, bad = 0, lagM
     outcomes,
     latencyMsP50: 200,
     tallies: [{ bad, n: calls, blocks: [] }],
-    generator: { lagMsP99, dropped: 0, queued: 0, unmade: 0, cpuShare: 0.1, stealShare: 0, notes: [] },
+    generator: {
+      lagMsP99,
+      dropped: 0,
+      queued: 0,
+      unmade: 0,
+      cpuShare: 0.1,
+      stealShare: 0,
+      throttledShare: 0,
+      othersShare: 0,
+      notes: [],
+    },
   };
 };
 

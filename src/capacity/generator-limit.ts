@@ -1,4 +1,5 @@
 /** Finds probes that the generator or its host spoilt, which are left out, and says why in a sentence. */
+import { OTHERS_HALF } from "../history/time-doubts.ts";
 import { type ProbeResult, perS } from "./probe.ts";
 
 /** A p99 lag up to this, or up to this share of the median latency, does not change what the deployment sees. */
@@ -10,8 +11,12 @@ const LAG_SHARE = 0.1;
  */
 const CPU_SHARE = 0.9;
 const STEAL_SHARE = 0.1;
+/** A control group that stands still for a tenth of the time sends or serves a tenth less. */
+const THROTTLED_SHARE = 0.1;
 /** The allowed share of calls that may have waited for one of our connections. */
 const QUEUED_SHARE = 0.001;
+
+const percent = (share: number | null): string => `${(100 * (share ?? 0)).toFixed(0)} %`;
 
 /** Says what only the generator or its connections can cause, such as calls that were not sent. */
 const shortfall = ({ generator, calls }: ProbeResult): string | null => {
@@ -19,16 +24,20 @@ const shortfall = ({ generator, calls }: ProbeResult): string | null => {
   if (dropped > 0) return `${dropped} calls were not sent`;
   if (unmade > 0) return `${unmade} calls could not be made`;
   if (queued > calls * QUEUED_SHARE) return `${queued} calls may have waited for one of our connections`;
-  if ((cpuShare ?? 0) > CPU_SHARE) return `the generator used ${((cpuShare ?? 0) * 100).toFixed(0)} % of a core`;
+  if ((cpuShare ?? 0) > CPU_SHARE) return `the generator used ${percent(cpuShare)} of a core`;
   return null;
 };
 
-const lateness = ({ generator, latencyMsP50 }: ProbeResult): string | null => {
-  const { lagMsP99, stealShare } = generator;
+/** Says how the machine was short of CPU time, or that calls left late, whoever caused that. */
+const disturbance = ({ generator, latencyMsP50 }: ProbeResult): string | null => {
+  const { lagMsP99, stealShare, throttledShare, othersShare } = generator;
   if (lagMsP99 > Math.max(LAG_MS, LAG_SHARE * (latencyMsP50 ?? 0)))
     return `calls left ${lagMsP99.toFixed(0)} ms late (p99)`;
-  if ((stealShare ?? 0) > STEAL_SHARE)
-    return `the hypervisor took ${((stealShare ?? 0) * 100).toFixed(0)} % of the CPU`;
+  if ((stealShare ?? 0) > STEAL_SHARE) return `the hypervisor took ${percent(stealShare)} of the CPU`;
+  if ((throttledShare ?? 0) > THROTTLED_SHARE)
+    return `the limit of our control group held it back for ${percent(throttledShare)} of the time; raise that limit`;
+  if ((othersShare ?? 0) > OTHERS_HALF)
+    return `other programs used ${percent(othersShare)} of this machine while no call was under way; end them, or search on a machine without them`;
   return null;
 };
 
@@ -38,7 +47,7 @@ const lateness = ({ generator, latencyMsP50 }: ProbeResult): string | null => {
  */
 export const generatorDoubt = (result: ProbeResult): string | null => {
   const isFlawless = result.plan.purpose === "bracket" && result.tallies.every(({ bad }) => bad === 0);
-  return shortfall(result) ?? (isFlawless ? null : lateness(result));
+  return shortfall(result) ?? (isFlawless ? null : disturbance(result));
 };
 
 export type Ceiling = { ratePerS: number; doubt: string };
@@ -49,7 +58,7 @@ const TIMES = 2;
 const BUSY_SHARE = 0.5;
 
 const isOwnDoing = (result: ProbeResult): boolean =>
-  shortfall(result) !== null || (lateness(result) !== null && (result.generator.cpuShare ?? 0) > BUSY_SHARE);
+  shortfall(result) !== null || (disturbance(result) !== null && (result.generator.cpuShare ?? 0) > BUSY_SHARE);
 
 /** The lowest rate that the generator spoilt `TIMES` times, if above every rate that it played well. */
 export const ceilingOf = (results: readonly ProbeResult[]): Ceiling | null => {
@@ -74,10 +83,14 @@ export const generatorEvidence = (results: readonly ProbeResult[], answerPerS: n
   const cpu = Math.max(...clean.map(({ generator }) => generator.cpuShare ?? 0));
   const notes = new Set(above.flatMap(({ generator }) => generator.notes));
   const left = above.length - clean.length;
+  const others = clean.flatMap(({ generator }) => generator.othersShare ?? []);
   return [
     `the generator played up to ${perS(highest.plan.ratePerS)}${times} on schedule`,
     `in ${clean.length} probes at or above the answer nothing was dropped or queued, calls left at most ${lag.toFixed(1)} ms late (p99)`,
-    ...(cpu > 0 ? [`it used at most ${(cpu * 100).toFixed(0)} % of a core`] : []),
+    ...(cpu > 0 ? [`it used at most ${percent(cpu)} of a core`] : []),
+    ...(others.length > 0
+      ? [`between probes other programs used at most ${percent(Math.max(...others))} of the machine`]
+      : []),
     ...(left > 0 ? [`${left} probes were left out because it, or its host, was disturbed`] : []),
     ...[...notes].slice(0, 3),
   ].join("; ");

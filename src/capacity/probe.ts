@@ -25,9 +25,15 @@ export type Tally = { bad: number; n: number };
 /** `blocks`: parts of the probe, each much longer than a call; their scatter shows how correlated calls are. */
 export type ObjectiveTally = Tally & { readonly blocks: readonly Tally[] };
 
-/** What the generator and its host did. Shares are of one core; `null` if not measured. */
+/**
+ * What the generator and its host did; `null` if not measured. `cpuShare` is of one core, `stealShare` and `othersShare` of
+ * all, `throttledShare` of the time. `othersShare`: what other programs used just before or after the probe, when none of
+ * its calls was under way, so that it is not the deployment's work.
+ */
 type GeneratorFacts = Readonly<Record<"lagMsP99" | "dropped" | "queued" | "unmade", number>> &
-  Readonly<Record<"cpuShare" | "stealShare", number | null>> & { readonly notes: readonly string[] };
+  Readonly<Record<"cpuShare" | "stealShare" | "throttledShare" | "othersShare", number | null>> & {
+    readonly notes: readonly string[];
+  };
 
 /** `playedS`: the seconds that counted. */
 export type ProbeResult = Readonly<Omit<ReturnType<typeof tallyCalls>, "shown" | "organizations">> & {

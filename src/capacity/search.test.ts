@@ -1,7 +1,7 @@
 /** The search beside servers whose capacity stands in books, in virtual time: what it answers, and how often it is right. */
 import { describe, expect, test } from "vitest";
 import type { Arrivals } from "../workload/arrivals.ts";
-import type { Answer } from "./capacity-claims.ts";
+import { type Answer, demandVerdict } from "./capacity-claims.ts";
 import type { ProbeResult } from "./probe.ts";
 import { nextStep, POLICY, type SearchPolicy } from "./search.ts";
 import {
@@ -130,6 +130,29 @@ describe("the capacity search", () => {
     });
     const { answer } = search(MDCC, [REFUSALS(0.01)], 1, {}, "poisson", always);
     expect(answer).toMatchObject({ kind: "unknown", reason: expect.stringMatching(/its host was disturbed/) });
+  });
+
+  test.each([
+    ["other programs", { othersShare: 0.8 }, /other programs used 80 % of this machine .* end them/],
+    [
+      "a limit of the control group",
+      { throttledShare: 0.5 },
+      /control group held it back for 50 % .* raise that limit/,
+    ],
+  ])("nothing is found beside %s that take the machine", (_, by, said) => {
+    const always = (result: ProbeResult): ProbeResult => ({ ...result, generator: { ...result.generator, ...by } });
+    const { answer } = search(MDCC, [REFUSALS(0.01)], 1, {}, "poisson", always);
+    expect(answer).toMatchObject({ kind: "unknown", reason: expect.stringMatching(said) });
+    expect(demandVerdict(answer, { peakPerS: 1000, growth: 1, headroom: 0 })).toBe("inconclusive");
+  });
+
+  test("beside programs that came and went the same is found as without them", () => {
+    let probes = 0;
+    const once = (result: ProbeResult): ProbeResult => {
+      const othersShare = [4, 5].includes(probes++) ? 0.8 : 0.1;
+      return { ...result, generator: { ...result.generator, othersShare } };
+    };
+    expect(search(MDCC, [REFUSALS(0.01)], 1, {}, "poisson", once).answer.kind).toBe("found");
   });
 
   test("what is broken at any rate is broken at any rate", () => {

@@ -206,7 +206,11 @@ export const nextStep = (results: readonly ProbeResult[], limits: readonly numbe
   const state = stateOf(results, limits, policy);
   const last = results.at(-1);
   const spoilt = results.length - 1 - results.findLastIndex((result) => generatorDoubt(result) === null);
-  if (spoilt >= SPOILT) return { answer: soFar(state) };
+  if (spoilt >= SPOILT && last !== undefined) {
+    const answer = soFar(state);
+    const doubt = `the generator or its host was disturbed: ${generatorDoubt(last)}`;
+    return { answer: isBracketed(state) ? { ...answer, reason: `${answer.reason}; ${doubt}` } : answer };
+  }
   // A spoilt probe is repeated, unless the generator turned out to be unable to send its rate.
   if (spoilt > 0 && last !== undefined && last.plan.ratePerS <= state.topPerS) return { probe: last.plan };
   return isBracketed(state) ? narrow(state) : bracket(state);

@@ -90,6 +90,16 @@ export const playVirtually = (
     tallies: tallies.map(({ bad, n, blocks }) => ({ bad, n, blocks: blocks.filter((block) => block !== undefined) })),
     outcomes: { "200": counted - refused, ...(refused > 0 ? { "429 b2b_overloaded": refused } : {}) },
     latencyMsP50: latencies.length === 0 ? null : 1000 * (latencies[latencies.length >> 1] as number),
-    generator: { lagMsP99: 1, dropped: 0, queued: 0, unmade: 0, cpuShare: 0.1, stealShare: 0, notes: [] },
+    generator: {
+      lagMsP99: 1,
+      dropped: 0,
+      queued: 0,
+      unmade: 0,
+      cpuShare: 0.1,
+      stealShare: 0,
+      throttledShare: 0,
+      othersShare: 0,
+      notes: [],
+    },
   };
 };

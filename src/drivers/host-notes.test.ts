@@ -23,12 +23,20 @@ test("how long a control group was held back stands in its statistics, where it 
 });
 
 test.each([
-  ["version 2", "0::/ci.slice/job\n", ["/sys/fs/cgroup/ci.slice/job/cpu.stat", "/sys/fs/cgroup/cpu.stat"]],
-  ["a container of version 2", "0::/\n", ["/sys/fs/cgroup/cpu.stat", "/sys/fs/cgroup/cpu.stat"]],
+  [
+    "version 2",
+    "0::/ci.slice/job\n",
+    ["/sys/fs/cgroup/ci.slice/job/cpu.stat", "/sys/fs/cgroup/ci.slice/cpu.stat", "/sys/fs/cgroup/cpu.stat"],
+  ],
+  ["a container of version 2", "0::/\n", ["/sys/fs/cgroup/cpu.stat"]],
   [
     "version 1",
     "5:memory:/docker/a\n4:cpuset:/docker/a\n3:cpu,cpuacct:/docker/a\n",
-    ["/sys/fs/cgroup/cpu,cpuacct/docker/a/cpu.stat", "/sys/fs/cgroup/cpu,cpuacct/cpu.stat"],
+    [
+      "/sys/fs/cgroup/cpu,cpuacct/docker/a/cpu.stat",
+      "/sys/fs/cgroup/cpu,cpuacct/docker/cpu.stat",
+      "/sys/fs/cgroup/cpu,cpuacct/cpu.stat",
+    ],
   ],
 ])("the statistics of our control group are found: %s", (_, groups, paths) => {
   expect(cpuStatPaths(groups)).toEqual(paths);

@@ -7,6 +7,7 @@ import { availableParallelism, cpus } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { HostFacts } from "../history/stage-facts.ts";
 import type { Histogram } from "../history/statistics/histogram.ts";
+import { sumOf } from "../history/statistics/statistics.ts";
 import { hostNotesOf } from "../history/time-doubts.ts";
 import { cpuTimeMs, fileLimitsOf, givenWayTicks, givingWay, machineTime, readProc } from "../supervision/processes.ts";
 import { LATE_MS } from "../workload/arrivals.ts";
@@ -63,6 +64,8 @@ const descriptorsShare = (pid: number | "self"): number | null => {
 const larger = (a: number | null, b: number | null): number | null =>
   a === null ? b : b === null ? a : Math.max(a, b);
 
+const atMostOne = (share: number | null): number | null => (share === null ? null : Math.min(1, share));
+
 const LOOK_EVERY_MS = 500;
 
 /** CPU use of other processes, in cores, each between the first and the last look that saw the process. */
@@ -91,24 +94,24 @@ export const parseThrottledUs = (text: string): number | null => {
 };
 
 /**
- * Lists where the statistics of our control group may be, by /proc/self/cgroup: below the group's path, or at the root
- * where a container sees its own group only. A line is `0::PATH`, or in version 1 `NUMBER:CONTROLLERS:PATH`.
+ * Lists where the statistics of our control group and of those that it is in may be, by /proc/self/cgroup: below the
+ * group's path, down to the root, where a container sees its own group only. A limit of any of them holds for us. A line
+ * is `0::PATH`, or in version 1 `NUMBER:CONTROLLERS:PATH`.
  */
 export const cpuStatPaths = (groups: string): string[] => {
   const found = groups.split("\n").flatMap((line) => {
     const [, controllers, path = ""] = /^\d+:([^:]*):(.*)$/.exec(line) ?? [];
-    const isOfCpu = controllers === "" || controllers?.split(",").includes("cpu");
-    return isOfCpu ? [`${controllers}${path}`, `${controllers}/`] : [];
+    if (controllers !== "" && !controllers?.split(",").includes("cpu")) return [];
+    const names = path.split("/").filter((name) => name !== "");
+    return [...names.keys(), names.length].map((depth) => [controllers, ...names.slice(0, depth)].join("/")).reverse();
   });
   return found.map((path) => `/sys/fs/cgroup/${path}/cpu.stat`.replaceAll(/\/+/g, "/"));
 };
 
 const throttledUs = (): number | null => {
-  for (const path of cpuStatPaths(readProc("/proc/self/cgroup") ?? "0::/")) {
-    const us = parseThrottledUs(readProc(path) ?? "");
-    if (us !== null) return us;
-  }
-  return null;
+  const groups = cpuStatPaths(readProc("/proc/self/cgroup") ?? "0::/");
+  const all = groups.flatMap((path) => parseThrottledUs(readProc(path) ?? "") ?? []);
+  return all.length === 0 ? null : sumOf(all);
 };
 
 const snapshot = () => ({
@@ -166,7 +169,8 @@ export const watchHost = (
       cpu_share_max: other === null ? 1 : availableParallelism(),
       steal_share: change(({ machine }) => machine?.steal, ticks),
       busy_share: idle === null ? null : Math.max(0, 1 - idle - givenWay),
-      throttled_share: change(({ throttledUs }) => throttledUs, 1000 * passedMs),
+      // Limits one within another may hold back at the same time.
+      throttled_share: atMostOne(change(({ throttledUs }) => throttledUs, 1000 * passedMs)),
       listen_overflows: change(({ net }) => net.ListenOverflows),
       listen_drops: change(({ net }) => net.ListenDrops),
       syn_retransmits: change(({ net }) => net.TCPSynRetrans),

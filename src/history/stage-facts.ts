@@ -88,10 +88,13 @@ export type HostFacts = { cpu_share_max: number } & Record<
 /** What generator and host did in a stage, kept so that a run can be judged again; `null`: not known. */
 export type StageHost = {
   host: HostFacts | null;
+  /** The number of cores that the run or the deployment may use. */
   cores: number;
   /** Cores that the deployment used, where it was started here, and those that other programs used. */
   target_cores: number | null;
   other_cores: number | null;
+  /** Of those, what other programs still used once no call was under way; absent where nobody looked. */
+  idle_other_cores?: number;
   /** Calls of the stage, and how late they left against the schedule: `[share of calls, ms]`, the shares ascending. */
   calls: number;
   lag_ms: [number, number][];

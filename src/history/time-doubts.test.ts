@@ -59,7 +59,12 @@ describe("what spoils the load takes a pass away as well as a failure", () => {
     ["a late event loop", stage({}, { event_loop_lag_ms_p99: 5.1 }), /event loop was 5.1 ms late/],
     ["a busy generator", stage({}, { cpu_share: 0.71 }), /0.71 of the 1 cores/],
     ["a limit of the control group", stage({}, { throttled_share: 0.02 }), /control group held it back for 2 %/],
-    ["others on more than half of the cores", stage({ other_cores: 1.1 }), /1.1 of 2 cores/],
+    ["others on more than half of the cores", stage({ other_cores: 1.1 }), /other programs used 1.1 of 2 cores/],
+    [
+      "others that go on without calls",
+      stage({ other_cores: 1.6, idle_other_cores: 1.5 }),
+      /other programs used 1.6 of 2 cores/,
+    ],
   ])("%s", (_what, given, reason) => {
     const doubts = timeDoubts(given, P99);
     expect(doubtsAgainst("pass", doubts).join()).toMatch(reason);
@@ -77,6 +82,11 @@ describe("what only makes calls slower excuses a failure and no pass", () => {
     ["accept-queue overflows", stage({}, { listen_overflows: 2 }), /accept-queue/],
     ["ports", stage({}, { ports_share: 0.9 }), /ephemeral ports/],
     ["descriptors", stage({}, { descriptors_share: 0.9 }), /files open/],
+    [
+      "a deployment behind a local proxy",
+      stage({ other_cores: 1.6, idle_other_cores: 0.1 }),
+      /idle without calls used 1.6 of 2 cores: the deployment, behind a local proxy/,
+    ],
     ["others on a tenth of the cores", stage({ other_cores: 0.3 }), /0.3 of 2 cores/],
   ])("%s", (_what, given, reason) => {
     const doubts = timeDoubts(given, P99);

@@ -21,8 +21,8 @@ const LAG_OF_LIMIT = 0.1;
  * With one server that is busy for a share s of the time, waiting and service together take 1 / (1 - s) times as long
  * (M/M/1; Kleinrock, "Queueing Systems" I, section 3.2): s = 0.5 doubles every time, s = 0.1 adds about a tenth.
  */
-const OTHERS_HALF = 0.5;
-const OTHERS_TENTH = 0.1;
+export const OTHERS_HALF = 0.5;
+export const OTHERS_TENTH = 0.1;
 /**
  * By the same formula a generator that uses 70 % of its CPU adds to each time more than twice its own work on a call. Whether it
  * sent the calls at all is another question: there 90 % are allowed (`capacity/generator-limit.ts`).
@@ -79,10 +79,17 @@ const lagAt = ({ lag_ms: known }: StageHost, share: number): number =>
 const stolen = (host: HostFacts | null): string[] =>
   above(host?.steal_share, STEAL, (share) => `the hypervisor took ${percent(share)} of the CPU`);
 
-/** The share of all cores that programs used which belong neither to the run nor to the deployment. */
+/** The share of all cores that programs used which are not known to belong to the run or to the deployment. */
 const shareOfOthers = ({ other_cores: used, cores }: StageHost): number => (used ?? 0) / cores;
-const othersUsed = ({ other_cores: used, cores }: StageHost): string =>
-  `other programs used ${(used ?? 0).toFixed(1)} of ${cores} cores`;
+/** Without calls these programs do next to nothing, so they are taken for parts of the deployment. */
+const workForCalls = ({ idle_other_cores: idle, cores }: StageHost): boolean =>
+  idle !== undefined && idle / cores <= OTHERS_TENTH;
+const othersUsed = (stage: StageHost): string => {
+  const used = `used ${(stage.other_cores ?? 0).toFixed(1)} of ${stage.cores} cores`;
+  return workForCalls(stage)
+    ? `programs that are idle without calls ${used}: the deployment, behind a local proxy or in a container`
+    : `other programs ${used}`;
+};
 
 /** Reasons why the whole machine, with the deployment on it, may have stood still for longer than a dependency's budget. */
 export const standstillDoubts = (stage: StageHost, budgetMs = LIMITER_BUDGET_MS): string[] => [
@@ -98,6 +105,8 @@ export const timeDoubts = (stage: StageHost, { tail, limitMs }: AboutTime): Time
   const lateMs = Math.max(LAG_MS, LAG_OF_LIMIT * limitMs);
   const others = shareOfOthers(stage);
   const byOthers = [othersUsed(stage)];
+  // What the deployment itself uses makes no answer faster, so it takes no pass away.
+  const mayTakeAPass = others > OTHERS_HALF && !workForCalls(stage);
   const coresMost = host?.cpu_share_max ?? 0;
   const many = (count: number | null | undefined, what: string): string[] =>
     count != null && count > 0 && count >= OF_TAIL * tail * calls ? [`${count} ${what}`] : [];
@@ -116,7 +125,7 @@ export const timeDoubts = (stage: StageHost, { tail, limitMs }: AboutTime): Time
       ...above(host?.throttled_share, THROTTLED, (share) => {
         return `the limit of our control group held it back for ${percent(share)} of the time`;
       }),
-      ...(others > OTHERS_HALF ? byOthers : []),
+      ...(mayTakeAPass ? byOthers : []),
     ],
     ifFailed: [
       ...stolen(host),
@@ -127,7 +136,7 @@ export const timeDoubts = (stage: StageHost, { tail, limitMs }: AboutTime): Time
       ...above(host?.descriptors_share, NEARLY_USED_UP, (share) => {
         return `the generator had ${percent(share)} of the files open that it may have`;
       }),
-      ...(others > OTHERS_TENTH && others <= OTHERS_HALF ? byOthers : []),
+      ...(others > OTHERS_TENTH && !mayTakeAPass ? byOthers : []),
     ],
   };
 };

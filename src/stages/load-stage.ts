@@ -18,7 +18,7 @@ import { countArrivals } from "../workload/arrivals.ts";
 import { streamers } from "../workload/callers/overload.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
 import { CURVE_LEVELS, profileDurationS, profilePeakPerS } from "../workload/load-profiles.ts";
-import { stageHost, watchMachineUse } from "./machine-use.ts";
+import { idleOtherCores, stageHost, watchMachineUse } from "./machine-use.ts";
 import { play } from "./play.ts";
 import { onThisMachine, openObjectives, reachedClaims, skippedStage } from "./stage-claims.ts";
 import {
@@ -140,8 +140,9 @@ export const playLoadStage = async (
   const { summary, ...figures } = measured(plan, measure, { driven, job, durationMs });
   const measurements = isClosedLoop ? closedLoopFigures(figures.measurements) : figures.measurements;
   const calibration = context.failedChecks(plan.driver);
-  const host = stageHost(measure.lag, { driven, used, measurements, calibration });
   const { seen, observed, interference } = await witness.end();
+  const idle = await idleOtherCores(used, target.base_url, context.signal);
+  const host = stageHost(measure.lag, { driven, used: { ...used, ...idle }, measurements, calibration });
   const isCutOff = context.signal.aborted || stoppedBy(context) !== null || driven.isCutOff === true;
   const offered: Offered = { start_us: driven.startUs ?? measure.firstDueUs(), pieces: profile.pieces };
   const facts: StageFacts = {

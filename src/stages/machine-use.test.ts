@@ -4,7 +4,7 @@ import { availableParallelism } from "node:os";
 import { afterEach, describe, expect, test } from "vitest";
 import { givenWayTicks, givingWay, machineTime, TICKS_PER_S } from "../supervision/processes.ts";
 import { waitUntil } from "../supervision/waiting.ts";
-import { portHere, watchMachineUse } from "./machine-use.ts";
+import { idleOtherCores, portHere, watchMachineUse } from "./machine-use.ts";
 
 const children: ChildProcess[] = [];
 afterEach(() => {
@@ -19,6 +19,7 @@ const burn = (forMs: number, isOurs: boolean, as = ""): void => {
     : spawn("sh", ["-c", `${as} '${process.execPath}' -e '${code}' & exit 0`], { stdio: "ignore", detached: true });
   children.push(child);
 };
+const canPin = availableParallelism() > 1 && spawnSync("taskset", ["-c", "0", "true"]).status === 0;
 const canGiveWay = spawnSync("chrt", ["-i", "0", "true"]).status === 0;
 
 const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
@@ -54,6 +55,30 @@ describe.skipIf(process.platform !== "linux")("who used the cores", () => {
     expect(givenWay).toBeGreaterThan(0.1);
     // What is left is what others used who did not give way.
     expect(others).toBeLessThan((all - idle) / seconds - 0.8 * givenWay);
+  });
+
+  test.skipIf(!canPin)("on the core that a run is pinned to, others are seen, however idle the rest is", async () => {
+    burn(6_000, false, "exec taskset -c 0");
+    const module = new URL("machine-use.ts", import.meta.url).href;
+    const code = `const ended = (await import(${JSON.stringify(module)})).watchMachineUse(null);
+      await new Promise((resolve) => setTimeout(resolve, 1_500)); console.log(JSON.stringify(ended()));`;
+    const args = ["-c", "0", process.execPath, "--input-type=module", "-e", code];
+    const child = spawn("taskset", args, { stdio: ["ignore", "pipe", "inherit"] });
+    children.push(child);
+    const used = JSON.parse((await child.stdout.toArray()).join(""));
+    expect(used.cores).toBe(1);
+    expect(used.other_cores).toBeGreaterThan(0.3);
+    expect(used.other_cores).toBeLessThanOrEqual(1.1);
+  });
+
+  test("whose work it was is looked up after a stage only where others did some", async () => {
+    const { signal } = new AbortController();
+    const look = (used: number | null) =>
+      idleOtherCores({ cores: 2, target_cores: null, other_cores: used }, "http://192.0.2.1/v1", signal);
+    expect(await look(0.1)).toEqual({});
+    expect(await look(null)).toEqual({});
+    for (let i = 0; i < availableParallelism(); i++) burn(3_000, false);
+    expect((await look(1.5)).idle_other_cores).toBeGreaterThan(0.2);
   });
 
   test("a deployment on this machine is found by the port that it listens on", async () => {

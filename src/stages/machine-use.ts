@@ -11,7 +11,9 @@ import type { Sample } from "../history/series.ts";
 import type { Gauges, StageHost } from "../history/stage-facts.ts";
 import type { Histogram } from "../history/statistics/histogram.ts";
 import { sumOf } from "../history/statistics/statistics.ts";
+import { OTHERS_TENTH } from "../history/time-doubts.ts";
 import * as proc from "../supervision/processes.ts";
+import { pause } from "../supervision/waiting.ts";
 
 const EVERY_MS = 500;
 
@@ -79,14 +81,12 @@ export const sampleStage = (
 
 const SHARES = [0.5, 0.75, 0.9, 0.99, 0.999, 1] as const;
 
-type CoresUsed = Pick<StageHost, "target_cores" | "other_cores">;
+type CoresUsed = Pick<StageHost, "cores" | "target_cores" | "other_cores" | "idle_other_cores">;
 type About = { driven: Driven; used: CoresUsed; measurements: readonly Measurement[]; calibration: Calibration[] };
 
 /** `lag`: how late calls left, in microseconds. */
 export const stageHost = (lag: Histogram, { driven, used, measurements, calibration }: About): StageHost => ({
   host: driven.host,
-  // All cores, as /proc/stat counts them, even where this process may use fewer.
-  cores: cpus().length,
   ...used,
   calls: lag.n,
   lag_ms: lag.n === 0 ? [] : SHARES.map((share) => [share, (lag.quantile(share) as number) / 1000]),
@@ -132,16 +132,21 @@ const ticksOf = (pids: readonly number[], of: ReadonlyMap<number, proc.ProcessSt
 /** `baseUrl`: the deployment's, `null` if there is none. The returned function tells the cores used since. */
 export const watchMachineUse = (baseUrl: string | null) => {
   const before = proc.statsHere();
-  const machineBefore = proc.machineTime();
-  const beganMs = performance.now();
   const port = baseUrl === null ? null : portHere(baseUrl);
   const listener = port === null ? null : listenerOn(port, before);
+  // What others do on cores that neither the run nor the deployment may use takes nothing from them.
+  const usable = proc.coresOf("self").union(listener === null ? new Set<number>() : proc.coresOf(listener));
+  const cores = usable.size || cpus().length;
+  const machineNow = () => proc.machineTime(usable.size === 0 ? undefined : usable);
+  const machineBefore = machineNow();
+  const beganMs = performance.now();
   return (): CoresUsed => {
     const after = proc.statsHere();
-    const machine = proc.machineTime();
+    const machine = machineNow();
     const seconds = (performance.now() - beganMs) / 1000;
-    if (machineBefore === null || machine === null || seconds <= 0) return { target_cores: null, other_cores: null };
-    const cores = (ticks: number): number => Math.max(0, ticks / proc.TICKS_PER_S / seconds);
+    if (machineBefore === null || machine === null || seconds <= 0)
+      return { cores, target_cores: null, other_cores: null };
+    const inCores = (ticks: number): number => Math.max(0, ticks / proc.TICKS_PER_S / seconds);
     const ours = treeOf(process.pid, after);
     // Processes that started during the stage, such as the generator, are not the deployment's.
     const listening = listener === null ? new Set<number>() : treeOf(listener, before);
@@ -153,10 +158,49 @@ export const watchMachineUse = (baseUrl: string | null) => {
     const used = usedBy(ours, treeOf(process.pid, before)) + usedBy(foreign);
     const isCounted = (pid: number): boolean => ours.has(pid) || target.includes(pid);
     // A process of the lowest priority takes no time from others, so it does not count.
-    const givenWay = proc.givenWayTicks(proc.givingWay(before), proc.givingWay(after), (pid) => !isCounted(pid));
+    const isHere = (pid: number): boolean => usable.size === 0 || usable.has(after.get(pid)?.core ?? 0);
+    const takesNothing = (pid: number): boolean => !isCounted(pid) && isHere(pid);
+    const givenWay = proc.givenWayTicks(proc.givingWay(before), proc.givingWay(after), takesNothing);
     return {
-      target_cores: listener === null ? null : cores(usedBy(target)),
-      other_cores: cores(since("all") - since("idle") - since("steal") - used - givenWay),
+      cores,
+      target_cores: listener === null ? null : inCores(usedBy(target)),
+      other_cores: inCores(since("all") - since("idle") - since("steal") - used - givenWay),
     };
   };
+};
+
+const IDLE_LOOK_MS = 250;
+/** What a deployment still does after its last answer ends within this time. */
+const SETTLE_MS = 750;
+
+/**
+ * The share of all cores that other programs use, watched while none of our calls is under way: then it is not the work of a
+ * deployment behind a local proxy or in a container, whose processes are not found by the port. If it is more than `most`, a
+ * second look counts. `null` if unknown.
+ */
+export const othersOnIdleMachine = async (
+  baseUrl: string,
+  most: number,
+  signal: AbortSignal,
+): Promise<number | null> => {
+  const look = async (): Promise<number | null> => {
+    const ended = watchMachineUse(baseUrl);
+    await pause(IDLE_LOOK_MS, signal);
+    const { other_cores: used, cores } = ended();
+    return used === null ? null : used / cores;
+  };
+  const first = await look();
+  if (first === null || first <= most) return first;
+  await pause(SETTLE_MS, signal);
+  return look();
+};
+
+/** Whose work it was that other programs did in a stage: looks only where it was enough to matter. */
+export const idleOtherCores = async (
+  { other_cores: used, cores }: CoresUsed,
+  baseUrl: string,
+  signal: AbortSignal,
+): Promise<Pick<CoresUsed, "idle_other_cores">> => {
+  const share = (used ?? 0) > OTHERS_TENTH * cores ? await othersOnIdleMachine(baseUrl, OTHERS_TENTH, signal) : null;
+  return share === null ? {} : { idle_other_cores: share * cores };
 };

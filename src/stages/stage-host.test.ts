@@ -4,7 +4,7 @@ import { Histogram } from "../history/statistics/histogram.ts";
 import { stageHost } from "./machine-use.ts";
 
 const driven = (problems: Driven["problems"]): Driven => ({ problems, notes: [], host: null, scheduledMs: 1_000 });
-const used = { target_cores: 0.3, other_cores: 0.1 };
+const used = { cores: 2, target_cores: 0.3, other_cores: 0.1 };
 
 const OFF = {
   name: "k6: known stall, p99",

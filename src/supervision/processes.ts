@@ -35,6 +35,8 @@ export const statOf = (pid: number) => {
     /** CPU time of all threads. `childTicks`: CPU time of children that have ended and were waited for. */
     ticks: sum(11, 12),
     childTicks: sum(13, 14),
+    /** The core that it ran on last. */
+    core: Number(fields[36]),
     /** Runs only on idle cores (SCHED_IDLE), for example to keep a virtual machine awake. */
     givesWay: fields[38] === SCHED_IDLE,
   };
@@ -69,14 +71,34 @@ export const cpuTimeMs = (pid: number): number | null => {
 
 export type MachineTime = NonNullable<ReturnType<typeof machineTime>>;
 
-/** Idle, stolen and total time of all cores since boot, in ticks; `null` if unknown. */
-export const machineTime = () => {
-  const [line] = readProc("/proc/stat")?.split("\n") ?? [];
-  if (line === undefined || !line.startsWith("cpu ")) return null;
-  // user nice system idle iowait irq softirq steal; guest time is within user already.
-  const ticks = line.trim().split(/\s+/).slice(1, 9).map(Number);
-  const [, , , idle = 0, wait = 0, , , steal = 0] = ticks;
-  return { idle: idle + wait, steal, all: ticks.reduce((sum, n) => sum + n, 0) };
+/** Idle, stolen and total time of these cores since boot (default: all), in ticks; `null` if unknown. */
+export const machineTime = (cores?: ReadonlySet<number>) => {
+  const names = cores === undefined ? new Set(["cpu"]) : new Set([...cores].map((core) => `cpu${core}`));
+  const lines =
+    readProc("/proc/stat")
+      ?.split("\n")
+      .map((line) => line.trim().split(/\s+/)) ?? [];
+  const found = lines.filter(([name = ""]) => names.has(name));
+  if (found.length === 0) return null;
+  const time = { idle: 0, steal: 0, all: 0 };
+  for (const line of found) {
+    // user nice system idle iowait irq softirq steal; guest time is within user already.
+    const ticks = line.slice(1, 9).map(Number);
+    const [, , , idle = 0, wait = 0, , , steal = 0] = ticks;
+    time.idle += idle + wait;
+    time.steal += steal;
+    time.all += ticks.reduce((sum, n) => sum + n, 0);
+  }
+  return time;
+};
+
+/** The cores that a process may run on, by a list such as `0-3,8`; empty if unknown. */
+export const coresOf = (pid: number | "self"): Set<number> => {
+  const [, list = ""] = /^Cpus_allowed_list:\s*(\S+)/m.exec(readProc(`/proc/${pid}/status`) ?? "") ?? [];
+  const ranges = list === "" ? [] : list.split(",").map((range) => range.split("-").map(Number));
+  return new Set(
+    ranges.flatMap(([first = 0, last = first]) => Array.from({ length: last - first + 1 }, (_, at) => first + at)),
+  );
 };
 
 /** The SCHED_IDLE processes (`givesWay`) and the CPU time of each, in ticks. */

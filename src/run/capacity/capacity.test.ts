@@ -70,6 +70,8 @@ const runOf = async (rig: Rig, more: Partial<CapacityWishes> = {}): Promise<Capa
   out: join(rig.folder, "run"),
   replay: "npx floodgate capacity",
   onProbe: () => undefined,
+  // The tests run beside others.
+  othersOnIdle: async () => 0,
   events: QUIET,
 });
 
@@ -112,6 +114,27 @@ describe.concurrent("capacity", () => {
       if (/load_max_rps/.test(found?.answer.reason ?? "")) expect(found?.answer.low).toBeCloseTo(180);
       expect(found?.answer).toMatchObject({ high: null, reason: expect.stringMatching(/load_max_rps|disturbed/) });
       expect(document.exit_code).toBe(4);
+    }));
+
+  test("a machine that other programs fill is said, and nothing is found on it", () =>
+    withRig(async (rig) => {
+      const othersOnIdle = async (): Promise<number> => 0.9;
+      const policy = {
+        startPerS: 200,
+        tolerance: 0.2,
+        playS: 3,
+        warmUpS: 0.1,
+        bracketS: 0.5,
+        narrowS: 0.5,
+        confirmS: 0.5,
+      };
+      const { document } = await findCapacity({ ...(await runOf(rig, { policy })), othersOnIdle });
+      expect(document.exit_code).toBe(4);
+      const claims = document.claims.filter(({ id }) => id.startsWith("capacity/"));
+      expect(claims.map(({ verdict }) => verdict)).toEqual(["inconclusive", "inconclusive"]);
+      for (const { reason } of claims) {
+        expect(reason).toMatch(/other programs used 90 % of this machine while no call was under way; end them/);
+      }
     }));
 
   test("a plan sends nothing", () =>

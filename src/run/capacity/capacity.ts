@@ -26,8 +26,9 @@ import { type StageMeasure, stageMeasure } from "../../history/measure.ts";
 import { parseObjectives } from "../../history/objectives.ts";
 import { type Calibration, type Claim, groupOf } from "../../history/run-document.ts";
 import { stageOutcome } from "../../history/stage-facts.ts";
-import { calibrationDoubts, inDoubt } from "../../history/time-doubts.ts";
+import { calibrationDoubts, inDoubt, OTHERS_HALF } from "../../history/time-doubts.ts";
 import { ofCutOffStage } from "../../invariants/invariant.ts";
+import { othersOnIdleMachine } from "../../stages/machine-use.ts";
 import { playLevel } from "../../stages/play.ts";
 import { plannedTarget, prepareTarget, readTarget } from "../../stages/prepare-target.ts";
 import { witnessedFacts } from "../../stages/witnesses.ts";
@@ -55,7 +56,11 @@ export type CapacityWishes = {
 };
 
 export type CapacityRun = Asked &
-  CapacityWishes & { onProbe(probe: PlayedProbe, objectives: readonly ShareObjective[]): void };
+  CapacityWishes & {
+    onProbe(probe: PlayedProbe, objectives: readonly ShareObjective[]): void;
+    /** The share of all cores that other programs use; default: this machine's. */
+    othersOnIdle?: () => Promise<number | null>;
+  };
 
 /** The highest rate as a share of the permitted one, which would hold back the bursts of random arrivals. */
 const SHARE_OF_PERMIT: Record<Arrivals, number> = { poisson: 0.6, uniform: 0.9 };
@@ -146,6 +151,7 @@ const playProbe = async (
   plan: ProbePlan,
   number: number,
   measure: StageMeasure,
+  othersOnIdle: () => Promise<number | null>,
 ) => {
   const fromUsOf = (startUs: number): number => startUs + plan.warmUpS * 1e6;
   const isClear = (lines: readonly CallLine[], startUs: number, nowUs: number): boolean => {
@@ -161,7 +167,9 @@ const playProbe = async (
     idPrefix: `${context.run}.${STAGE}.p${number}.c`,
     profile: constant(plan.ratePerS, plan.warmUpS + plan.playS),
   };
+  const before = await othersOnIdle();
   const played = await playLevel(context, deployment, job, plan.mayStopEarly ? isClear : undefined);
+  const after = await othersOnIdle();
   const { lines, startUs = 0, cutOffUs, counts, host, problems, protocols } = played;
   for (const line of lines) measure.see(line);
   const fromUs = fromUsOf(startUs);
@@ -176,6 +184,8 @@ const playProbe = async (
       ...(counts ?? { lagMsP99: 0, dropped: 0, queued: 0, unmade: 0 }),
       cpuShare: host?.cpu_share ?? null,
       stealShare: host?.steal_share ?? null,
+      throttledShare: host?.throttled_share ?? null,
+      othersShare: before === null || after === null ? null : Math.max(before, after),
       notes: hostDoubts(STAGE, host),
     },
     failure: counts === undefined ? (problems[0]?.reason ?? "the driver did not end its schedule") : null,
@@ -238,7 +248,10 @@ export const findCapacity = async (request: CapacityRun): Promise<RunResult & { 
     const { limits = {} } = deployment.target;
     const began = performance.now();
     const measure = stageMeasure(STAGE);
-    const play = (plan: ProbePlan, number: number) => playProbe(context, deployment, question, plan, number, measure);
+    const { othersOnIdle = () => othersOnIdleMachine(deployment.target.base_url, OTHERS_HALF, context.signal) } =
+      request;
+    const play = (plan: ProbePlan, number: number) =>
+      playProbe(context, deployment, question, plan, number, measure, othersOnIdle);
     const { answer, probes, cutOff } = await search(context, play, question, (probe) =>
       request.onProbe(probe, objectives),
     );
