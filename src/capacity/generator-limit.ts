@@ -31,13 +31,13 @@ const shortfall = ({ generator, calls }: ProbeResult): string | null => {
 /** Says how the machine was short of CPU time, or that calls left late, whoever caused that. */
 const disturbance = ({ generator, latencyMsP50 }: ProbeResult): string | null => {
   const { lagMsP99, stealShare, throttledShare, othersShare } = generator;
-  if (lagMsP99 > Math.max(LAG_MS, LAG_SHARE * (latencyMsP50 ?? 0)))
-    return `calls left ${lagMsP99.toFixed(0)} ms late (p99)`;
   if ((stealShare ?? 0) > STEAL_SHARE) return `the hypervisor took ${percent(stealShare)} of the CPU`;
   if ((throttledShare ?? 0) > THROTTLED_SHARE)
     return `the limit of our control group held it back for ${percent(throttledShare)} of the time; raise that limit`;
   if ((othersShare ?? 0) > OTHERS_HALF)
     return `other programs used ${percent(othersShare)} of this machine while no call was under way; end them, or search on a machine without them`;
+  if (lagMsP99 > Math.max(LAG_MS, LAG_SHARE * (latencyMsP50 ?? 0)))
+    return `calls left ${lagMsP99.toFixed(0)} ms late (p99)`;
   return null;
 };
 

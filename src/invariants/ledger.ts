@@ -252,7 +252,8 @@ export const countsAgree: Judge = (facts) => {
         return inconclusive(why, evidence.first);
       }
       if (doubts.count > 0) {
-        const why = "the counts differ from what callers saw; a gateway that retries or caches would look the same";
+        const why =
+          "counts or charges differ from what callers saw; a gateway that retries or caches would look the same";
         return inconclusive(why, doubts.first);
       }
       if (isLedgerMixed()) {

@@ -84,17 +84,23 @@ export const joinCharges = (facts: StageFacts, settled: boolean) => {
   };
 };
 
-const REPEATED =
-  "more was charged than callers saw admitted, and the platform counted as many calls that nobody sent: a gateway that retries, mirrors or hedges would look the same";
+const GATEWAY = "a gateway that retries, mirrors or hedges would look the same";
+const REPEATED = `more was charged than callers saw admitted, and the platform counted as many calls that this run did not send: ${GATEWAY}`;
+const OR_OTHERS = "; without `exclusive` they may also be other callers'";
+const UNCOUNTED = `${GATEWAY}; the platform's counts (control.api), or calls past the gateway, would tell`;
 
 /**
  * Counts calls that the platform saw beyond those that callers sent. A gateway that retries, mirrors or hedges sends a
- * call several times, and the platform rightly charges each of them. The reference has no such gateway.
+ * call several times under one id, and the platform rightly charges each of them. Without counts nothing in the ledger
+ * tells that from a double charge. The reference has no such gateway.
  */
 export const createRepeats = (facts: StageFacts) => {
   let [sent, charges, breaches] = [0, 0, 0];
   const counted = sumOf(Object.values(facts.counts ?? {}).flatMap((byOrg) => Object.values(byOrg)));
-  const explain = (extra: number): boolean => !isReference(facts) && extra > 0 && extra <= counted - sent;
+  const explain = (extra: number): boolean =>
+    !isReference(facts) && extra > 0 && (facts.counts === undefined || extra <= counted - sent);
+  const reasonOf = (first: string): string =>
+    facts.counts === undefined ? `${first}; ${UNCOUNTED}` : `${REPEATED}${facts.exclusive ? "" : OR_OTHERS}`;
   return {
     see: (calls = 1): void => {
       sent += calls;
@@ -104,11 +110,11 @@ export const createRepeats = (facts: StageFacts) => {
       charges += extra;
       breaches += 1;
     },
-    /** Reports whether the platform counted at least as many repeats as there are charges too many. */
+    /** Reports whether so many charges too many may be a gateway's repeats. */
     explain,
-    /** The finding where repeats explain every breach, else `null`. */
+    /** The finding where repeats may explain every breach, else `null`. */
     found: ({ count, first, ids }: Evidence): Found | null =>
-      count === breaches && explain(charges) ? inconclusive(REPEATED, first, ids) : null,
+      count === breaches && explain(charges) ? inconclusive(reasonOf(first), first, ids) : null,
   };
 };
 

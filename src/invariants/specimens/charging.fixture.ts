@@ -236,6 +236,9 @@ export const admitsWhatIsAllowed: Specimens = {
   ],
 };
 
+const shed = (id: string, more: Partial<CallLine> = {}): CallLine =>
+  load(id, { outcome: "429 org_overloaded", ...more });
+
 /** Each of ten loads is charged twice; the platform counted so many calls of them. */
 const chargedTwice = (counted: number) =>
   foreignStage({
@@ -249,12 +252,23 @@ const SENT_TWICE = {
   lines: tenLoads,
   verdict: "inconclusive",
 } as const;
+const loadAndShed = [load("1"), shed("2")];
+/** The ledger alone does not tell a gateway's repeats from a double charge. */
+const TWICE_UNCOUNTED = {
+  name: "charged twice, and nothing says how often it came",
+  facts: sharedStage({ ledger: [charge("c1", "1"), charge("c2", "1"), ...others] }),
+  lines: loadAndShed,
+  verdict: "inconclusive" as const,
+};
+const TWICE_AMONG_OTHERS = {
+  name: "charged twice, and other callers' calls are counted too",
+  facts: sharedStage({ counts: { "200": { a: 40 } }, ledger: [charge("c1", "1"), charge("c2", "1"), ...others] }),
+  lines: loadAndShed,
+  verdict: "inconclusive" as const,
+};
 const TWICE_BY_ITSELF = { name: "each call is charged twice, and came once", facts: chargedTwice(10), lines: tenLoads };
 /** Fewer repeats than charges. */
 const TWICE_IN_PART = { name: "more is charged than was sent twice", facts: chargedTwice(19), lines: tenLoads };
-
-const shed = (id: string, more: Partial<CallLine> = {}): CallLine =>
-  load(id, { outcome: "429 org_overloaded", ...more });
 
 export const refusedIsNotCharged: Specimens = {
   good: [
@@ -299,7 +313,7 @@ export const refusedIsNotCharged: Specimens = {
     { ...TWICE_IN_PART, says: /charged 2 map_loads, not 1/ },
     {
       name: "charges the refused beside others",
-      facts: sharedStage({ ledger: [charge("c1", "1"), ...others] }),
+      facts: sharedStage({ counts: { "429 org_overloaded": { a: 1 } }, ledger: [charge("c1", "1"), ...others] }),
       lines: [shed("1")],
       says: /refused with 429 org_overloaded and charged 1/,
     },
@@ -347,6 +361,8 @@ export const refusedIsNotCharged: Specimens = {
     },
   ],
   thin: [
+    { ...TWICE_UNCOUNTED, says: /charged 2 map_loads, not 1; a gateway .*control.api/ },
+    { ...TWICE_AMONG_OTHERS, says: /may also be other callers'/ },
     { ...SENT_TWICE, says: /a gateway that retries, mirrors or hedges/ },
     {
       name: "a store with ids of its own",
@@ -393,7 +409,7 @@ export const chargedOnce: Specimens = {
     { ...TWICE_IN_PART, says: /1 calls under this id are charged 2/ },
     {
       name: "charges the retry again beside others",
-      facts: sharedStage({ ledger: [charge("c1", "1"), charge("c2", "1"), ...others] }),
+      facts: sharedStage({ counts: { "200": { a: 1 } }, ledger: [charge("c1", "1"), charge("c2", "1"), ...others] }),
       lines: [load("1")],
       says: /charged 2/,
     },
@@ -435,6 +451,8 @@ export const chargedOnce: Specimens = {
     },
   ],
   thin: [
+    { ...TWICE_UNCOUNTED, says: /1 calls under this id are charged 2 map_loads; a gateway .*control.api/ },
+    { ...TWICE_AMONG_OTHERS, says: /may also be other callers'/ },
     { ...SENT_TWICE, says: /a gateway that retries, mirrors or hedges/ },
     {
       name: "a store with ids of its own",
@@ -582,7 +600,7 @@ export const countsAgree: Specimens = {
     { ...TWICE_IN_PART, says: /all was charged 20 map_loads/ },
     {
       name: "charged twice beside others",
-      facts: sharedStage({ ledger: [charge("c1", "1"), charge("c2", "1"), ...others] }),
+      facts: sharedStage({ counts: { "200": { a: 1 } }, ledger: [charge("c1", "1"), charge("c2", "1"), ...others] }),
       lines: [load("1")],
       says: /charged 2/,
     },
@@ -624,6 +642,8 @@ export const countsAgree: Specimens = {
     },
   ],
   thin: [
+    { ...TWICE_UNCOUNTED, says: /charges differ .* a gateway/ },
+    { ...TWICE_AMONG_OTHERS, says: /charges differ .* a gateway/ },
     { ...SENT_TWICE, says: /a gateway that retries or caches/ },
     {
       name: "answers that a gateway may have kept",
