@@ -75,11 +75,12 @@ const create = (api: ApiState, of: Org, wanted: Wanted): Reply => {
   const { is, has } = api;
   const { scopes, products, origins, publishable, isTest, body } = wanted;
   if (has("500-on-creation")) return SERVER_ERROR;
+  const isForNothing = is("keys-name-their-products") && products.length === 0;
   const addresses = has("forgets-addresses") ? [] : (body.allowed_ips ?? []);
   const isHere = addresses.length === 0;
   const made = addKey(api, of.id, publishable ? "pk" : "sk", {
     scopes,
-    products: has("forgets-products") ? [] : products,
+    products: has("forgets-products") ? [] : isForNothing ? ["viewer"] : products,
     origins,
     ...(publishable ? {} : { ipOk: isHere && !is("server-keys-know-no-address") }),
   });

@@ -137,6 +137,7 @@ export const mustRead = async (context: Context, member: Member): Promise<void> 
 /** Ends the rule if a new key may be refused because the deployment does not read a member, which is no fault. */
 export const mustHaveRead = async (context: Context, answer: Answer): Promise<void> => {
   if (fits(answer, "insufficient_scope")) await mustRead(context, "scopes");
+  if (fits(answer, "product_not_allowed")) await mustRead(context, "products");
   if (fits(answer, "publishable_key_required")) await mustRead(context, "kind");
   if (fits(answer, "session_origin_mismatch")) await mustRead(context, "allowed_origins");
 };

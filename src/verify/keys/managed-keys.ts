@@ -25,8 +25,10 @@ export type KeyBody = {
 const KEY_NAME = "floodgate-verify";
 export const KEY_ORIGIN = "https://floodgate-verify.example";
 
+/** It names its products, because what a key without any may mint is not specified (item 57). */
 export const FULL_KEY = {
   ...({ kind: "publishable", env: "live", scopes: ["ai", "design", "maps"] } as const),
+  products: ["chat", "editor", "tile"],
   allowed_origins: [KEY_ORIGIN],
 } satisfies KeyBody;
 export const TILE_KEY = { ...FULL_KEY, scopes: ["maps"], products: ["tile"] } satisfies KeyBody;

@@ -14,7 +14,8 @@ const segment = (text: string): string => Buffer.from(text).toString("base64url"
 const jsonSegment = (value: unknown): string => segment(JSON.stringify(value));
 
 const HEAD = jsonSegment({ alg: "HS256", typ: "JWT" });
-const CLAIMS = jsonSegment({ sub: "nobody", exp: 4_102_444_800 });
+const IN_2100 = 4_102_444_800;
+const CLAIMS = jsonSegment({ sub: "nobody", exp: IN_2100 });
 const SIGNATURE = segment("signature-of-nobody");
 
 // biome-ignore format: a table
@@ -51,7 +52,9 @@ export const forgeries = (token: string) => {
   const claims = parseJson(Buffer.from(payload, "base64url").toString("utf8"));
   // Claims that cannot be decoded cannot be changed.
   if (!isObject(claims)) return made;
-  const later = `${prefix}${head}.${jsonSegment({ ...claims, exp: 4_102_444_800 })}.${signature}`;
+  // The new end differs from the old one: an unchanged token is no forgery.
+  const exp = claims.exp === IN_2100 ? IN_2100 + 1 : IN_2100;
+  const later = `${prefix}${head}.${jsonSegment({ ...claims, exp })}.${signature}`;
   return [...made, { what: "a session token whose end was moved", value: later, once: false }];
 };
 
