@@ -61,6 +61,18 @@ export const lookAtAddresses = async ({ host, port }: Place) => {
   return Promise.all(found.map(async (one) => ({ ...one, failed: await lookAtTcp({ host: one.address, port }) })));
 };
 
+/** On a port for TLS alone, servers answer plain HTTP with 400, 426, or a redirect to `https`. */
+const PLAIN_SERVED = /^HTTP\/1\.[01] (?!3\d\d|400|426)\d{3}/;
+
+/** Whether the port serves plain HTTP as well. Sends one request without a credential. */
+export const speaksPlainHttp = (url: string): Promise<boolean> =>
+  withSocket(connectTcp(placeOf(url)), async (socket) => {
+    const { host, pathname } = new URL(url);
+    socket.write(`GET ${pathname} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+    const failed = await failureOf(socket, "readable", WAIT_MS, "late");
+    return failed === null && PLAIN_SERVED.test(String(socket.read()));
+  });
+
 export const speaksTls = async (place: Place): Promise<boolean> =>
   (await withSocket(startTls(place), (socket) => failureOf(socket, "secureConnect", GUESS_MS, "late"))) === null;
 

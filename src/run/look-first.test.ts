@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { createServer as createHttp } from "node:http";
 import { createSecureServer } from "node:http2";
 import { createServer as createHttps, type ServerOptions } from "node:https";
-import { createServer as createTcp } from "node:net";
+import { connect, createServer as createTcp } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
@@ -53,6 +53,25 @@ describe("one look before anything is started", () => {
     }
     expect(requests).toBe(0);
   });
+
+  test.skipIf(made === null)(
+    "lets a port through that takes TLS and plain HTTP alike, as some proxies do",
+    async () => {
+      if (made === null) return;
+      const [tls, plain] = [await https(made.good), await listen(createHttp(answer))];
+      const either = createTcp((socket) => {
+        socket.on("error", () => undefined);
+        socket.once("data", (first) => {
+          // A TLS handshake begins with the record type 22.
+          const to = connect(first[0] === 22 ? tls : plain, "127.0.0.1").on("error", () => socket.destroy());
+          to.write(first);
+          socket.pipe(to).pipe(socket);
+        });
+      });
+      expect(await lookAt(`http://127.0.0.1:${await listen(either)}/v1`)).toEqual({ code: 0, said: "" });
+      expect(await lookAt(`http://127.0.0.1:${tls}/v1`)).toMatchObject({ said: expect.stringMatching(/tls_expected/) });
+    },
+  );
 
   test("does not take a plain server that waits for more, or hangs up, for one that is not there", async () => {
     const silent = await listen(createTcp((socket) => void socket.on("error", () => undefined).resume()));

@@ -4,7 +4,7 @@
  */
 import { dirname } from "node:path";
 import { toldOf } from "../client/network-errors.ts";
-import { certificateText, lookAtTcp, lookAtTls, placeOf, speaksTls } from "../client/tls-look.ts";
+import { certificateText, lookAtTcp, lookAtTls, placeOf, speaksPlainHttp, speaksTls } from "../client/tls-look.ts";
 import { tlsFiles, wrongTlsFile } from "../client/transport.ts";
 import type { RunContext } from "../deployments/deployment.ts";
 import type { PreparedTarget } from "../stages/prepare-target.ts";
@@ -30,7 +30,8 @@ export const lookFirst = async ({ target, secrets }: Pick<PreparedTarget, "targe
   if (proxy !== url) return;
   const seen = await lookAtTls(target, secrets);
   if (seen === null) {
-    if (await speaksTls(placeOf(url))) refuse(toldOf(`${url} does not answer`, "tls_expected"));
+    const isTlsAlone = (await speaksTls(placeOf(url))) && !(await speaksPlainHttp(url));
+    if (isTlsAlone) refuse(toldOf(`${url} does not answer`, "tls_expected"));
   } else if ("error" in seen) refuse(toldOf(`${url}: the handshake failed`, seen.error));
   else if (transport.protocol === "h2" && seen.alpn !== "h2") {
     const todo = 'write "h1" there, or turn HTTP/2 on at the gateway';

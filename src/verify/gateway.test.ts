@@ -277,6 +277,26 @@ test("all rules behind a gateway that answers large heads with a page of its own
   expect(result.claims.filter(({ verdict }) => verdict === "pass").length).toBeGreaterThan(5);
 });
 
+test.each(["authorization", "x-api-key"])(
+  "a gateway that removes the header %s fails one rule",
+  async (header) => {
+    await api.close();
+    api = await startSecondApi({ defects: ["serves-revoked"] });
+    const result = await verifyBehind(({ headers }) => {
+      delete headers[header];
+      return null;
+    });
+    const failed = result.claims.filter(({ verdict, level }) => verdict === "fail" && level === "must");
+    expect(failed.map(({ id }) => id).sort()).toEqual(["verify/either-header", "verify/revoked-key"]);
+    expect(claimOf(result, "either-header")?.reason).toMatch(
+      new RegExp(`every credential in ${header} is answered 401, .*in front of the API remove that header\\?`, "i"),
+    );
+    const open = result.claims.filter(({ reason }) => reason.includes("see verify/either-header"));
+    expect(open.length).toBeGreaterThan(3);
+  },
+  60_000,
+);
+
 test.each([403, 400, 431, 502])(
   "a gateway that lets nothing through is told as such, and nothing is judged: %i",
   async (status) => {
@@ -337,6 +357,24 @@ test("a gateway's page in the middle of a stream is the gateway's", async () => 
   });
 });
 
+test("a request that arrives damaged once accuses nobody; one that is never read fails", async () => {
+  const page = { status: 400, type: "application/json", body: '{"detail":"Bad Request"}' };
+  let isSent = false;
+  const isLone = ({ url, headers: { origin, "content-type": type } }: IncomingMessage): boolean =>
+    url?.endsWith("/design/themes") === true && origin === undefined && type === undefined;
+  const first = (req: IncomingMessage): Page | null => {
+    if (isSent || !isLone(req)) return null;
+    isSent = true;
+    return page;
+  };
+  const once = await verifyBehind(first, ["missing-credential"]);
+  // The rule is left open, and judged once more at the end.
+  expect(isSent).toBe(true);
+  expect(claimOf(once, "missing-credential")?.verdict).toBe("pass");
+  const each = await verifyBehind((req) => (isLone(req) ? page : null), ["missing-credential"]);
+  expect(claimOf(each, "missing-credential")?.verdict).toBe("fail");
+});
+
 test("an answer out of a cache is told as such", async () => {
   const cached: Page = { status: 200, type: "application/json", body: '{"styles":[]}', headers: { age: "3" } };
   const result = await verifyBehind(
@@ -344,6 +382,12 @@ test("an answer out of a cache is told as such", async () => {
     ["ip-not-allowed"],
   );
   expect(failed(result)).toEqual([expect.stringContaining("200, out of a cache in between (Age: 3)")]);
+  cached.headers = { age: "0" };
+  const fresh = await verifyBehind(
+    ({ url = "" }) => (url.endsWith("/design/styles") ? cached : null),
+    ["ip-not-allowed"],
+  );
+  expect(failed(fresh)).toEqual([expect.stringContaining("200, through a cache in between (Age: 0)")]);
 });
 
 test("a gateway that removes the Origin is asked about", async () => {

@@ -3,10 +3,10 @@ import { toldOf } from "../client/network-errors.ts";
 import { foreignAddress, foreignError, foreignName } from "../contract/foreign-text.ts";
 import type { KeyRole } from "../target/roles.ts";
 import { type Failure, fits, type Open } from "./checks.ts";
-import type { Context } from "./context.ts";
-import { type Answer, inWords } from "./sending/answer.ts";
+import { type Context, callersOf } from "./context.ts";
+import { type Answer, inWords, isAdmitted } from "./sending/answer.ts";
 import { codingOf, NOT_SO_CODED } from "./sending/answer-bytes.ts";
-import { asNobody, asServer, FORMS, mint, role } from "./sending/test-call.ts";
+import { asNobody, asServer, FORMS, type Form, mint, role } from "./sending/test-call.ts";
 import { wait } from "./sending/throttle.ts";
 
 export class TargetUnreachableError extends Error {
@@ -119,14 +119,60 @@ const isRefused = (as: MainRole, context: Context): Promise<boolean> =>
     return true;
   });
 
+/** The rules that judge whether a credential is taken in either header (items 22, 143). */
+const RULES_OF_HEADERS = ["either-header", "either-header-at-the-exchange"];
+
+/** A header in which every credential is answered 401, while the same credential is served in the other header. */
+type UnreadHeader = { readonly form: Form; readonly text: string };
+
+const unreadHeader = (context: Context): Promise<UnreadHeader | null> =>
+  context.once("unread header", async () => {
+    for (const caller of callersOf(context, "design")) {
+      const ask = (form: Form) => context.send({ ...caller, route: "design.styles", form }).catch(() => null);
+      const answers = [await ask("bearer"), await ask("x-api-key")];
+      const form = FORMS[answers.findIndex((answer) => answer?.status === 401)];
+      if (form === undefined || !answers.some((answer) => answer !== null && isAdmitted(answer))) continue;
+      // An edge may answer a single call with a 401 of its own.
+      if ((await ask(form))?.status !== 401) return null;
+      const [lost, taken] = form === "bearer" ? ["Authorization", "X-Api-Key"] : ["X-Api-Key", "Authorization"];
+      return { form, text: `every credential in ${lost} is answered 401, and the same one is served in ${taken}` };
+    }
+    return null;
+  });
+
+const isUnread = async ({ status, testCall }: Answer, context: Context): Promise<UnreadHeader | null> => {
+  const { credential, form = "bearer" } = testCall;
+  if (status !== 401 || !("of" in credential) || form === "both") return null;
+  const unread = await unreadHeader(context);
+  return unread?.form === (form === "x-api-key" ? form : "bearer") ? unread : null;
+};
+
+/** Returns a question to the user if the call's header arrives nowhere, else `null`. */
+export const headerHintOf = async (answer: Answer, context: Context): Promise<string | null> => {
+  const unread = await isUnread(answer, context);
+  return unread && `${unread.text}: does something in front of the API remove that header?`;
+};
+
 /**
- * Says why a rule cannot be judged if the call that shows its breach was answered 401 because of a key that the
- * deployment takes nowhere. One rule of each role fails then, and not every rule that uses its key. Else `null`.
+ * Says why a rule cannot be judged if each call that shows a breach was answered 401 because of a key that the
+ * deployment takes nowhere, or of a header that it does not read. One rule fails then, and not every rule that uses
+ * that key or header. Else `null`.
  */
-export const openByKey = async (id: string, { steps }: Failure, context: Context): Promise<Open | null> => {
-  const last = steps.at(-1);
-  const as = last?.status === 401 ? keyedBy(last) : null;
-  if (as === null || id === RULE_OF_KEY[as] || !(await isRefused(as, context))) return null;
-  const reason = `the deployment refuses the key of the role ${as} in every call (401): see verify/${RULE_OF_KEY[as]}`;
-  return { verdict: "inconclusive", reason };
+export const openByCredential = async (
+  id: string,
+  failures: readonly Failure[],
+  context: Context,
+): Promise<Open | null> => {
+  let reason: string | null = null;
+  for (const { steps } of failures) {
+    const last = steps.at(-1);
+    if (last?.status !== 401) return null;
+    const as = keyedBy(last);
+    const unread = RULES_OF_HEADERS.includes(id) ? null : await isUnread(last, context);
+    if (unread !== null) reason ??= `${unread.text}: see verify/${RULES_OF_HEADERS[0]}`;
+    else if (as === null || id === RULE_OF_KEY[as] || !(await isRefused(as, context))) return null;
+    else
+      reason ??= `the deployment refuses the key of the role ${as} in every call (401): see verify/${RULE_OF_KEY[as]}`;
+  }
+  return reason === null ? null : { verdict: "inconclusive", reason };
 };

@@ -11,7 +11,7 @@ import { CannotJudge, type Open, type Verdict } from "./checks.ts";
 import { type Context, type ContextParts, callersOf, createContext, createEffects } from "./context.ts";
 import { type Crash, crashOf } from "./crash.ts";
 import { type Asked, createBudget, deniedBy, lackOf, OPTION_OF, type Spending } from "./planning/needs.ts";
-import { openByKey, reach } from "./reach.ts";
+import { openByCredential, reach } from "./reach.ts";
 import type { Rule } from "./rule.ts";
 import { createThrottle, lookEverySecond, RATE_PER_S, wait } from "./sending/throttle.ts";
 import { openByStrangers } from "./strangers.ts";
@@ -30,9 +30,8 @@ const openOf = (error: unknown, context: Context): Open => {
 const tryRule = async (rule: Rule, context: Context): Promise<Verdict> => {
   const lack = lackOf(rule, context) ?? (isStopped(context) ? STOPPED : null);
   const tried = lack ?? (await rule.run(context).catch((error: unknown) => openOf(error, context)));
-  const [failure, ...others] = "failures" in tried ? (tried.failures ?? []) : [];
-  const open =
-    failure && ((await openByKey(rule.id, failure, context)) ?? (await openByStrangers([failure, ...others], context)));
+  const failures = "failures" in tried ? (tried.failures ?? []) : [];
+  const open = (await openByCredential(rule.id, failures, context)) ?? (await openByStrangers(failures, context));
   const found = open ?? tried;
   if ("got" in found) return found;
   const reason = found.verdict === "skipped" ? `skipped: ${found.reason}` : found.reason;

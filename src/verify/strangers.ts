@@ -12,6 +12,12 @@ const OFTEN = 3;
 const FAILURES_MOST = 6;
 const OWN_TRIES = 3;
 
+/**
+ * The status of a request that could not be read. An API that reads the same request in each of `TRIES` did not get it
+ * whole before: proxies that use a connection again before all of a body is sent put the next request's head into it.
+ */
+const GARBLED = 400;
+
 /** Whether the call may be repeated: it is charged for nothing and changes nothing. */
 const mayRepeat = ({ route, product, beforeSent }: TestCall): boolean =>
   route !== "design.analyze" &&
@@ -42,13 +48,15 @@ const ownLook = (call: TestCall, context: Context): Promise<string | undefined> 
 /** Whether a breach rests on an answer that hardly comes again and does not look like the API's own. */
 const isStrangers = async ({ steps }: Failure, context: Context): Promise<boolean> => {
   const last = steps.at(-1);
-  const like = last === undefined || !mayRepeat(last.testCall) ? null : likeCall(last, context);
-  if (last === undefined || like === null) return false;
+  if (last === undefined || !mayRepeat(last.testCall)) return false;
   const look = lookOf(last);
-  const own = await ownLook(like, context);
-  if (own === undefined || own === look) return false;
+  const isGarbled = last.status === GARBLED;
+  const like = isGarbled ? null : likeCall(last, context);
+  const own = like === null ? undefined : await ownLook(like, context);
+  if (!isGarbled && (own === undefined || own === look)) return false;
   const again = await Array.fromAsync(Array(TRIES), () => context.send({ ...last.testCall, once: true, open: true }));
-  if (again.filter((answer) => lookOf(answer) === look).length >= OFTEN) return false;
+  const often = isGarbled ? 1 : OFTEN;
+  if (again.filter((answer) => lookOf(answer) === look).length >= often) return false;
   context.strangers.add(look);
   return true;
 };
@@ -58,8 +66,11 @@ export const openByStrangers = async (failures: readonly Failure[], context: Con
   const last = failures[0]?.steps.at(-1);
   if (last === undefined || failures.length > FAILURES_MOST) return null;
   for (const failure of failures) if (!(await isStrangers(failure, context).catch(() => false))) return null;
-  const why = `it hardly came again in ${TRIES} tries and does not look like the API's own answers`;
+  const why =
+    last.status === GARBLED
+      ? `the same call was read in ${TRIES} more tries; does a server in front of the API pass some requests on damaged?`
+      : `it hardly came again in ${TRIES} tries and does not look like the API's own answers; does a server in front of the API answer some calls in its place?`;
   const body = /^2/.test(last.outcome) ? successInWords(last) : "";
-  const reason = `${callInWords(last)}${body}: ${why}; does a server in front of the API answer some calls in its place?`;
+  const reason = `${callInWords(last)}${body}: ${why}`;
   return { verdict: "inconclusive", reason };
 };

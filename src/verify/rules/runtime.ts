@@ -5,7 +5,7 @@ import { type RouteName, routeOf } from "../../contract/routes.ts";
 import type { KeyRole } from "../../target/roles.ts";
 import { CATALOGS } from "../../workload/stories/reads.ts";
 import { callerOf, callersOf, RUNTIME_ROUTES, scopeOf } from "../context.ts";
-import { hintOf } from "../reach.ts";
+import { headerHintOf, hintOf } from "../reach.ts";
 import { all, pairwise, type Row, type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted, isMalformed } from "../sending/answer.ts";
 import { asNobody, asPublishable, asServer, FORMS, inSession, mint, type TestCall } from "../sending/test-call.ts";
@@ -28,8 +28,17 @@ const inBrowser = (route: RouteName, of: KeyRole, more: Partial<TestCall> = {}):
 export const RUNTIME_RULES: readonly Rule[] = [
   must("either-header", [22, 143], {
     title: "a credential is accepted in Authorization: Bearer and in X-Api-Key alike",
-    rows: all((["design.styles", "design.themes"] as const).flatMap((route) =>
-      FORMS.flatMap((form) => [inSession("editor", route, { form }), asServer(route, { form })])), "2xx") }),
+    needs: { anyOf: ["publishable", "server"] },
+    cost: { calls: 8 },
+    step: async (context, checks) => {
+      const calls = (["design.styles", "design.themes"] as const).flatMap((route) =>
+        callersOf(context, "design").flatMap((caller) => FORMS.map((form) => ({ ...caller, route, form }))));
+      await context.each(calls, async (call) => {
+        const answer = await context.send(call);
+        const hint = checks.admits(answer) ? null : await headerHintOf(answer, context);
+        if (hint !== null) checks.note(hint);
+      });
+    } }),
   must("publishable-key-at-runtime", [40, 68, 149, 191], {
     title: "a publishable key sent to a runtime route is answered 401 publishable_requires_session",
     rows: pairwise({ route: RUNTIME_ROUTES, origin: ["listed", "none", "foreign"] as const, form: FORMS }).map(({ route, ...more }): Row =>

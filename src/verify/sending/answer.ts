@@ -151,9 +151,11 @@ export const isTransient = (outcome: string): boolean => TRANSIENT.test(outcome)
 /** 2xx, including a failure reported under 200. */
 export const isAdmitted = ({ outcome }: Pick<Answer, "outcome">): boolean => /^2\d\d/.test(outcome);
 
-/** An `Age` above 0 says that a cache gave this answer, and not the API (RFC 9111, section 5.1). */
-const cacheInWords = (age: string | undefined): string =>
-  /^[1-9]\d{0,9}$/.test(age ?? "") ? `, out of a cache in between (Age: ${age})` : "";
+/** `Age` names a cache (RFC 9111, section 5.1); at 0 some caches mean the API's answer, and others their copy of it. */
+const cacheInWords = (age = ""): string => {
+  if (!/^\d{1,10}$/.test(age)) return "";
+  return `, ${Number(age) > 0 ? "out of" : "through"} a cache in between (Age: ${age})`;
+};
 
 /** A success where a refusal is due is told with its body, because an edge's page may be behind it. */
 export const successInWords = ({ received, text, body }: Answer): string => {
