@@ -56,8 +56,7 @@ export const refusedIsNotCharged: Judge = (facts) => {
       judgeEntries();
       if (!isReference(facts) && !charges.knowsOurIds()) return skipped(OUR_IDS);
       if (evidence.count > 0 && !drained && !isReference(facts)) return unsettled(evidence);
-      if (evidence.count > 0)
-        return repeats.found(evidence) ?? failed("what was charged is not what was admitted", evidence);
+      if (evidence.count > 0) return repeats.found("what was charged is not what was admitted", evidence);
       if (folded > 0) {
         const whole = `${refused} refused calls were charged nothing`;
         return skipped(`every call whole; ${folded} admitted calls were folded without their ids (${whole})`);
@@ -128,8 +127,7 @@ export const chargedOnce: Judge = (facts) => {
         }
       }
       if (evidence.count > 0 && !drained && !isReference(facts)) return unsettled(evidence);
-      if (evidence.count > 0)
-        return repeats.found(evidence) ?? failed("something was charged or refunded more than once", evidence);
+      if (evidence.count > 0) return repeats.found("something was charged or refunded more than once", evidence);
       if (folded > 0 && !exclusive) {
         return skipped(`every call whole; ${folded} calls were folded without their ids on a shared deployment`);
       }

@@ -7,7 +7,7 @@ import type { CallLine, LedgerLine } from "../../history/line.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { add, known } from "../../history/statistics/counts.ts";
 import { sumOf } from "../../history/statistics/statistics.ts";
-import { type Evidence, type Found, inconclusive } from "../invariant.ts";
+import { type Evidence, type Found, failed, inconclusive } from "../invariant.ts";
 import { isAdmitted, isDefinite, isReference } from "./moments.ts";
 
 /** `net`: charges less refunds. `owed`, `open`, `refused`: calls with this id that must be charged, may be, must not be. */
@@ -87,20 +87,16 @@ export const joinCharges = (facts: StageFacts, settled: boolean) => {
 const GATEWAY = "a gateway that retries, mirrors or hedges would look the same";
 const REPEATED = `more was charged than callers saw admitted, and the platform counted as many calls that this run did not send: ${GATEWAY}`;
 const OR_OTHERS = "; without `exclusive` they may also be other callers'";
-const UNCOUNTED = `${GATEWAY}; the platform's counts (control.api), or calls past the gateway, would tell`;
+const UNCOUNTED = `${GATEWAY}, if there is one; the platform's counts (control.api) would tell`;
 
 /**
  * Counts calls that the platform saw beyond those that callers sent. A gateway that retries, mirrors or hedges sends a
- * call several times under one id, and the platform rightly charges each of them. Without counts nothing in the ledger
- * tells that from a double charge. The reference has no such gateway.
+ * call several times under one id, and the platform rightly charges each of them. The reference has no such gateway.
  */
 export const createRepeats = (facts: StageFacts) => {
   let [sent, charges, breaches] = [0, 0, 0];
   const counted = sumOf(Object.values(facts.counts ?? {}).flatMap((byOrg) => Object.values(byOrg)));
-  const explain = (extra: number): boolean =>
-    !isReference(facts) && extra > 0 && (facts.counts === undefined || extra <= counted - sent);
-  const reasonOf = (first: string): string =>
-    facts.counts === undefined ? `${first}; ${UNCOUNTED}` : `${REPEATED}${facts.exclusive ? "" : OR_OTHERS}`;
+  const explain = (extra: number): boolean => !isReference(facts) && extra > 0 && extra <= counted - sent;
   return {
     see: (calls = 1): void => {
       sent += calls;
@@ -110,11 +106,17 @@ export const createRepeats = (facts: StageFacts) => {
       charges += extra;
       breaches += 1;
     },
-    /** Reports whether so many charges too many may be a gateway's repeats. */
+    /** Reports whether the platform counted at least as many repeats as there are charges too many. */
     explain,
-    /** The finding where repeats may explain every breach, else `null`. */
-    found: ({ count, first, ids }: Evidence): Found | null =>
-      count === breaches && explain(charges) ? inconclusive(reasonOf(first), first, ids) : null,
+    /** Inconclusive where repeats explain every breach. Without counts the charges fail, and the sentence names the gateway. */
+    found: (why: string, evidence: Evidence): Found => {
+      const { count, first, ids } = evidence;
+      if (count === breaches && explain(charges)) {
+        return inconclusive(`${REPEATED}${facts.exclusive ? "" : OR_OTHERS}`, first, ids);
+      }
+      const isUncounted = facts.counts === undefined && !isReference(facts) && charges > 0;
+      return failed(isUncounted ? `${why}; ${UNCOUNTED}` : why, evidence);
+    },
   };
 };
 
