@@ -156,6 +156,13 @@ export const dueWithin = (lines: readonly CallLine[], { fromUs, toUs }: Span): C
 export const stayMs = ({ intended_us: due, done_us: done }: Pick<CallLine, "intended_us" | "done_us">): number =>
   (done - due) / 1000;
 
+/**
+ * Reports whether nothing of the API was reached: something in front of it answered every call, as a firewall does that refuses
+ * them all. A 500 outside the envelopes may be the API's own.
+ */
+export const isGatewayAlone = (outcomes: readonly string[]): boolean =>
+  outcomes.length > 0 && outcomes.every((outcome) => outcome.startsWith("edge ") && outcome !== "edge 500");
+
 type CallClass = "answered" | "refused" | "indeterminate";
 
 /** Answered: 2xx. Refused: a definite no. Indeterminate: no answer, so it may have happened; also a stream without one event. */

@@ -10,6 +10,7 @@ import type { Claim } from "../history/run-document.ts";
 import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { judgeStage } from "../invariants/invariant.ts";
+import { createIsolation } from "../shedding/isolation.ts";
 import { openRunFolder } from "../supervision/run-folder.ts";
 import { UsageError } from "./exit-codes.ts";
 import { judgeAgain, judgeSecrets } from "./read-run.ts";
@@ -43,6 +44,25 @@ const call = (n: number, outcome: string): CallLine => ({
 
 const JUDGES = ["first-failing-check-decides", "envelope-fits-subcode", "recovers"];
 
+const documentOf = (recorder: ReturnType<typeof createRecorder>, claims: Claim[]) => ({
+  id: "r",
+  profile: "smoke",
+  seed: 1,
+  commit: null,
+  started: new Date(0),
+  finished: new Date(1_000),
+  deployments: [],
+  stages: recorder.stages,
+  outcomesSeen: recorder.outcomesSeen(),
+  standIns: [],
+  measurements: [],
+  calibration: [],
+  claims,
+  required: [],
+  exitCode: null,
+  tools: { k6: null, toxiproxy: null },
+});
+
 /** A run folder as a run leaves it, from lines that a judge has something to say about. */
 const recordRun = async (
   outcomes: string[],
@@ -66,27 +86,42 @@ const recordRun = async (
   await recorder.addStage(outcome);
   await recorder.close();
   const all = [...claims, ...judgeSecrets(path, "npx floodgate run smoke --seed 1")];
-  const about = {
-    id: "r",
-    profile: "smoke",
-    seed: 1,
-    commit: null,
-    started: new Date(0),
-    finished: new Date(1_000),
-    deployments: [],
-    stages: recorder.stages,
-    outcomesSeen: recorder.outcomesSeen(),
-    standIns: [],
-    measurements: [],
-    calibration: [],
-    claims: all,
-    required: [],
-    exitCode: null,
-    tools: { k6: null, toxiproxy: null },
-  };
-  await writeReports(folder, composeDocument(about), recorder.series());
+  await writeReports(folder, composeDocument(documentOf(recorder, all)), recorder.series());
   return path;
 };
+
+test("what quiet organizations lose is judged again from its two stages, as it was and by lines that were changed", async () => {
+  const path = mkdtempSync(join(tmpdir(), "floodgate-again-"));
+  folders.push(path);
+  const folder = openRunFolder(path);
+  const recorder = createRecorder(folder);
+  const isolation = createIsolation();
+  const tenants = { org_n: { tier: "Pro", noisy: true } } as const;
+  const limits = { org_in_flight: 8, global_in_flight: 24 };
+  for (const [at, stage] of ["noisy-neighbour", "noisy-neighbour-alone"].entries()) {
+    const lines = Array.from({ length: 400 }, (_, n): CallLine => {
+      const [org, outcome] = n % 4 === 0 ? ["org_n", "429 org_overloaded"] : ["org_q", "200"];
+      const line = call(n, outcome as string);
+      return { ...line, org: org as string, stage, id: `r.${stage}.c-${n}` };
+    });
+    const facts: StageFacts = { ...bareFacts(stage), exclusive: true, tenants, limits };
+    isolation.see(at === 0 ? "beside" : "alone", lines, facts);
+    const { summary, measurements } = measureStage(lines, { stage });
+    for (const line of lines) recorder.line(line);
+    await recorder.addStage({ summary, facts, claims: [], measurements, faults: [], notes: [] });
+  }
+  await recorder.close();
+  const { claims } = isolation.judged("again");
+  expect(claims).toMatchObject([{ id: "curve/isolation", verdict: "pass" }]);
+  await writeReports(folder, composeDocument(documentOf(recorder, claims)), recorder.series());
+  expect(judgeAgain(path).changed).toEqual([]);
+  const history = readFileSync(join(path, "history.ndjson"), "utf8").split("\n");
+  const spoilt = history.map((text, n) =>
+    n < 400 && n % 40 === 1 ? text.replace('"outcome":"200"', '"outcome":"429 org_overloaded"') : text,
+  );
+  await folder.writeText("history.ndjson", spoilt.join("\n"));
+  expect(judgeAgain(path).changed).toMatchObject([{ id: "curve/isolation", is: { verdict: "inconclusive" } }]);
+});
 
 test("the same history gets the same verdict, byte for byte", async () => {
   const folder = await recordRun(["401", "401", "401"]);

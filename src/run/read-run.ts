@@ -15,10 +15,11 @@ import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { inTimeOrder, Lateness } from "../history/time-order.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { judgeStage, ofCutOffStage, openJudges } from "../invariants/invariant.ts";
+import { createIsolation } from "../shedding/isolation.ts";
 import { openStageCurve } from "../shedding/stage-curve.ts";
 import { openUserFile, RECORDED_BOUNDS, readUserJson, UserFileError } from "../supervision/user-file.ts";
 import { EXIT, UsageError } from "./exit-codes.ts";
-import { type StageRecord, shown, verdictOf } from "./run-reports.ts";
+import { ifReached, type StageRecord, shown, verdictOf } from "./run-reports.ts";
 
 type OlderCall = Omit<CallLine, "started_us" | "connect_us" | "attempt"> & { started_us?: number };
 
@@ -51,7 +52,7 @@ export const withAllTimes = (line: Line): Line => {
 };
 
 /** Every line of a recorded `history.ndjson`, in the order in which they were written. */
-const historyLines = (path: string): Iterable<Line> => jsonLines<Line>(path).map(withAllTimes);
+const historyLines = (path: string): IteratorObject<Line> => jsonLines<Line>(path).map(withAllTimes);
 
 const KNOWN: ReadonlySet<string> = new Set(OUTCOMES);
 
@@ -138,6 +139,23 @@ export const recordedJson = (
   }
 };
 
+/** Judges `curve/isolation` again from its two stages; nothing if one of them was not recorded. `linesOf` reads a stage. */
+const isolationAgain = (
+  { stage, replay }: Claim,
+  stages: readonly StageRecord[],
+  linesOf: (stage: string) => Iterable<Line>,
+): Claim[] => {
+  const isolation = createIsolation();
+  for (const [part, name] of [
+    ["beside", stage],
+    ["alone", `${stage}-alone`],
+  ] as const) {
+    const facts = stages.find((one) => one.facts.stage === name)?.facts;
+    if (facts !== undefined) isolation.see(part, linesOf(name), facts);
+  }
+  return isolation.judged(replay).claims;
+};
+
 /** `changed`: claims that differ from what the run itself wrote. */
 export const judgeAgain = (folder: string) => {
   const files = ["run.json", "history.ndjson", "ledger.ndjson", "stages.json"];
@@ -210,11 +228,20 @@ export const judgeAgain = (folder: string) => {
       )
       .map((claim): [string, Claim] => [claim.id, claim]),
   );
+  const ofPair = recorded.claims.find(({ id }) => id === "curve/isolation");
+  const linesOf = (stage: string): Iterable<Line> =>
+    inTimeOrder(
+      historyLines(history).filter((line) => line.stage === stage),
+      lateness.us,
+    );
+  for (const claim of ofPair === undefined ? [] : isolationAgain(ofPair, stages, linesOf)) again.set(claim.id, claim);
   const secrets = recorded.claims.find(({ id }) => id === "secrets-stay-secret/run");
   if (secrets !== undefined) for (const claim of judgeSecrets(folder, secrets.replay)) again.set(claim.id, claim);
 
   // Claims about the run itself, such as that a stage was reached, stay as they were written.
-  const judgedAgain = shown(decidedByBoth(recorded.claims.map((claim) => again.get(claim.id) ?? claim)));
+  const both = decidedByBoth(recorded.claims.map((claim) => again.get(claim.id) ?? claim));
+  const { claims: reached, exitCode: unreached } = ifReached(both, recorded.stages);
+  const judgedAgain = shown(reached);
   // An older run has the same members in another order, which it keeps.
   const isSame = (is: Claim, was: Claim | undefined): boolean => isDeepStrictEqual(was, JSON.parse(JSON.stringify(is)));
   const claims = judgedAgain.map((is, at) => (isSame(is, recorded.claims[at]) ? (recorded.claims[at] as Claim) : is));
@@ -224,7 +251,7 @@ export const judgeAgain = (folder: string) => {
   });
   const follows = verdictOf(claims, seen, recorded.required ?? []);
   const isStopped = recorded.exit_code > EXIT.inconclusive;
-  const exit_code = isStopped ? recorded.exit_code : follows.exit_code;
+  const exit_code = isStopped ? recorded.exit_code : (unreached ?? follows.exit_code);
   const document: RunDocument = shown({ ...recorded, ...follows, claims, exit_code });
   // Gauges and CPU are in a file of their own, which older runs do not have.
   const samples = join(folder, "samples.ndjson");

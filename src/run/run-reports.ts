@@ -7,8 +7,9 @@ import { promisify } from "node:util";
 import { cleanValue } from "../contract/foreign-text.ts";
 import { OUTCOMES } from "../contract/refusals.ts";
 import type { Deployment } from "../deployments/deployment.ts";
+import { isGatewayAlone } from "../history/line.ts";
 import { decidedByBoth } from "../history/played-again.ts";
-import type { Claim, RunDocument, StandIn } from "../history/run-document.ts";
+import { type Claim, doubt, type RunDocument, type StageSummary, type StandIn } from "../history/run-document.ts";
 import type { Series } from "../history/series.ts";
 import type { RecordedStage, StageFacts } from "../history/stage-facts.ts";
 import { nightJson } from "../report/night.ts";
@@ -21,7 +22,7 @@ import { redactor } from "../supervision/redaction.ts";
 import type { RunFolder } from "../supervision/run-folder.ts";
 import { fileProblem, RECORDED_BOUNDS, readUserJson } from "../supervision/user-file.ts";
 import { addSpent, NOTHING_SPENT } from "../workload/budget.ts";
-import { worstExit } from "./exit-codes.ts";
+import { EXIT, worstExit } from "./exit-codes.ts";
 
 /** The moment at which a run ends. If the wall clock was set back, the monotonic clock tells it, so that no run ends before it begins. */
 export const finishedNow = (wallMs = Date.now()): Date =>
@@ -64,6 +65,20 @@ export const verdictOf = (claims: readonly Claim[], seen: number, required: read
   };
 };
 
+/** A run in which nothing of the API was reached judges nothing of it, and has the exit code of `verify` there. */
+export const ifReached = (claims: readonly Claim[], stages: readonly Pick<StageSummary, "by_outcome">[]) => {
+  const outcomes = [...new Set(stages.flatMap(({ by_outcome }) => Object.keys(by_outcome)))].sort();
+  if (!isGatewayAlone(outcomes)) return { claims: [...claims], exitCode: null };
+  const said = `only a gateway answered, to every call (${outcomes.join(", ")})`;
+  const open = claims.map((claim): Claim => {
+    return claim.verdict === "fail" ? { ...claim, verdict: "inconclusive", reason: `${said}; ${claim.reason}` } : claim;
+  });
+  const todo = "is the API behind it running, and does it let these calls through?";
+  const unreached = doubt("run/completed", `${said}: ${todo}`, "the API answers", claims[0]?.replay ?? "");
+  const isSaid = claims.some(({ id }) => id === unreached.id);
+  return { claims: isSaid ? open : [unreached, ...open], exitCode: EXIT.unreachable };
+};
+
 /** What a document is composed of; `commit`, `required` and `exitCode` are set at the run's end. */
 export type RunFacts = Pick<RunDocument, "id" | "profile" | "seed" | "claims" | "measurements" | "calibration"> & {
   tools: Record<StandIn["tool"], string | null>;
@@ -85,8 +100,10 @@ export type RunFacts = Pick<RunDocument, "id" | "profile" | "seed" | "claims" | 
 /** Composes the document; the two claims of an experiment that was played twice become one. */
 export const composeDocument = (facts: RunFacts): RunDocument => {
   const { id, profile, seed, started, finished, deployments, stages, standIns, tools } = facts;
-  const { commit = null, required = [], exitCode = null } = facts;
-  const claims = decidedByBoth(facts.claims);
+  const { commit = null, required = [] } = facts;
+  const summaries = stages.map(({ summary }) => summary);
+  const { claims, exitCode: unreached } = ifReached(decidedByBoth(facts.claims), summaries);
+  const exitCodes = [facts.exitCode ?? null, unreached].filter((code) => code !== null);
   const follows = verdictOf(claims, facts.outcomesSeen, required);
   const [first] = deployments;
   const budget = deployments.length === 1 ? first?.target.budget : undefined;
@@ -98,7 +115,7 @@ export const composeDocument = (facts: RunFacts): RunDocument => {
     finished_at: finished.toISOString(),
     duration_ms: finished.getTime() - started.getTime(),
     ...follows,
-    exit_code: exitCode === null ? follows.exit_code : worstExit(exitCode, follows.exit_code),
+    exit_code: worstExit(...exitCodes, follows.exit_code),
     ...(required.length > 0 && { required: [...required] }),
     target: facts.target ?? {
       name: deployments.map(({ target }) => target.name ?? target.base_url).join(" and ") || "embedded",
@@ -115,7 +132,7 @@ export const composeDocument = (facts: RunFacts): RunDocument => {
       spent: { ...spent, stream_seconds: Math.round(spent.stream_seconds * 1000) / 1000 },
     }),
     ...(budget && { budget }),
-    stages: stages.map(({ summary }) => summary),
+    stages: summaries,
     claims,
     measurements: [...stages.flatMap(({ measurements }) => measurements), ...facts.measurements],
     faults: stages.flatMap(({ faults }) => faults),

@@ -127,6 +127,31 @@ describe.concurrent("a run on a target file", () => {
       expect(judgeAgain(join(folder, "run")).changed).toEqual([]);
     }));
 
+  test.each([
+    [403, 3, "inconclusive"],
+    [400, 3, "inconclusive"],
+    [421, 3, "inconclusive"],
+    [502, 3, "inconclusive"],
+    [500, 1, "fail"],
+  ] as const)("where something answers %i to every call, it ends with %i", (status, code, verdict) =>
+    withRig(async ({ folder, stub, play }) => {
+      stub.instead = (_, res) => {
+        res.writeHead(status, { "content-type": "text/html" }).end("<html>nginx</html>");
+        return true;
+      };
+      const document = await play({});
+      expect(document).toMatchObject({ exit_code: code, verdict });
+      expect(claimOf(document, "answered/steady-mix")).toMatchObject({ verdict });
+      const unreached = claimOf(document, "run/completed")?.reason;
+      if (code === 3)
+        expect(unreached).toContain(`only a gateway answered, to every call (edge ${status}): is the API`);
+      else expect(unreached).toBeUndefined();
+      const again = judgeAgain(join(folder, "run"));
+      expect(again.changed).toEqual([]);
+      expect(again.document.exit_code).toBe(code);
+    }),
+  );
+
   test("prepares the deployment by its fixtures, reset first, and journals them", () =>
     withRig(async ({ folder, play }) => {
       const fixtures = { reset: "printf r >> done", provision: "exec:printf p >> done; echo ready" };
@@ -347,6 +372,7 @@ test.skipIf(process.platform !== "linux")(
       stub.instead = (_, res) => {
         n += 1;
         if (n === 60) for (const pid of generators()) process.kill(pid, "SIGKILL");
+        if (n === 1) return false;
         res.writeHead(502, { "content-type": "text/html" }).end("<html>nginx</html>");
         return true;
       };

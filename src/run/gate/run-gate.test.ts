@@ -2,6 +2,7 @@
 import { describe, expect, test } from "vitest";
 import type { Side } from "../../gate/block-plan.ts";
 import { claimOf } from "../../history/claim.fixture.ts";
+import type { CallLine } from "../../history/line.ts";
 import type { Claim } from "../../history/run-document.ts";
 import { openVirtualDeployment, type VirtualDeployment } from "../../simulation/virtual-deployment.fixture.ts";
 import type { Target } from "../../target/target.ts";
@@ -40,9 +41,13 @@ type Wish = {
   target?: Partial<Target>;
   claims?(side: Side, name: string): Claim[];
   isDead?: Side;
+  /** What comes of every call to the dead side. */
+  instead?: Pick<CallLine, "outcome" | "error">;
 };
 
-const run = async ({ head = {}, target = { limits: LIMITS }, claims = () => [], isDead }: Wish) => {
+const REFUSED = { outcome: "indeterminate", error: "connection_refused" };
+
+const run = async ({ head = {}, target = { limits: LIMITS }, claims = () => [], isDead, instead = REFUSED }: Wish) => {
   const said: string[] = [];
   const played: string[] = [];
   let atUs = 0;
@@ -56,7 +61,7 @@ const run = async ({ head = {}, target = { limits: LIMITS }, claims = () => [], 
     played.push(name);
     const arrivals = arrivalTimesUs(profile, "uniform", 1).map((us) => us + atUs);
     const lines = sides[side](arrivals, played.length).map((line) =>
-      side === isDead ? { ...line, outcome: "indeterminate", error: "connection_refused" } : line,
+      side === isDead ? { ...line, ...instead } : line,
     );
     return { lines, startUs: atUs, claims: claims(side, name), problems: [] };
   };
@@ -120,6 +125,9 @@ describe("a comparison of two targets", () => {
   test.each(["base", "head"] as const)("says at once that the %s does not answer", async (isDead) => {
     await expect(run({ isDead })).rejects.toThrow(
       `the ${isDead} answers no call at http://127.0.0.1:1/${isDead} (connection_refused)`,
+    );
+    await expect(run({ isDead, instead: { outcome: "edge 403" } })).rejects.toThrow(
+      `the ${isDead} answers no call at http://127.0.0.1:1/${isDead} (only a gateway does: edge 403)`,
     );
   });
 });

@@ -5,7 +5,7 @@ import { isWhole, knowsLastEvent, MEASUREMENT_FACTS, measureBlock } from "../../
 import * as blocks from "../../gate/block-plan.ts";
 import * as verdicts from "../../gate/gate-claims.ts";
 import { type Comparison, comparePairs, GATE_POLICY, type Pair, verdictOf } from "../../gate/paired-comparison.ts";
-import { type CallLine, dueWithin, type Span, stayMs } from "../../history/line.ts";
+import { type CallLine, dueWithin, isGatewayAlone, type Span, stayMs } from "../../history/line.ts";
 import { type StageMeasure, stageMeasure } from "../../history/measure.ts";
 import { type Claim, claimOf, doubt, type Measurement, type Protocol } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
@@ -217,8 +217,10 @@ export const runGate = async (
   const play = async (side: blocks.Side, profile: Profile, name: string): Promise<PlayedBlock> => {
     const block = await playOn(targets[side], plan.story.name, profile, name, room);
     const [first] = reached.has(side) ? [] : block.lines;
-    if (first !== undefined && block.lines.every(({ outcome }) => outcome === "indeterminate")) {
-      const silent = `the ${side} answers no call at ${targets[side].deployment.target.base_url} (${first.error ?? "no answer"})`;
+    const outcomes = [...new Set(block.lines.map(({ outcome }) => outcome))];
+    if (first !== undefined && (outcomes.every((one) => one === "indeterminate") || isGatewayAlone(outcomes))) {
+      const instead = first.error ?? (isGatewayAlone(outcomes) ? `only a gateway does: ${first.outcome}` : "no answer");
+      const silent = `the ${side} answers no call at ${targets[side].deployment.target.base_url} (${instead})`;
       throw new TargetUnreachableError(`${silent}; start it, or mend base_url in its target file`);
     }
     reached.add(side);
