@@ -191,6 +191,17 @@ describe.concurrent("a deployment whose count of map loads lags", () => {
   });
 });
 
+test.concurrent.each([
+  ["pass", ["counts-late", "stops-paid-at-allowance"], []],
+  ["pass", ["stops-paid-at-allowance"], []],
+  ["fail", ["counts-late"], ["quota-code-at-hard-stop"]],
+  ["fail", ["counts-late"], ["no-band-at-all"]],
+] as const)("%ss where paid organizations stop at the allowance: %s, %s", async (verdict, variants, defects) => {
+  const wish = { allowQuotaBurn: true, settleMs: 1_500, only: ["soft-band-and-hard-stop"] };
+  const { claims } = await verifySecondApi({ variants, defects }, wish);
+  expect(claims.map((claim) => `${claim.verdict} ${claim.reason}`)).toEqual([expect.stringMatching(`^${verdict}`)]);
+});
+
 test.concurrent("a deployment that shows another organization's key in a stream is told so", async () => {
   for (const defects of [[], ["shows-another-key"]] as const) {
     const { claims } = await verifySecondApi({ defects }, { only: ["stream-frames", "credentials-are-not-echoed"] });

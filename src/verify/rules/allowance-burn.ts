@@ -49,12 +49,18 @@ const widthOf = ({ target: { limits = {}, permits, ...target } }: Context): numb
 };
 
 /**
- * Mints until refused, then once more. A known allowance is used up at a steady pace, with `atOnce` until the rest fits
+ * Mints until refused, then once more. `bandFrom`: the count gets `settleMs` after so many mints too, and the mint after
+ * them shows whether a band follows, however late the count is. A known allowance is used up at a steady pace, with `atOnce` until the rest fits
  * into one wave of concurrent mints, which race for the last unit. An unknown one is used up wave by wave. Then the count
  * gets `settleMs`. If no mint is refused, minting goes on up to `LATE_TIMES` the allowance, which tells late counting from
  * none (A9).
  */
-export const burn = async (context: Context, of: KeyRole, units: number | undefined, atOnce = units === undefined) => {
+export const burn = async (
+  context: Context,
+  of: KeyRole,
+  units: number | undefined,
+  { atOnce = units === undefined, bandFrom }: { atOnce?: boolean; bandFrom?: number } = {},
+) => {
   const found = {
     ...{ of, admitted: [] as Answer[], stop: null as Answer | null },
     /** Index in `admitted` of the first mint after the count had its time. */
@@ -63,6 +69,8 @@ export const burn = async (context: Context, of: KeyRole, units: number | undefi
     reused: 0,
     /** Answers that neither admit nor stop. */
     other: [] as Answer[],
+    /** A mint was admitted after `bandFrom` others had been counted. */
+    isInBand: false,
     /** Some mints of one wave were admitted and some refused: they raced for the last unit. */
     edgeMetAtOnce: false,
   };
@@ -92,6 +100,11 @@ export const burn = async (context: Context, of: KeyRole, units: number | undefi
       if (!hasEnded()) await mintOne(isFirst && k < 2 ? twins : {});
     });
   };
+  if (bandFrom !== undefined) {
+    await mintInTurn(bandFrom, false);
+    await wait(context.settleMs, context.signal);
+    if (!hasEnded()) found.isInBand = isAdmitted(await mintOne()) && found.admitted.length > bandFrom;
+  }
   if (units !== undefined && !atOnce) await mintInTurn(units, true);
   for (let i = 0; atOnce && i < WAVES_MAX && !hasEnded(); i++) {
     if (units === undefined && i > 0) await wait(WAVE_EVERY_MS, context.signal);

@@ -8,6 +8,7 @@ import type { Context } from "../context.ts";
 import { type Rule, roleOf, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { exchangeCall, mint } from "../sending/test-call.ts";
+import { wait } from "../sending/throttle.ts";
 import {
   type Burn,
   burn,
@@ -165,12 +166,16 @@ const hasBandForSessions = async (context: Context, { of, admitted }: Burn, used
   const loads = await loadUnder(context, of, tokenOf(admitted.at(-1)), PAST);
   if (loads.some(isStop)) return false;
   if (!loads.some(isAdmitted)) return true;
-  return (usedIn(await mintTile(context, of)) ?? Number.POSITIVE_INFINITY) > used;
+  const isCounted = async (): Promise<boolean> =>
+    (usedIn(await mintTile(context, of)) ?? Number.POSITIVE_INFINITY) > used;
+  if (await isCounted()) return true;
+  await wait(context.settleMs, context.signal);
+  return isCounted();
 };
 
 const judgeStopAtAllowance = async (context: Context, checks: Checks, found: Burn, limit: number, last: Answer) => {
   const used = usedIn(last) ?? 0;
-  const band = found.admitted.length + loadedBefore(context, found) > limit || used >= limit * HARD_STOP_FACTOR;
+  const band = found.isInBand || (found.admitted.length <= limit && used >= limit * HARD_STOP_FACTOR);
   checks.require(!band, last, "map_load_hard_stop after the soft band", `it was ${inWords(last)}`);
   checks.require(used >= limit, last, `no refusal below the allowance of ${limit}`, `used was ${used}`);
   const forSessions = checks.failed || (await hasBandForSessions(context, found, used));
@@ -242,7 +247,7 @@ const burnPaid = async (context: Context) => {
   const cap = limit * HARD_STOP_FACTOR;
   const found = await context.once(PAID_BURN, () => {
     context.budget.require("map_loads", cap);
-    return burn(context, PAID, cap, true);
+    return burn(context, PAID, cap, { atOnce: true, bandFrom: limit });
   });
   const expected = `at most ${cap} map loads in a month (${cap + 1} by A8b)`;
   return { limit, cap, found, expected };
