@@ -166,9 +166,12 @@ export const playRules = async (
   const durationMs = performance.now() - began;
   const protocols = takeProtocols(target.base_url);
   const { summary, measurements } = measure.end({ durationMs });
-  const left = result.leftOver.map((name) =>
-    doubt("run/cleaned-up", `${name} may still be there`, "what was made is gone", replay),
-  );
+  const left = [...Map.groupBy(result.leftOver, (name) => name)].map(([name, { length }]) => {
+    const todo =
+      "its making or its deletion had no clear answer; look for that name in key management, and delete what is there";
+    const times = length === 1 ? "" : `, up to ${length} times`;
+    return doubt("run/cleaned-up", `${name} may still be there${times}: ${todo}`, "what was made is gone", replay);
+  });
   const claims = result.claims.map((claim) => ({ ...claim, replay: claim.replay.replace(VERIFY_COMMAND, command) }));
   const outcome = stageOutcome({
     summary: { ...summary, driver: "verify", protocols: protocols.length === 0 ? undefined : protocols },

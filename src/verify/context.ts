@@ -63,18 +63,23 @@ export const createEffects = (journal?: SideEffects) => {
   const open = new Map<string, { name: string; undo(): Promise<boolean> }>();
   const staying: string[] = [];
   let made = 0;
+  /** The effects in a row whose making has had no clear answer, or none yet. */
+  let unclear = 0;
   const over = (id: string, detail: string): void => {
     open.delete(id);
+    unclear = 0;
     journal?.undone(id, detail);
   };
   return {
     about: (name: string) => {
       const id = journal?.about({ kind: "key", name }) ?? `effect-${made++}`;
       open.set(id, { name, undo: async () => false });
+      unclear += 1;
       return {
         /** Records that the effect was made; `undo` resolves to whether it was removed. */
         happened: (detail: string, undo: () => Promise<boolean>): void => {
           open.set(id, { name, undo });
+          unclear = 0;
           journal?.done(id, { detail });
         },
         /** Records that the effect was not made, or is gone. */
@@ -82,11 +87,13 @@ export const createEffects = (journal?: SideEffects) => {
         /** Records that the effect was made and cannot be removed by the run. */
         stays: (what: string, detail: string): void => {
           open.delete(id);
+          unclear = 0;
           staying.push(what);
           journal?.done(id, { detail });
         },
       };
     },
+    unclear: (): number => unclear,
     /** Effects that only an operator can remove, in words. */
     staying: staying as readonly string[],
     /** Undoes every open effect, newest first. Returns the names of those that could not be removed. */
