@@ -16,6 +16,7 @@ describe("a mistake", () => {
 
   test.each<[string, string[], number, RegExp]>([
     ["a command that there is not", ["lood"], 2, /unknown command[\s\S]*See: npx floodgate --help/],
+    ["help about what there is not", ["help", "verfy"], 2, /there is no command "verfy"; did you mean verify\?/],
     ["an option that there is not", ["run", "--fast"], 2, /unknown option[\s\S]*See: npx floodgate run --help/],
     ["a suite without its command", ["smoke"], 2, /unknown command[\s\S]*smoke is a suite: npx floodgate run smoke/],
     ["an option before its command", ["--target", "t.json", "run"], 2, /Options stand after the command/],
@@ -122,6 +123,15 @@ describe("the command line", () => {
     const { code, err } = await run(["verify", "--target", file]);
     expect([code, err]).toEqual([5, expect.stringContaining("say --i-own maps.example")]);
     expect(err).not.toContain("0123456789abcdef");
+  });
+
+  test("a dry run of verify warns of a field that is not known", async () => {
+    const file = join(folder, "misspelt.json");
+    const credentials = { server: { key: "env:FLOODGATE_TEST_KEY" } };
+    const target = { schema: "floodgate/target@1", base_url: "http://127.0.0.1:1/v1", credentials, permit: {} };
+    writeFileSync(file, JSON.stringify(target));
+    const { code, out } = await run(["verify", "--target", file, "--dry-run"]);
+    expect([code, out]).toEqual([0, expect.stringMatching(/^Warning: permit: no such field is known/m)]);
   });
 
   test("a dry run fits 80 columns and says once what many stages lack", async () => {

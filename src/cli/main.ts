@@ -1,6 +1,7 @@
 /** The command line. A user's mistake ends as a sentence and an exit code, never as a stack trace. */
 import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
+import { noSuch } from "../contract/nearest.ts";
 import { EXIT, exitCodeOf, worstExit } from "../run/exit-codes.ts";
 import { hasEnded, type ProcessId, parentOf, readProc, startTimeOf } from "../supervision/processes.ts";
 import { redactor } from "../supervision/redaction.ts";
@@ -165,6 +166,9 @@ const meantBy = async (code: string, [first = "", ...rest]: readonly string[]): 
     return `${first} is a suite: npx floodgate run ${first}`;
   if (code === "commander.unknownOption" && first.startsWith("-"))
     return "Options stand after the command: npx floodgate run --target FILE";
+  const [about] = rest;
+  if (code === "commander.help" && first === "help" && about !== undefined)
+    return noSuch("command", about, Object.keys(COMMANDS), "the list above has all");
   const file = rest.find((word) => word.endsWith(".json"));
   if (code === "commander.excessArguments" && file !== undefined)
     return `A target file is named by its option: --target ${file}`;

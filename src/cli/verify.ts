@@ -30,7 +30,7 @@ const listed = (): Shown => ({
 const SHOWN_LACKS = 3;
 
 const planned = async (request: Parameters<typeof planOfTarget>[0]): Promise<Shown> => {
-  const { plan, refusedByGuard } = await planOfTarget(request);
+  const { plan, refusedByGuard, warnings } = await planOfTarget(request);
   const { rules, would_send: sends, budget } = plan;
   const skipped = rules.filter(({ lacks }) => lacks !== null);
   const by = Map.groupBy(skipped, ({ lacks }) => lacks as string);
@@ -40,6 +40,7 @@ const planned = async (request: Parameters<typeof planOfTarget>[0]): Promise<Sho
       `A run would judge ${rules.length - skipped.length} of ${rules.length} rules, with at most about ${sends.calls} calls (${plan.takes_s_at_least} s or more at ${plan.rate_per_s} calls/s), ${sends.map_loads} map loads, ${sends.analyses} analyses and ${sends.keys} keys made and removed. The time does not count latency: bursts apart, at most ${AT_A_TIME} calls wait for their answers side by side.`,
     ),
     `Budget: ${budget.requests ?? "any number of"} calls, ${budget.map_loads} map loads, ${budget.analyses} analyses.`,
+    ...warnings.flatMap((warning) => wrapped(`Warning: ${warning}`)),
     ...guardLines(refusedByGuard),
     ...[...by].flatMap(([lacks, of]) => {
       const shown = of.slice(0, SHOWN_LACKS).map(({ id }) => id);
@@ -47,7 +48,7 @@ const planned = async (request: Parameters<typeof planOfTarget>[0]): Promise<Sho
       return [`Skipped, ${lacks}:`, `  ${shown.join(", ")}${more}`];
     }),
   ];
-  return { document: { ...plan, refused_by_guard: refusedByGuard }, lines };
+  return { document: { ...plan, refused_by_guard: refusedByGuard, warnings }, lines };
 };
 
 /** Reports each failed claim as it is made, and one claim for each reason why claims stay open. */

@@ -29,7 +29,7 @@ const ADVICE: Readonly<Record<string, Advice>> = {
   connection_refused: ["nothing listens at that address", "start the deployment, or correct the port in base_url", "start the deployment, or correct the port after --target"],
   dns_failed: ["the host name cannot be resolved", "correct the host in base_url", "correct the host after --target"],
   unreachable: UNREACHED,
-  connect_timeout: UNREACHED,
+  connect_timeout: ["no connection could be made in time", "does a firewall or a VPN block it, is the address wrong, or is it http:// where https:// is written?"],
   tls_refused_us: ["it refuses our side of the TLS handshake: it probably requires a client certificate", 'name one that it accepts: "transport": { "cert": "file:client.pem", "key": "file:client-key.pem" }'],
   tls_expected: ["it speaks TLS, but the file says http://", "write https:// in base_url", "write https:// after --target"],
   tls_unknown_authority: ["its certificate is signed by an authority that this machine does not know", 'name the authority: "transport": { "ca": "file:ca.pem" }', "name the authority: --ca FILE"],

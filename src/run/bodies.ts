@@ -110,8 +110,8 @@ const intent = (allowLoad: boolean) => ({ load: allowLoad, faults: false, reques
 export const planOfTarget = async (wishes: VerifyWishes & Place) => {
   const { only, skip, owned, ratePerS = RATE_PER_S, allowLoad } = wishes;
   const rules = chosenRules(only, skip);
-  const { target, refusals } = await readTarget(wishes.targetFile, owned, intent(allowLoad));
-  return { plan: planVerify(target, rules, { ...wishes, ratePerS }), refusedByGuard: refusals };
+  const { target, refusals, warnings } = await readTarget(wishes.targetFile, owned, intent(allowLoad));
+  return { plan: planVerify(target, rules, { ...wishes, ratePerS }), refusedByGuard: refusals, warnings };
 };
 
 /** Throws for a user's mistake before anything is sent: target file, guard, lock, an unknown rule. */

@@ -68,6 +68,15 @@ describe("a file that a user names", () => {
       () => written("comment", '{ // hello\n"key": "svc_sk_live_0123456789abcdef"}'),
       /it breaks off at line 1, column 3: JSON has no comments, no trailing commas, and names in double quotes/,
     ],
+    ["nothing at all", () => written("blank", " \n"), /^it is empty$/],
+    [
+      "what PowerShell writes by >",
+      () => {
+        writeFileSync(join(folder, "wide"), Buffer.from('\uFEFF{"key": "svc_sk_live_0123456789abcdef"}', "utf16le"));
+        return join(folder, "wide");
+      },
+      /^it is UTF-16; save it as UTF-8$/,
+    ],
     [
       "a text that is not closed",
       () => written("open", '{"key": "svc_sk_live_0123456789abcdef"'),

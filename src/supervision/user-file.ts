@@ -59,9 +59,10 @@ export const readUserFile = (path: string, maxBytes: number): string => {
       if (read > maxBytes) throw tooLarge(`more than ${maxBytes}`);
       chunks.push(chunk.subarray(0, got));
     }
-    return Buffer.concat(chunks)
-      .toString("utf8")
-      .replace(/^\uFEFF/, "");
+    const all = Buffer.concat(chunks);
+    // Windows PowerShell writes this by `>`.
+    if (all[0] === 0xff && all[1] === 0xfe) throw new UserFileError("it is UTF-16; save it as UTF-8");
+    return all.toString("utf8").replace(/^\uFEFF/, "");
   } catch (error) {
     throw error instanceof UserFileError ? error : failed(error);
   } finally {
@@ -108,6 +109,7 @@ const beyondBounds = (text: string, { maxDepth, maxValues, maxTextChars }: JsonB
 
 /** Throws `UserFileError`. A syntax error is reported by its place only, because the text around it may be a key. */
 export const parseUserJson = (text: string, bounds: JsonBounds = WRITTEN_BOUNDS): unknown => {
+  if (text.trim() === "") throw new UserFileError("it is empty");
   const beyond = beyondBounds(text, bounds);
   if (beyond !== null) throw new UserFileError(beyond);
   try {
