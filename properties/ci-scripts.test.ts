@@ -109,6 +109,17 @@ test.skipIf(process.platform !== "linux")("what cannot be reported leaves the ex
   expect([code, said]).toEqual([2, expect.stringContaining("Floodgate: not run")]);
 });
 
+test("a dry run of the nightly script sends nothing", () => {
+  // A port that nobody listens on: one call would end it with 3.
+  const target = {
+    schema: "floodgate/target@1",
+    base_url: "http://127.0.0.1:1/v1",
+    credentials: { server: { key: "k" } },
+  };
+  const { code, said } = script("nightly", ["--dry-run"], { FLOODGATE_TARGET_JSON: JSON.stringify(target) });
+  expect([code, said]).toEqual([0, expect.stringContaining("Nothing was sent")]);
+});
+
 test("a secret that is not there is named", () => {
   const { code, said } = script("nightly", [], { FLOODGATE_TARGET_JSON: "" });
   expect([code, said]).toEqual([2, expect.stringContaining("FLOODGATE_TARGET_JSON is empty: a fork's job")]);

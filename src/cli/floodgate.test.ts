@@ -112,6 +112,14 @@ describe("the command line", () => {
     expect([code, out, err]).toEqual([0, "", expect.stringMatching(/played on the reference platform/)]);
   });
 
+  test("a temporary folder that is not there is named", async () => {
+    const { code, err } = await runCommand(["verify"], { env: { TMPDIR: join(folder, "nowhere") } });
+    expect([code, err]).toEqual([
+      2,
+      expect.stringMatching(/TMPDIR \S+nowhere: there is no such place.*; set TMPDIR to/),
+    ]);
+  });
+
   test("a foreign host is refused by the guard with exit code 5", async () => {
     const file = join(folder, "foreign.json");
     const target = {

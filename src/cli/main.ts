@@ -1,5 +1,6 @@
 /** The command line. A user's mistake ends as a sentence and an exit code, never as a stack trace. */
 import { readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { Command, CommanderError } from "commander";
 import { noSuch } from "../contract/nearest.ts";
 import { EXIT, exitCodeOf, worstExit } from "../run/exit-codes.ts";
@@ -130,11 +131,18 @@ const configure = (command: Command, above: readonly string[] = []): void => {
 const sayWhy = (thrown: unknown): number => {
   const { message, stack = "" } = thrown instanceof Error ? thrown : new Error(String(thrown));
   const problem = fileProblem(thrown);
-  // The system's own message for a full disk does not say what helps.
-  const isNoRoom = problem?.isLackOfRoom === true && message.startsWith(problem.code);
-  printNote(`floodgate: ${isNoRoom ? `${problem.sentence}; make room, or name another place with --out` : message}`);
+  // The system's own message does not say what helps.
+  const isSystems = problem !== null && message.startsWith(problem.code);
+  const isTemporary = isSystems && (thrown as NodeJS.ErrnoException).path?.startsWith(tmpdir()) === true;
+  if (isSystems && problem.isLackOfRoom)
+    printNote(`floodgate: ${problem.sentence}; make room, or name another place with --out`);
+  else if (isTemporary)
+    printNote(
+      `floodgate: TMPDIR ${tmpdir()}: ${problem.sentence}; set TMPDIR to a folder that is there and can be written`,
+    );
+  else printNote(`floodgate: ${message}`);
   if (process.env.FLOODGATE_DEBUG !== undefined) printNote(stack);
-  return exitCodeOf(thrown);
+  return isTemporary && !problem.isLackOfRoom ? EXIT.usage : exitCodeOf(thrown);
 };
 
 /** Handles a closed stdout or stderr, a full disk, and errors thrown outside of any command. */

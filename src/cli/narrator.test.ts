@@ -29,7 +29,7 @@ test("a stage shows how far it is, what came of its calls, refusals by subcode, 
 test("a progress text that is wider than the terminal is cut before the time", () => {
   const view = createLiveView();
   view.begin("looking for toxiproxy", 0);
-  view.progress("building toxiproxy with go1.26.8; the first build also downloads its Go modules");
+  view.progress("building toxiproxy with go1.26.8; the first time takes minutes, because Go compiles it");
   const [line = ""] = view.frame(123_000);
   expect(line).toMatch(/^ {2}… building toxiproxy with go1\.26\.8.*, 123 s$/);
   expect(line.length).toBeLessThan(80);

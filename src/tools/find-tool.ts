@@ -54,7 +54,7 @@ const builtTool = async (name: ToolName, options: ToolOptions) => {
     const meanwhile = await findBuilt(name, root, sources, go.version);
     if (meanwhile !== null) return meanwhile;
     const part = `${path}.${process.pid}.part`;
-    options.progress?.(`building ${name} with ${stamp.go}; the first build also downloads its Go modules`);
+    options.progress?.(`building ${name} with ${stamp.go}; the first time takes minutes`);
     try {
       await goBuild(name, part, go.env, options);
       const answer = await askVersion(part, recipe, go.env);
