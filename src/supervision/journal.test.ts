@@ -46,6 +46,27 @@ describe("the journal", () => {
     journal.close();
   });
 
+  test("the watchdog knows an effect before the disk has it, and forgets one that could not be written", () => {
+    const journal = openJournal(path);
+    const written = (): number => readJournal(path).entries.length;
+    const known: [about: string, written: number][] = [];
+    journal.keptBy({
+      keep: ({ undo }) => known.push([undo.how, written()]),
+      forget: () => known.push(["forgotten", written()]),
+    });
+    const id = journal.about({ kind: "child", name: "k6" });
+    journal.done(id, { undo: { how: "end-process", pid: 4711, pgid: 4711, start: "7", end_last: false } });
+    expect(known.splice(0)).toEqual([
+      ["nothing", 0],
+      ["end-process", 1],
+    ]);
+    const cyclic: Record<string, unknown> = {};
+    cyclic.detail = cyclic;
+    expect(() => journal.about({ kind: "child", name: "k6", ...cyclic })).toThrow();
+    expect(known.map(([about]) => about)).toEqual(["nothing", "forgotten"]);
+    journal.close();
+  });
+
   test("what was begun is open until it is undone, whether or not it was confirmed", () => {
     const journal = openJournal(path);
     const first = journal.about({ kind: "fault", name: "first", undo: UNDO });

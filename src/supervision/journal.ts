@@ -69,21 +69,30 @@ export const openJournal = (path: string, redactor?: Redactor) => {
       for (const effect of open.values()) by.keep(effect);
       keeper = by;
     },
-    /** Writes an effect to disk and to the keeper. Throws if either fails; then the effect must not be done. */
+    /**
+     * Writes an effect to the keeper and to disk. Throws if either fails; then the effect must not be done. The keeper
+     * comes first: a disk may be slow, and a runner that is killed meanwhile leaves no entry that nobody closes.
+     */
     about: ({ undo = { how: "nothing" }, ...about }: About): string => {
       const id = `${prefix}-${++last}`;
       const { kind, name } = about;
       if (isClosed) throw new Error(`the journal is closed; "${name}" must not be done now`);
-      write({ id, phase: "about", ...about, undo });
-      keep({ id, kind, name, undo });
+      try {
+        keep({ id, kind, name, undo });
+        write({ id, phase: "about", ...about, undo });
+      } catch (error) {
+        open.delete(id);
+        keeper?.forget(id);
+        throw error;
+      }
       return id;
     },
     done: (id: string, more: { undo?: Undo; detail?: string } = {}): void => {
       const effect = open.get(id);
       if (effect === undefined) throw new Error(`the journal has no open side effect "${id}"`);
       const { kind, name } = effect;
-      write({ id, phase: "done", kind, name, ...more });
       if (more.undo !== undefined) keep({ ...effect, undo: more.undo });
+      write({ id, phase: "done", kind, name, ...more });
     },
     /** Idempotent. After `close` or on a full disk the entry stays open, which is harmless: healing again is safe. */
     undone: (id: string, detail?: string): void => {
