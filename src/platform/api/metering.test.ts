@@ -2,10 +2,13 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Heard } from "../start-platform.fixture.ts";
 import { type Deployment, type Fixture, ORIGIN, outcomeOf, startDeployment, tally } from "./api.fixture.ts";
 
+/** A burst on a busy machine keeps a dependency waiting for longer than the usual budgets. */
+const PATIENT = { limiterBudgetMs: 30_000, keyServiceBudgetMs: 30_000 };
+
 let on: Deployment;
 
 beforeAll(async () => {
-  on = await startDeployment({ globalInFlight: 1_000, orgInFlight: 1_000 });
+  on = await startDeployment({ globalInFlight: 1_000, orgInFlight: 1_000, ...PATIENT });
 });
 afterAll(() => on?.close());
 
@@ -96,7 +99,7 @@ describe("the monthly allowance (items 10, 79-80, 184-185, 204-207, 222, 225-227
 
 describe("the request rate of a key (items 213-214, 218, 230)", () => {
   test("admits the burst, then refuses in the detail envelope with whole seconds to wait (item 214)", async () => {
-    const limited = await startDeployment({ rateLimit: { perS: 0.5, burst: 5 } });
+    const limited = await startDeployment({ rateLimit: { perS: 0.1, burst: 5 }, ...PATIENT });
     try {
       const org = await limited.org();
       const key = await limited.serverKey(org);
@@ -105,7 +108,7 @@ describe("the request rate of a key (items 213-214, 218, 230)", () => {
       expect(tally(heard)).toEqual({ "200": 5, "429 rate_limited": 7 });
       const refused = heard.find(({ status }) => status === 429) as Heard;
       expect(refused.json).toEqual({ detail: "rate_limited" });
-      expect(refused.headers["retry-after"]).toMatch(/^[12]$/);
+      expect(refused.headers["retry-after"]).toMatch(/^([1-9]|10)$/);
       // The bucket is the key's, not the organization's.
       expect((await call((await limited.serverKey(org)).secret)).status).toBe(200);
     } finally {
@@ -114,7 +117,7 @@ describe("the request rate of a key (items 213-214, 218, 230)", () => {
   });
 
   test("a call refused by its rate is not charged", async () => {
-    const limited = await startDeployment({ rateLimit: { perS: 0.01, burst: 1 } });
+    const limited = await startDeployment({ rateLimit: { perS: 0.01, burst: 1 }, ...PATIENT });
     try {
       const org = await limited.org();
       const { secret } = await limited.serverKey(org);

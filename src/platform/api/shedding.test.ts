@@ -9,7 +9,14 @@ let secretA: string;
 let secretB: string;
 
 beforeAll(async () => {
-  on = await startDeployment({ globalInFlight: 6, orgInFlight: 4, inference: { serviceMs: 400, tokens: 4, slots: 6 } });
+  // A burst on a busy machine keeps a dependency waiting for longer than the usual budgets.
+  const patient = { limiterBudgetMs: 30_000, keyServiceBudgetMs: 30_000 };
+  on = await startDeployment({
+    ...patient,
+    globalInFlight: 6,
+    orgInFlight: 4,
+    inference: { serviceMs: 400, tokens: 4, slots: 6 },
+  });
   [a, b] = [await on.org(), await on.org()];
   secretA = (await on.serverKey(a)).secret;
   secretB = (await on.serverKey(b)).secret;
@@ -26,11 +33,15 @@ const stream = (credential: string, id = "shed.x.1") =>
     credential,
     headers: { "x-request-id": id },
   });
+/** Without slots of the inference streams stay in flight for as long as a test needs, on a busy machine too. */
+const hold = () => on.ask("PATCH", "/deployment", { slots: 0 });
+const release = () => on.ask("PATCH", "/deployment", { slots: 6 });
 const styles = (credential?: string) => on.call({ path: "/design/styles", credential });
 const busy = (n: number) => until(`${n} in flight`, async () => (await on.gauges()).in_flight === n);
 
 describe("load shedding by calls in flight (items 210-212, 220-222)", () => {
   test("an organization at its cap is refused, another one is not (item 211)", async () => {
+    await hold();
     const held = Array.from({ length: 4 }, () => stream(secretA));
     await busy(4);
     expect((await on.gauges()).in_flight_by_org).toEqual({ [a]: 4 });
@@ -38,11 +49,13 @@ describe("load shedding by calls in flight (items 210-212, 220-222)", () => {
     expect([refused.status, refused.json]).toEqual([429, { error: "org_overloaded" }]);
     expect(refused.headers["retry-after"]).toBe("1");
     expect((await styles(secretB)).status).toBe(200);
+    await release();
     expect(tally(await Promise.all(held))).toEqual({ "200": 4 });
     await on.quiet();
   });
 
   test("a replica at its cap refuses before anything is looked at (item 210)", async () => {
+    await hold();
     const held = [
       ...Array.from({ length: 4 }, () => stream(secretA)),
       ...Array.from({ length: 2 }, () => stream(secretB)),
@@ -57,6 +70,7 @@ describe("load shedding by calls in flight (items 210-212, 220-222)", () => {
     expect((await on.call({ path: "/nothing" })).status).toBe(404);
     expect((await on.call({ method: "OPTIONS", path: "/design/styles" })).status).toBe(204);
     expect((await on.call({ method: "DELETE", path: "/shared-api/api-keys/key_x" })).status).toBe(401);
+    await release();
     expect(tally(await Promise.all(held))).toEqual({ "200": 6 });
     await on.quiet();
   });
@@ -94,10 +108,16 @@ describe("load shedding by calls in flight (items 210-212, 220-222)", () => {
   });
 
   test("a burst admits exactly the cap, and what was shed spent nothing", async () => {
-    const heard = await Promise.all(
-      Array.from({ length: 40 }, (_, i) => stream(i % 2 === 0 ? secretA : secretB, `burst.x.${i}`)),
+    await hold();
+    let answered = 0;
+    const calls = Array.from({ length: 40 }, (_, i) =>
+      stream(i % 2 === 0 ? secretA : secretB, `burst.x.${i}`).finally(() => {
+        answered += 1;
+      }),
     );
-    const outcomes = tally(heard);
+    await until("34 answers", () => answered >= 34);
+    await release();
+    const outcomes = tally(await Promise.all(calls));
     expect(outcomes["200"]).toBe(6);
     expect((outcomes["429 b2b_overloaded"] ?? 0) + (outcomes["429 org_overloaded"] ?? 0)).toBe(34);
     await on.quiet();
