@@ -8,9 +8,18 @@ describe("why no answer came", () => {
       "connection_reset",
       ["ECONNRESET", "EPIPE", "read tcp 127.0.0.1:1: read: connection reset by peer", "write: broken pipe"],
     ],
-    ["connection_closed", ["UND_ERR_SOCKET", "EOF", "unexpected EOF"]],
+    [
+      "connection_closed",
+      [
+        ...["UND_ERR_SOCKET", "EOF", "unexpected EOF", "http: server closed idle connection"],
+        ...["http2: client connection lost", "http2: server sent GOAWAY and closed the connection; LastStreamID=1"],
+      ],
+    ],
     ["dns_failed", ["ENOTFOUND", "EAI_AGAIN", "lookup no-such-host.invalid: no such host"]],
-    ["connect_timeout", ["ETIMEDOUT", "UND_ERR_CONNECT_TIMEOUT", "dial tcp 192.0.2.1:80: i/o timeout"]],
+    [
+      "connect_timeout",
+      ["ETIMEDOUT", "net/http: TLS handshake timeout", "UND_ERR_CONNECT_TIMEOUT", "dial tcp 192.0.2.1:80: i/o timeout"],
+    ],
     [
       "tls_certificate_expired",
       ["CERT_HAS_EXPIRED", "tls: failed to verify certificate: x509: certificate has expired or is not yet valid"],
@@ -36,6 +45,10 @@ describe("why no answer came", () => {
         "HPE_INVALID_CONSTANT",
         "HTTPParserError",
         "net/http: HTTP/1.x transport connection broken: malformed HTTP response",
+        "UND_ERR_HEADERS_OVERFLOW",
+        "net/http: server response headers exceeded 65536 bytes; aborted",
+        "stream error: stream ID 1; PROTOCOL_ERROR; received from peer",
+        "invalid byte in chunk length",
       ],
     ],
     ["first_event_timeout", ["first-event-timeout", "timeout: no first event within 15s"]],

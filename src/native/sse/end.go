@@ -99,6 +99,30 @@ var codeOfErrno = map[syscall.Errno]string{
 	syscall.ENOMEM:        "no_memory",
 }
 
+// codeOfWords gives the codes of errors of net/http that have no type of their own, by words of their messages (Go 1.26). The first match decides.
+var codeOfWords = []struct{ code, words string }{
+	{"protocol_error", "malformed HTTP"},
+	{"protocol_error", "malformed MIME header"},
+	{"connect_timeout", "TLS handshake timeout"},
+	{"connection_closed", "server closed idle connection"},
+	{"connection_closed", "readLoop exiting"},
+	{"connection_closed", "connection is in bad state"},
+	{"connection_closed", "unexpected EOF"}, // of a trailer
+	{"connection_closed", "client conn"},    // of HTTP/2: is closed, not usable, could not be established; connection lost
+	{"connection_closed", "GOAWAY"},
+	{"protocol_error", "response headers exceeded"},
+	{"protocol_error", "header list "}, // of HTTP/2: too large, larger than advertised limit
+	{"protocol_error", "Content-Length"},
+	{"protocol_error", "transfer encoding"},
+	{"protocol_error", "chunk"}, // malformed chunked encoding, invalid byte in chunk length, chunked line ends with bare LF
+	{"protocol_error", "trailer"},
+	{"protocol_error", "header line too long"},
+	{"protocol_error", "stream error: "}, // of HTTP/2, as the next
+	{"protocol_error", "connection error: "},
+	{"tls_other", "tls: "},
+	{"tls_other", "ALPN"},
+}
+
 // transportCode returns the code of src/contract/transport-codes.ts for an error, or "". Every driver uses the same codes.
 func transportCode(err error) string {
 	if err == nil { // the usual case, returned without a search
@@ -131,12 +155,17 @@ func transportCode(err error) string {
 		return codeOfErrno[errno]
 	case isNetwork && network.Timeout() && isOperation && operation.Op == "dial":
 		return "connect_timeout"
-	case isNetwork && network.Timeout():
-		return "timeout"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "connection_closed"
-	case strings.Contains(err.Error(), "malformed HTTP"): // net/http has no type for it
-		return "protocol_error"
+	}
+	text := err.Error()
+	for _, one := range codeOfWords {
+		if strings.Contains(text, one.words) {
+			return one.code
+		}
+	}
+	if isNetwork && network.Timeout() {
+		return "timeout"
 	}
 	return ""
 }
