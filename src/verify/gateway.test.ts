@@ -379,6 +379,21 @@ test("a gateway's page in the middle of a stream is the gateway's", async () => 
   });
 });
 
+test("a gateway that removes a header and caches the catalogs does not hide which header it is", async () => {
+  const stored: Page = { status: 200, type: "application/json", body: "{}", headers: { age: "9" } };
+  const result = await verifyBehind(
+    ({ url, headers }) => {
+      delete headers.authorization;
+      return url?.includes("/design/") ? stored : null;
+    },
+    ["session-insufficient-scope"],
+  );
+  expect(claimOf(result, "session-insufficient-scope")).toMatchObject({
+    verdict: "inconclusive",
+    reason: expect.stringMatching(/^every credential in Authorization is answered 401/),
+  });
+});
+
 test("a request that arrives damaged once accuses nobody; one that is never read fails", async () => {
   const page = { status: 400, type: "application/json", body: '{"detail":"Bad Request"}' };
   let isSent = false;
@@ -395,6 +410,20 @@ test("a request that arrives damaged once accuses nobody; one that is never read
   expect(claimOf(once, "missing-credential")?.verdict).toBe("pass");
   const each = await verifyBehind((req) => (isLone(req) ? page : null), ["missing-credential"]);
   expect(claimOf(each, "missing-credential")?.verdict).toBe("fail");
+});
+
+test.each([true, false])("that a gateway puts its page in place of each refusal is told: %j", async (replaces) => {
+  // As Apache does with ProxyErrorOverride: the status stays, the body goes.
+  const { claims } = await verifyBehind(
+    () => null,
+    ["missing-credential", "exchange-wrong-kind", "malformed-exchange-body", "calls-are-answered"],
+    {
+      body: (text) => (replaces && /^\{("detail"|"error"|\})/.test(text) ? HTML : text),
+    },
+  );
+  const { reason } = claims.find(({ id }) => id === "verify/calls-are-answered") ?? {};
+  if (replaces) expect(reason).toMatch(/each refusal came as a page: does something in front of the API replace/);
+  else expect(reason).not.toMatch(/each refusal came/);
 });
 
 test("an answer out of a cache is told as such", async () => {

@@ -4,7 +4,7 @@ import { foreignAddress, foreignError, foreignName } from "../contract/foreign-t
 import type { KeyRole } from "../target/roles.ts";
 import { type Failure, fits, type Open } from "./checks.ts";
 import { type Context, callersOf } from "./context.ts";
-import { type Answer, inWords, isAdmitted } from "./sending/answer.ts";
+import { type Answer, inWords } from "./sending/answer.ts";
 import { codingOf, NOT_SO_CODED } from "./sending/answer-bytes.ts";
 import { asNobody, asServer, FORMS, type Form, mint, role } from "./sending/test-call.ts";
 import { wait } from "./sending/throttle.ts";
@@ -127,13 +127,17 @@ type UnreadHeader = { readonly form: Form; readonly text: string };
 
 const unreadHeader = (context: Context): Promise<UnreadHeader | null> =>
   context.once("unread header", async () => {
-    for (const caller of callersOf(context, "design")) {
-      const ask = (form: Form) => context.send({ ...caller, route: "design.styles", form }).catch(() => null);
-      const answers = [await ask("bearer"), await ask("x-api-key")];
-      const form = FORMS[answers.findIndex((answer) => answer?.status === 401)];
-      if (form === undefined || !answers.some((answer) => answer !== null && isAdmitted(answer))) continue;
+    for (const caller of callersOf(context, "ai")) {
+      // Each such call asks for another place, so no cache can answer it.
+      const isServed = async (form: Form): Promise<boolean | null> => {
+        const answer = await context.send({ ...caller, route: "poi.enrich", form }).catch(() => null);
+        return answer === null || answer.transient || answer.foreign ? null : answer.status !== 401;
+      };
+      const served = [await isServed("bearer"), await isServed("x-api-key")];
+      const form = FORMS[served.indexOf(false)];
+      if (form === undefined || !served.includes(true)) continue;
       // An edge may answer a single call with a 401 of its own.
-      if ((await ask(form))?.status !== 401) return null;
+      if ((await isServed(form)) !== false) return null;
       const [lost, taken] = form === "bearer" ? ["Authorization", "X-Api-Key"] : ["X-Api-Key", "Authorization"];
       return { form, text: `every credential in ${lost} is answered 401, and the same one is served in ${taken}` };
     }

@@ -181,17 +181,20 @@ const azureTime = (line: LogLine): LineTime | null => {
   return isAccess ? timed(member("timeStamp", "time")(line), "end", took) : null;
 };
 
+/** A connection that ended, or was refused, before it held a request: no call is made of it. The status follows. */
+const NO_REQUEST = `"(?:-?|<BADREQ>|- error:[^"]*)" (?:0|4\\d\\d) `;
+const HAS_NO_REQUEST = new RegExp(String.raw`\] ${NO_REQUEST}`);
+
 const NGINX_TIMED = new RegExp(
   // `$request_time` follows the user agent, in seconds with three decimals; a name or a request length may precede it.
-  String.raw`^${BEFORE_DATE}\[(?<at>${CLF})\] ${QUOTED} \d{3} \d+ ${QUOTED} ${QUOTED}(?: ${QUOTED})? (?:\d+ )?"?(?:(?:rt|request_time|req_time|reqtime|duration)[=:])?"?(?<took>\d+\.\d{3})(?:[" ]|$)`,
+  String.raw`^${BEFORE_DATE}\[(?<at>${CLF})\] (?!${NO_REQUEST})${QUOTED} \d{3} \d+ ${QUOTED} ${QUOTED}(?: ${QUOTED})? (?:\d+ )?"?(?:(?:rt|request_time|req_time|reqtime|duration)[=:])?"?(?<took>\d+\.\d{3})(?:[" ]|$)`,
 );
 
-/** What nginx, its container and the ingress controller write to the same stream as their access log. */
+/** What nginx, its container, the ingress controller, and gunicorn write to the same stream as their access log. */
+const BESIDE_COMMON =
+  /^(?:\d{4}\/\d\d\/\d\d [\d:]{8} \[[a-z]+\] \d+#\d+: |\/docker-entrypoint\.sh: |[IWEF]\d{4} [\d:]{8}\.\d+ +\d+ \S+:\d+\] |\[[\d-]{10} [\d:]{8} [+-]\d{4}\] \[\d+\] \[[A-Z]+\] )/;
 const BESIDE_NGINX: How = {
-  isNoCall: ({ text: line }) =>
-    /^(?:\d{4}\/\d\d\/\d\d [\d:]{8} \[[a-z]+\] \d+#\d+: |\/docker-entrypoint\.sh: |[IWEF]\d{4} [\d:]{8}\.\d+ +\d+ \S+:\d+\] )/.test(
-      line,
-    ),
+  isNoCall: (line) => BESIDE_COMMON.test(line.text) || HAS_NO_REQUEST.test(line.text) || line.field("request") === "",
 };
 /** What Envoy and Istio's agent write to the same stream. */
 const BESIDE_ENVOY: How = {
@@ -231,8 +234,8 @@ export const LOG_FORMATS: readonly LogFormat[] = [
   w3c(["iis", "date and time", "IIS: W3C with #Software: Microsoft… or its columns in #Fields"], "iis", "ms"),
   w3c(["w3c", "date and time", "W3C extended log: date and time named in #Fields"], "other"),
   text(["haproxy", "accept_date", "HAProxy httplog or tcplog: client:port [10/Oct/2000:13:55:36.123] frontend"], "start",
-    new RegExp(String.raw`^\S+ \[(?<at>${CLF_WITHOUT_ZONE})\] \S+ \S+ (?:(?:[-+]?\d+\/)+\+?(?<took>\d+) )?`), "ms",
-    { isNoCall: (line) => /^(?:Proxy|Server|[Bb]ackend|Health check|Stopping|\[(?:NOTICE|WARNING|ALERT)\]) /.test(line.text) }),
+    new RegExp(String.raw`^(?!.*"<BADREQ>")\S+ \[(?<at>${CLF_WITHOUT_ZONE})\] \S+ \S+ (?:(?:[-+]?\d+\/)+\+?(?<took>\d+) )?`), "ms",
+    { isNoCall: (line) => /^(?:Proxy|Server|[Bb]ackend|Health check|Stopping|\[(?:NOTICE|WARNING|ALERT)\]) |"<BADREQ>"/.test(line.text) }),
   text(["envoy", "START_TIME", 'Envoy, Istio: [2016-04-15T20:17:00.310Z] "GET /…'], "start",
     new RegExp(String.raw`^\[(?<at>\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z)\] "(?:[^"]*" \d+ \S+ (?:\S+ \S+ ${QUOTED} )?\d+ \d+ (?<took>\d+) )?`), "ms", BESIDE_ENVOY),
   text(["traefik", "StartUTC", "Traefik: common, at its end router, server and a duration such as 2ms"], "start",
@@ -240,11 +243,16 @@ export const LOG_FORMATS: readonly LogFormat[] = [
   text(["heroku", "time", "Heroku router: time heroku[router]: at=info … connect=1ms service=18ms"], "end",
     new RegExp(String.raw`^(?:(?:\d+ )?<\d{1,3}>1 )?(?<at>${ISO}) (?:heroku\[router\]:|\S+ heroku router - ) ?at=.*?(?: service=(?<took>\d+ms)|$)`), "ms",
     { isNoCall: (line) => /^\S+ (?:app|heroku)\[(?!router\])[^\]]*\]: /.test(line.text) }),
-  text(["squid", "time", "Squid: 1286536309.586 921 address TCP_MISS/200"], "end",
-    /^(?<at>\d{10}\.\d{3}) +(?<took>\d+) \S+ [A-Z_]+\/\d{3} /, "ms"),
+  // Squid pads the duration to six characters, and names its peer by HIER_… or …_PARENT.
+  text(["trafficserver", "cqtq", "Traffic Server, format squid: 1286536309.586 921 address TCP_MISS/200"], "start",
+    /^(?<at>\d{10}\.\d{3}) (?<took>\d+) \S+ [A-Z_]+\/\d{3} (?!.* (?:HIER_\w+|\w+_PARENT)\/)/, "ms"),
+  text(["squid", "time", "Squid: 1286536309.586    921 address TCP_MISS/200"], "end",
+    /^(?<at>\d{10}\.\d{3}) +(?<took>\d+) \S+ [A-Z_]+\/\d{3} (?!.* error:)/, "ms", { isNoCall: (line) => /^\d{10}\.\d{3} .* error:/.test(line.text) }),
+  text(["caddy", "the beginning of the line", "Caddy, console: 2021/05/12 17:38:12.000 INFO http.log.access handled request {…}"], "end",
+    new RegExp(String.raw`^(?<at>${ISO})\t\w+\thttp\.log\.access\S*\thandled request\t\{.*"duration": "?(?<took>[\d.]+(?:ms|µs|s)?)`)),
   text(["nginx-timed", "time_local", "nginx combined and $request_time behind it; ingress-nginx"], "end", NGINX_TIMED, "s", BESIDE_NGINX),
   text(["common", "[date] (Apache writes the start, nginx the end)", 'Apache or nginx, common and combined: [10/Oct/2000:13:55:36 -0700] "GET /…'], "logged",
-    new RegExp(String.raw`^${BEFORE_DATE}\[(?<at>${CLF})\]`), "s", BESIDE_NGINX),
+    new RegExp(String.raw`^${BEFORE_DATE}\[(?<at>${CLF})\](?! ${NO_REQUEST})`), "s", BESIDE_NGINX),
   json(["alb", "request_creation_time", "AWS Application Load Balancer: type, time, app/name/id"], { at: member("request_creation_time"), of: "start" }),
   json(["api-gateway", "requestTimeEpoch", "AWS API Gateway, JSON: requestTimeEpoch or requestTime"],
     { at: (line) => epoch("requestTimeEpoch", "ms")(line) ?? member("requestTime")(line), of: "start" }),
@@ -261,7 +269,7 @@ export const LOG_FORMATS: readonly LogFormat[] = [
   json(["fastly", "time_start", "Fastly, JSON: time_start"], { at: member("time_start"), of: "start", took: ["time_elapsed", "us"] }),
   json(["envoy-json", "start_time", "Envoy, Istio, JSON: start_time"], { at: member("start_time"), of: "start", took: ["duration", "ms"] }, BESIDE_ENVOY),
   json(["nginx-json", "time_local, time_iso8601 or msec", "nginx, JSON: time_local, time_iso8601, msec or request_time; with or without escape=json"],
-    { at: (line) => (isNginx(line) ? nginxMoment(line) : null), of: "end", took: ["request_time", "s"] }, BESIDE_NGINX),
+    { at: (line) => (isNginx(line) && line.field("request") !== "" ? nginxMoment(line) : null), of: "end", took: ["request_time", "s"] }, BESIDE_NGINX),
   json(["pino-http", "time", "pino-http, Fastify: time, responseTime"],
     { at: member("time"), of: "end", took: ["responseTime", "ms"], beside: ["responseTime", "level"] },
     { isNoCall: (line) => typeof line.field("level") === "number" && line.field("time") !== undefined && line.field("responseTime") === undefined }),

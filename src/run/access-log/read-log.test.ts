@@ -45,6 +45,9 @@ const SAMPLES: readonly (readonly [format: string, startsAt: string, line: strin
   ["caddy", "2021-05-12T17:38:12.4995Z", '{"level":"info","ts":1620841092.0,"request":{"method":"GET"},"duration":"501.5\u00c2\u00b5s","status":200}'],
   ["nginx-json", "2026-10-10T20:55:36.250Z", '<190>Oct 10 20:55:36 web-1 nginx: {"time_iso8601":"2026-10-10T20:55:36+00:00","request_time":"0.250"}'],
   ["heroku", "2010-09-16T15:13:46.659Z", '2010-09-16T15:13:46.677020+00:00 heroku[router]: at=info method=GET path="/path" host=myapp.herokuapp.com request_id=8601b555 fwd="204.204.204.204" dyno=web.1 connect=1ms service=18ms status=200 bytes=13 protocol=http'],
+  ["trafficserver", "2026-10-10T20:55:36.250Z", `${((UTC_0 + 250) / 1000).toFixed(3)} 415 127.0.0.1 TCP_MISS/200 227 GET http://127.0.0.1:8080/x?ms=400 - DIRECT/127.0.0.1 text/html`],
+  ["squid", "2026-10-10T20:55:35.835Z", `${((UTC_0 + 250) / 1000).toFixed(3)} 415 127.0.0.1 TCP_MISS/200 227 GET http://127.0.0.1:8080/x? - HIER_DIRECT/127.0.0.1 text/html`],
+  ["caddy", "2026-10-10T20:55:36.250Z", '2026/10/10 20:55:36.427\t\u001b[34mINFO\u001b[0m\thttp.log.access.log1\thandled request\t{"request": {"remote_ip": "127.0.0.1", "uri": "/x"}, "user_id": "", "duration": 0.177, "size": 2, "status": 200}'],
   ["squid", "2010-10-08T02:08:28.665Z", "1286503709.586    921 192.168.0.68 TCP_MISS/200 507 POST http://rcv-srv37.example/ - DIRECT/10.0.0.1 text/plain"],
   ["nginx-timed", "2026-10-10T20:55:36.377Z", '203.0.113.9 - - [10/Oct/2026:20:55:36 +0000] "GET /v1/maps HTTP/1.1" 200 2326 "-" "curl/8" 0.123'],
   ["nginx-timed", "2026-10-10T20:55:36.377Z", '203.0.113.9 - - [10/Oct/2026:20:55:36 +0000] "GET /v1/maps HTTP/1.1" 200 2326 "-" "curl/8" "10.0.0.1" rt=0.123 uct="0.000"'],
@@ -282,6 +285,11 @@ describe("lines that cannot be read", () => {
       "/docker-entrypoint.sh: Configuration complete",
     ],
     [
+      "common",
+      '127.0.0.1 - - [10/Oct/2026:20:55:36 +0000] "GET / HTTP/1.1" 200 2 "-" "c"',
+      "[2026-10-10 20:55:36 +0000] [4194] [INFO] Booting worker with pid: 4194",
+    ],
+    [
       "nginx-timed",
       '10.0.0.1 - - [10/Oct/2026:20:55:36 +0000] "GET / HTTP/1.1" 200 1 "-" "c" 4 0.123',
       "I1010 20:55:36.123456       7 main.go:105] starting",
@@ -297,11 +305,42 @@ describe("lines that cannot be read", () => {
       '{"start_time":"2026-10-10T20:55:36.310Z"}',
       "[2026-10-10 20:55:36.400][1][info][main] [source/server/server.cc:1] ready",
     ],
+    // Connections that end before they hold a request: probes of a balancer, spare ones of a browser.
+    [
+      "common",
+      '10.0.0.1 - - [10/Oct/2026:20:55:36 +0000] "GET / HTTP/1.1" 408 1 "-" "c"',
+      '10.0.0.1 - - [10/Oct/2026:20:55:36 +0000] "-" 408 - "-" "-"',
+    ],
+    [
+      "nginx-timed",
+      '10.0.0.1 - - [10/Oct/2026:20:55:36 +0000] "GET / HTTP/1.1" 200 1 "-" "c" 0.123',
+      '10.0.0.1 - - [10/Oct/2026:20:55:36 +0000] "" 400 0 "-" "-" 60.001',
+    ],
+    [
+      "nginx-json",
+      '{"time_iso8601":"2026-10-10T20:55:36+00:00","request":"GET / HTTP/1.1","status":200}',
+      '{"time_iso8601":"2026-10-10T20:55:36+00:00","request":"","status":400}',
+    ],
+    [
+      "haproxy",
+      '10.0.1.2:33317 [06/Feb/2009:12:14:14.655] f1 b/s 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 "GET / HTTP/1.1"',
+      '10.0.1.2:33318 [06/Feb/2009:12:14:14.655] f1 f1/<NOSRV> -1/-1/-1/-1/0 400 0 - - CR-- 1/1/0/0/0 0/0 "<BADREQ>"',
+    ],
+    [
+      "squid",
+      "1286503709.586    921 192.168.0.68 TCP_MISS/200 507 POST http://rcv-srv37.example/ - HIER_DIRECT/10.0.0.1 text/plain",
+      "1286503709.586      0 127.0.0.1 NONE_NONE/000 0 - error:transaction-end-before-headers - HIER_NONE/- -",
+    ],
   ])("of a stream that %s shares with its server are counted as no calls", (format, call, other) => {
     for (const wrap of [(line: string) => line, (line: string) => `2026-10-10T20:55:40Z stdout F ${line}`]) {
       const log = readWell([other, call, call, other, call].map(wrap));
       expect(log.facts).toMatchObject({ format, calls: 3, unreadable: 0, no_calls: 2 });
     }
+  });
+
+  test("with a field of its own before the request are calls", () => {
+    const line = '10.0.0.1 [10/Oct/2026:20:55:36 +0000] "-" "GET / HTTP/1.1" 400 1';
+    expect(readWell([line, line]).facts).toMatchObject({ format: "common", calls: 2, no_calls: 0 });
   });
 
   test("leave nothing to replay", () => {

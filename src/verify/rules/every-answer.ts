@@ -204,6 +204,16 @@ const isPlain = ({ testCall: { route, what, path, headers, secret, originValue, 
   !UNSTATED.has(route) &&
   [what, path, headers, secret, originValue, atOnce, anyway].every((special) => special === undefined);
 
+/** Some gateways put a page of their own in place of each error that passes them. Fewer statuses may be a firewall's. */
+const REPLACED_STATUSES_LEAST = 3;
+const REPLACED =
+  "each refusal came as a page: does something in front of the API replace the bodies of its errors (Apache's ProxyErrorOverride, nginx's proxy_intercept_errors)?";
+const areRefusalsReplaced = (answers: readonly Answer[]): boolean => {
+  const refused = answers.filter(({ status }) => status !== null && status >= 400);
+  const statuses = new Set(refused.map(({ status }) => status));
+  return statuses.size >= REPLACED_STATUSES_LEAST && refused.every(({ foreign }) => foreign);
+};
+
 /** Says how many calls had another answer than the API's own, or one that passes. Availability is not specified. */
 const judgeAway = (context: Context, checks: Checks): Verdict | string => {
   const plain = context.answers.filter(isPlain);
@@ -222,7 +232,8 @@ const judgeAway = (context: Context, checks: Checks): Verdict | string => {
     if (away.length > 0) checks.note(got);
     return "no call in the usual form was sent";
   }
-  const reason = `${got}; availability is not specified, and what verify says is about the other calls`;
+  const replaced = areRefusalsReplaced(context.answers) ? `; ${REPLACED}` : "";
+  const reason = `${got}${replaced}; availability is not specified, and what verify says is about the other calls`;
   const expected = "the API's own answer to almost every call";
   return { verdict: "inconclusive", reason, expected, got, evidence: away.slice(0, 10).map(({ id }) => id) };
 };
