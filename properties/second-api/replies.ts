@@ -25,7 +25,9 @@ export const repliesOf = ({ is, has }: Names): Replies => {
     headers,
     body: has("flattens-the-detail")
       ? { error: code }
-      : { detail: has("refuses-in-sentences") ? `Sorry: that was "${code}".` : code, ...extra },
+      : has("says-subcodes-as-messages")
+        ? { statusCode: status, error: "Forbidden", message: code }
+        : { detail: has("refuses-in-sentences") ? `Sorry: that was "${code}".` : code, ...extra },
   });
   const flat: Replies["flat"] = (code, fields = {}, headers = {}) => ({
     status: 429,

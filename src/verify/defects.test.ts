@@ -7,6 +7,7 @@ import { verifySecondApi } from "./verify-second-api.fixture.ts";
 const DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rule: string])[] = [
   ["wraps-the-flat-body", "envelope-fits-subcode"],
   ["flattens-the-detail", "envelope-fits-subcode"],
+  ["says-subcodes-as-messages", "envelope-fits-subcode"],
   ["both-envelopes", "envelope-fits-subcode"],
   ["flat-hard-stop", "envelope-fits-subcode"],
   ["detail-on-401", "unauthenticated-has-no-detail"],

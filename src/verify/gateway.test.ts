@@ -341,6 +341,22 @@ test("a limit under a name that is not the API's is told by one rule, and the ca
   ]);
 }, 30_000);
 
+test("a limit outside the API's envelope is counted where the API's own is not met", async () => {
+  let reads = 0;
+  const limited: Page = { status: 429, type: "application/json", body: '{"error":"Too Many Requests"}' };
+  const result = await verifyBehind(
+    ({ url = "" }) => (url.endsWith("/design/styles") && reads++ >= 40 ? limited : null),
+    ["rate-limit-is-reported"],
+    {},
+    { allowLoad: true },
+  );
+  const claim = claimOf(result, "rate-limit-is-reported");
+  expect(claim?.verdict).toBe("skipped");
+  expect(claim?.reason).toMatch(
+    /no rate limit was met.*[1-9]\d* of \d+ calls were answered 429 outside the API's envelope/,
+  );
+}, 30_000);
+
 test("a content type that stands twice is read as one, and noted", async () => {
   const result = await verifyBehind(() => null, ["stream-content-type", "stream-frames", "answers-are-json"], {
     head: (headers) => ({ ...headers, "content-type": [headers["content-type"] ?? "", headers["content-type"] ?? ""] }),

@@ -32,12 +32,15 @@ export const isDown = ({ outcome }: Answer): boolean => DOWN.test(outcome);
 /** Whether the answer reports an outage, which is the wrong name for a limit. */
 export const saysAway = (answer: Answer): boolean => answer.subcode === "limiter_unavailable" || isDown(answer);
 
+/** Whether a limit was reported that may be a gateway's. */
+export const isLimitElsewhere = ({ outcome }: Answer): boolean => outcome === "edge 429";
+
 /** Requires 2xx or a limit's subcode. Outages pass here; other rules judge whether one stands for a limit. */
 export const requireLimits = (checks: Checks, answers: readonly Answer[]): void => {
   for (const answer of answers) {
     const { outcome } = answer;
     // A 429 of a gateway is no limit of the API. One without a subcode does not say which limit it is.
-    const isLimit = isTransient(outcome) && outcome !== "edge 429" && outcome !== `429 ${NO_SUBCODE}`;
+    const isLimit = isTransient(outcome) && !isLimitElsewhere(answer) && outcome !== `429 ${NO_SUBCODE}`;
     const fits = isLimit || /^2\d\d( error event)?$/.test(outcome);
     checks.require(fits, answer, "2xx or a limit's own subcode", inWords(answer));
   }

@@ -12,6 +12,13 @@ describe("an answer", () => {
     ["fields beside it", 403, { detail: "ip_not_allowed", request_id: 1 }, "403 ip_not_allowed", "detail"],
     ["the flat body", 429, { error: "org_overloaded" }, "429 org_overloaded", "flat"],
     ["the flat body inside a detail", 429, { detail: { error: "org_overloaded" } }, "429 org_overloaded", "wrapped"],
+    [
+      ...(["a framework's error with a subcode as its message", 403] as const),
+      { statusCode: 403, error: "Forbidden", message: "origin_required" },
+      ...(["403 origin_required", "other"] as const),
+    ],
+    ["a subcode as the message alone", 429, { message: "b2b_overloaded" }, "429 b2b_overloaded", "other"],
+    ["a subcode of another status", 403, { error: "No", message: "publishable_requires_session" }, "edge 403", "flat"],
     ["both envelopes", 429, { detail: "org_overloaded", error: "x" }, "429 org_overloaded", "both"],
     ["the older name", 403, { detail: "origin_not_allowed" }, "403 session_origin_mismatch", "detail"],
     ["a 401 without a body", 401, "", "401", "none"],

@@ -68,6 +68,13 @@ const subcodeIn = (fields: Record<string, unknown>): string | null =>
   textIn(fields.error, "code", "error", "detail", "subcode") ??
   textIn(fields, "code", "subcode");
 
+/** A subcode of this status under any other member, such as the `message` of a framework's own error. */
+const subcodeElsewhere = (fields: Record<string, unknown>, status: number): string | null => {
+  const texts = [fields, ...Object.values(fields).filter(isObject)].flatMap((one) => Object.values(one));
+  const found = texts.find((text) => typeof text === "string" && KNOWN.has(`${status} ${text}`));
+  return (found as string | undefined) ?? null;
+};
+
 /** Reports whether a text begins like HTML. The API never answers in HTML, so a gateway wrote such a text. */
 export const isPage = (text: string): boolean => /^\s*</.test(text);
 
@@ -87,6 +94,10 @@ export const nameAnswer = (status: number, text: string, anyBody = false): Named
   const subcode = said === null ? null : (SUBCODE_OF_OLDER_NAME.get(said) ?? said);
   const legacy = said !== null && SUBCODE_OF_OLDER_NAME.has(said);
   if (subcode !== null && KNOWN.has(`${status} ${subcode}`)) return named(`${status} ${subcode}`, subcode, legacy);
+  // Only the API knows its subcodes, so no gateway wrote such a body.
+  const elsewhere = subcodeElsewhere(fields, status);
+  if (elsewhere !== null)
+    return { outcome: `${status} ${elsewhere}`, subcode: elsewhere, envelope: "other", legacy: false };
   if (status === 401 || status === 503) return named(`${status}`, null);
   // Item 202 says "various"; FastAPI's list of errors is a reading of item 203.
   if (status === 422) return named("422 malformed_body", subcode);
