@@ -99,6 +99,19 @@ const routeAnswer = async (api: ApiState, call: Call): Promise<Reply | null> => 
   return is("unknown-is-401") ? unauthenticated() : { status: 404, body: { detail: "Not Found" } };
 };
 
+/** The path as a router takes it that minds neither case nor slashes. A check that compares paths misses the others. */
+const routedPath = (api: ApiState, req: IncomingMessage, sent: string): string => {
+  const { is, has, keys } = api;
+  const plain = sent.toLowerCase().replaceAll(/\/+/g, "/").replace(/\/$/, "");
+  if (has("asks-no-key-on-odd-paths") && plain !== sent) {
+    const some = [...keys.values()].find(
+      ({ kind, state, scopes }) => kind === "sk" && state === "valid" && scopes.length > 2,
+    );
+    req.headers["x-api-key"] ??= some?.secret;
+  }
+  return is("reads-paths-leniently") || has("asks-no-key-on-odd-paths") ? plain : sent;
+};
+
 export const answer = async (api: ApiState, req: IncomingMessage, res: ServerResponse, text: string): Promise<void> => {
   api.requestIds.push(String(req.headers["x-request-id"]));
   if (api.has("mixes-up-callers")) {
@@ -108,7 +121,7 @@ export const answer = async (api: ApiState, req: IncomingMessage, res: ServerRes
   const preflight = preflightReply(api, req);
   if (preflight !== null) return write(api, res, preflight);
   setCorsHeads(api, req, res);
-  const path = (req.url ?? "").replace(/^\/v1/, "").replace(/\?.*$/, "");
+  const path = routedPath(api, req, (req.url ?? "").replace(/^\/v1/, "").replace(/\?.*$/, ""));
   const route = `${req.method} ${path}`;
   const early = oddInputReply(api, req, route, text) ?? disturbance(api, path) ?? globalShed(api);
   const reply = early ?? (await routeAnswer(api, { req, res, text, path, route }));

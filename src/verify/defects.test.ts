@@ -14,6 +14,7 @@ const DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rule: st
   ["403-for-nobody", "missing-credential"],
   ["403-without-a-word", "missing-credential"],
   ["open-catalogs", "missing-credential"],
+  ["asks-no-key-on-odd-paths", "missing-credential-on-odd-paths"],
   ["503-for-unknown", "invalid-credential"],
   ["any-signature", "forged-session"],
   ["alg-none", "forged-session"],

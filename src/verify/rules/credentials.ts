@@ -3,9 +3,9 @@ import { credentialKind } from "../../contract/credentials.ts";
 import { isObject, parseJson } from "../../contract/envelopes.ts";
 import { PRODUCTS, type RouteName } from "../../contract/routes.ts";
 import { GARBAGE_KEY, UNKNOWN_KEYS } from "../../workload/request.ts";
-import { type Context, RUNTIME_ROUTES } from "../context.ts";
+import { type Context, callerOf, RUNTIME_ROUTES } from "../context.ts";
 import { all, pairwise, type Row, type Rule, rulesOf } from "../rule.ts";
-import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
+import { type Answer, inWords, isAdmitted, lookOf } from "../sending/answer.ts";
 import { answerTo, deadlineMs, expectOver } from "../sending/settling.ts";
 import { asNobody, exchangeCall, FORMS, type Form, mint, role, type TestCall } from "../sending/test-call.ts";
 
@@ -57,6 +57,9 @@ export const forgeries = (token: string) => {
   const later = `${prefix}${head}.${jsonSegment({ ...claims, exp })}.${signature}`;
   return [...made, { what: "a session token whose end was moved", value: later, once: false }];
 };
+
+/** A router may take these for `/design/styles` where a check that compares paths does not. */
+const ODD_PATHS = ["//design/styles", "/design//styles", "/Design/Styles", "/design/styles/", "/design/%73tyles"];
 
 const { must, should } = rulesOf("lattice");
 
@@ -203,6 +206,18 @@ export const CREDENTIAL_RULES: readonly Rule[] = [
     title: "a call without a credential is answered 401, on every route",
     rows: all(pairwise({ route: PLAIN_ROUTES, origin: ORIGINS }).map(({ route, origin }, i) =>
       asNobody(route, { origin, ...productFor(route, i) })), "unauthenticated") }),
+  must("missing-credential-on-odd-paths", [153, 190], {
+    title: "the path of a catalog in another spelling gives the catalog to no caller without a credential",
+    expected: "a refusal, or another answer than the catalog",
+    needs: { anyOf: ["server", "publishable"] },
+    cost: { calls: ODD_PATHS.length + 1 },
+    step: async (context, checks) => {
+      const own = await context.send({ ...callerOf(context, "design", 0), route: "design.styles" });
+      if (!isAdmitted(own)) return inWords(own);
+      const calls = ODD_PATHS.map((path) => asNobody("-", { path, open: true }));
+      for (const answer of checks.setAsideUnclear(await context.each(calls, context.send)))
+        checks.require(lookOf(answer) !== lookOf(own), answer, "no catalog", "the catalog, as with a key");
+    } }),
   should("missing-credential-on-chat-route", [107, 153], {
     title: "the route whose failures travel under 200 still answers 401 to a call without a credential",
     rows: [[asNobody("chat.route"), "unauthenticated"]] }),
