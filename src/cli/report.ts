@@ -55,6 +55,7 @@ export const reportCommand = (): Command =>
     .option("--merge", "the arguments are the parts of one distributed run, one file each: joined, they are one run")
     .option("--out <dir>", "with --merge: where the run folder is made (default: under reports/runs)")
     .option("--json", "print the content of run.json on stdout")
+    .addHelpText("after", "\nExit codes: those of the runs as they are judged now; of several runs the worst.")
     .action(async (runs: string[], { json = false, merge }: { json?: boolean; merge?: true }, command: Command) => {
       if (merge === true) return joined(command, runs);
       const reported: Reported[] = [];

@@ -3,13 +3,21 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { claimOf } from "../../history/claim.fixture.ts";
-import type { Claim } from "../../history/run-document.ts";
+import type { Claim, RunDocument } from "../../history/run-document.ts";
 import { compareRuns, compareWithBaseline, readFigures, saveBaseline } from "./gate-targets.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "floodgate-gate-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const write = (name: string, latencyMs: number, claims: Claim[] = [claimOf("counts-agree/load")]): string => {
+type About = Partial<Pick<RunDocument, "target" | "commit">>;
+const TARGET = { name: "staging", base_url: "https://maps.example/v1", embedded: false };
+
+const write = (
+  name: string,
+  latencyMs: number,
+  claims: Claim[] = [claimOf("counts-agree/load")],
+  about: About = {},
+): string => {
   const path = join(folder, name);
   mkdirSync(path, { recursive: true });
   const environment = { node: "26.1.0", k6: null, toxiproxy: null, os: "Linux", cores: 2, cpu: "some", host_notes: [] };
@@ -29,6 +37,7 @@ const write = (name: string, latencyMs: number, claims: Claim[] = [claimOf("coun
     environment,
     claims,
     measurements: [measurement],
+    ...{ target: TARGET, commit: "2dd9bd4c", ...about },
   };
   writeFileSync(join(path, "run.json"), JSON.stringify(run));
   return path;
@@ -42,6 +51,17 @@ describe("the gate on recorded runs", () => {
     const [was, same, slow] = [many("was", 100), many("same", 100), many("slow", 120)];
     expect(compareRuns(was, same).verdict).toBe("no-regression");
     expect(compareRuns(was, slow).verdict).toBe("regression");
+  });
+
+  test("says that runs are of two targets, or by two revisions, and decides nothing by it", () => {
+    const was = many("one-target", 100);
+    const about = { target: { ...TARGET, base_url: "https://other.example/v1" }, commit: "fd1a8008" };
+    const is = Array.from({ length: 6 }, (_, n) => write(`other${n}`, 100 + n / 10, undefined, about));
+    const { verdict, reasons } = compareRuns(was, is);
+    expect(verdict).toBe("no-regression");
+    expect(reasons).toContain("of two targets: https://maps.example/v1 before, https://other.example/v1 after");
+    expect(reasons.at(-1)).toMatch(/two revisions of Floodgate.*: 2dd9bd4c before, fd1a8008 after; .*report RUN/);
+    expect(compareRuns(was, many("same-target", 100)).reasons).toEqual(["nothing is worse than allowed"]);
   });
 
   test("keeps a baseline with its reason, and compares with it later", async () => {

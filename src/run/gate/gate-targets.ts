@@ -120,19 +120,43 @@ export const gateTargets = async (request: Asked & GateWishes): Promise<RunResul
   return { ...run, table: came ?? [] };
 };
 
-/** Reads the figures of a run. Throws `UsageError`, also for a run that was stopped or killed. */
-export const readFigures = (path: string): recorded.RunFigures => {
+/** Reads a run. Throws `UsageError`, also for a run that was stopped or killed. */
+const readWhole = (path: string): RunDocument => {
   const file = path.endsWith(".json") ? path : join(path, "run.json");
   const document = recordedJson(file) as RunDocument;
   if (document?.schema !== "floodgate/run@1")
     throw new UsageError(`${file} is no run of this schema: ${String(document?.schema)}`);
   const cut = document.claims.find(({ id }) => id === "run/completed");
   if (cut !== undefined) throw new UsageError(`${path} did not come to its end: ${cut.reason}; name a whole run`);
-  return recorded.figuresOf(document);
+  return document;
 };
 
-export const compareRuns = (before: readonly string[], after: readonly string[]): recorded.RecordedComparison =>
-  recorded.compareRecorded(before.map(readFigures), after.map(readFigures));
+export const readFigures = (path: string): recorded.RunFigures => recorded.figuresOf(readWhole(path));
+
+/** What else may have made a difference. It decides nothing, because base and head may have two addresses. */
+const otherwise = (before: readonly RunDocument[], after: readonly RunDocument[]): string[] => {
+  const differ = (of: (run: RunDocument) => string, sentence: (which: string) => string): string[] => {
+    const [was, is] = [before, after].map((runs) => [...new Set(runs.map(of))].sort().join(", "));
+    return was === is ? [] : [sentence(`${was} before, ${is} after`)];
+  };
+  return [
+    ...differ(
+      ({ target }) => (target.embedded ? "the embedded deployment" : target.base_url),
+      (which) => `of two targets: ${which}`,
+    ),
+    ...differ(
+      ({ commit }) => commit ?? "unknown",
+      (which) =>
+        `by two revisions of Floodgate, which may judge differently: ${which}; \`npx floodgate report RUN\` judges a run again by this one`,
+    ),
+  ];
+};
+
+export const compareRuns = (before: readonly string[], after: readonly string[]): recorded.RecordedComparison => {
+  const [was, is] = [before.map(readWhole), after.map(readWhole)];
+  const found = recorded.compareRecorded(was.map(recorded.figuresOf), is.map(recorded.figuresOf));
+  return { ...found, reasons: [...found.reasons, ...otherwise(was, is)] };
+};
 
 /** Compares runs with a baseline; inconclusive without a readable baseline. */
 export const compareWithBaseline = (file: string, runs: readonly string[]): recorded.RecordedComparison => {
