@@ -103,6 +103,19 @@ test("the folder of a run that goes on is left where it is", () => {
   expect(script("nightly", [], { FLOODGATE_TARGET: "absent.json" }).said).toContain("was moved to");
 });
 
+test.skipIf(process.platform !== "linux")(
+  "so is that of a run which has only just begun, and does not name itself yet",
+  () => {
+    const path = earlier("floodgate-run");
+    const journal = join(path, "journal.ndjson");
+    writeFileSync(journal, "{}\n");
+    const run = `{"run":{"pid":${process.pid},"start":"${startTimeOf(process.pid)}","mark":"a"}}`;
+    spawn("bash", ["-c", `sleep 1; echo '${run}' >>${journal}`], { stdio: "ignore" });
+    const { code, said } = script("nightly", [], { FLOODGATE_TARGET: "absent.json" });
+    expect([code, said]).toEqual([2, expect.stringContaining("another run writes to floodgate-run now")]);
+  },
+);
+
 test.skipIf(process.platform !== "linux")("what cannot be reported leaves the exit code as it is", () => {
   const full = { GITHUB_OUTPUT: "/dev/full", GITHUB_STEP_SUMMARY: "/dev/full" };
   const { code, said } = script("nightly", [], { ...full, FLOODGATE_TARGET: "absent.json" });

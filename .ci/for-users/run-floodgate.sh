@@ -41,8 +41,13 @@ clean_up() {
 
 # Whether the run of a folder is a process of this machine that is there still: by its id and when it started.
 is_going_on() {
-  local about
-  about=$(grep -m1 -o '"run":{"pid":[0-9]*,"start":"[0-9]*"' "$1/journal.ndjson" 2>/dev/null) || return 1
+  local about written
+  # A run that has just made its folder names itself a moment later, once its watchdog is there.
+  until about=$(grep -m1 -o '"run":{"pid":[0-9]*,"start":"[0-9]*"' "$1/journal.ndjson" 2>/dev/null); do
+    written=$(stat -c %Y "$1/journal.ndjson" 2>/dev/null) || return 1
+    [ $(($(date +%s) - written)) -lt 10 ] || return 1
+    sleep 0.5
+  done
   [[ $about =~ ([0-9]+),\"start\":\"([0-9]+) ]] || return 1
   # Field 22 of the line, of which the second may hold blanks.
   [ "$(sed 's/.*) //' "/proc/${BASH_REMATCH[1]}/stat" 2>/dev/null | cut -d' ' -f20)" = "${BASH_REMATCH[2]}" ]
