@@ -442,6 +442,16 @@ test.each([true, false])("that a gateway puts its page in place of each refusal 
   else expect(reason).not.toMatch(/each refusal came/);
 });
 
+test("a stream whose events come all at once is told with what may hold them back", async () => {
+  await api.close();
+  api = await startSecondApi({ defects: ["buffers"], streamMs: 400 });
+  const result = await verifyBehind(() => null, ["stream-is-not-buffered"]);
+  expect(claimOf(result, "stream-is-not-buffered")).toMatchObject({
+    verdict: "fail",
+    reason: expect.stringMatching(/in front of the API hold events back \(nginx: .*HAProxy: option http-no-delay/),
+  });
+});
+
 test("an answer out of a cache is told as such", async () => {
   const cached: Page = { status: 200, type: "application/json", body: '{"styles":[]}', headers: { age: "3" } };
   const result = await verifyBehind(

@@ -244,6 +244,7 @@ describe("doctor on other deployments", () => {
     expect(named(diagnosis, "server")).toMatchObject({
       state: "warn",
       text: expect.stringContaining("in X-Api-Key alone"),
+      todo: expect.stringContaining("remove Authorization?"),
     });
     expect(named(diagnosis, "publishable")).toMatchObject({
       state: "warn",

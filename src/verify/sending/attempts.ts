@@ -170,7 +170,8 @@ export const createAttempts = (parts: AttemptParts) => {
     const n = sent++;
     const id = `${idPrefix}-${n}`;
     const step = stepOfTestCall(parts.view, n, testCall);
-    const by = { step, id, idPrefix, secret, origin: parts.originOf(testCall), shared: parts.sharedHeaders };
+    const isH2 = target.transport?.protocol === "h2";
+    const by = { step, id, idPrefix, secret, origin: parts.originOf(testCall), shared: parts.sharedHeaders, isH2 };
     const { request, shown } = buildRequest(target, testCall, by);
     const chunks: Chunk[] = [];
     const mostBytes = heldBytes > ANSWERS_MOST_BYTES ? LATER_ANSWER_MOST_BYTES : ANSWER_MOST_BYTES;

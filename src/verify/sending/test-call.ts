@@ -130,11 +130,20 @@ export const stepOfTestCall = (view: TargetView, n: number, call: TestCall): Ste
 };
 
 type Names = Record<"id" | "idPrefix", string>;
-/** `shared`: headers of the target file, names in lower case. */
-type Parts = Names & { step: Step; secret: string | null; origin?: string; shared: Readonly<Record<string, string>> };
+/**
+ * `shared`: headers of the target file, names in lower case. `isH2`: HTTP/2 forbids blanks at the ends of a value
+ * (RFC 9113, section 8.2.1), which an HTTP/1.1 server removes.
+ */
+type Parts = Names & {
+  step: Step;
+  secret: string | null;
+  origin?: string;
+  shared: Readonly<Record<string, string>>;
+  isH2: boolean;
+};
 
 export const buildRequest = (places: Places, call: TestCall, parts: Parts) => {
-  const { step, id, idPrefix, secret, origin: listedOrigin, shared } = parts;
+  const { step, id, idPrefix, secret, origin: listedOrigin, shared, isH2 } = parts;
   const method = call.method ?? step.method;
   const asked = step.origin === "listed" && listedOrigin === undefined ? { ...step, origin: "foreign" as const } : step;
   const headersWith = (credential: string | null, common: Readonly<Record<string, string>>): Record<string, string> => {
@@ -146,7 +155,7 @@ export const buildRequest = (places: Places, call: TestCall, parts: Parts) => {
     if (credential !== null && call.form === "twice") headers.Authorization = `Bearer ${credential}`;
     for (const [name, value] of Object.entries(call.headers ?? {})) {
       if (value === "") delete headers[name];
-      else headers[name] = name === "x-request-id" ? `${idPrefix}-${value}` : value;
+      else headers[name] = name === "x-request-id" ? `${idPrefix}-${value}` : isH2 ? value.trim() : value;
     }
     return headers;
   };
