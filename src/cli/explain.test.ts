@@ -1,6 +1,8 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { INVARIANTS } from "../invariants/catalogue.ts";
+import { CLAIM_FAMILIES } from "../report/claim-families.ts";
+import { meaningOf } from "../report/page/definitions.ts";
 import { CURVE_CLAIMS } from "../shedding/curve-claims.ts";
 import { RULES } from "../verify/catalogue.ts";
 import { runCommand } from "./command.fixture.ts";
@@ -37,6 +39,20 @@ test("every claim about the curve is explained by a text of its own, which says 
     expect(spec).toContain(220);
   }
   expect(() => explain("curve/hysterese")).toThrow("did you mean curve/hysteresis?");
+});
+
+test.each([
+  ["ttfe_ms_p99", "first event of a stream"],
+  ["refusal_price", "what a refused call costs"],
+  ["inconclusive", "could not be decided"],
+])("%s, which is no claim, is explained as the page does", async (word, means) => {
+  const { code, out } = await runCommand(["explain", word]);
+  expect([code, out]).toEqual([0, expect.stringMatching(new RegExp(`^${word}\\n\\nMeans  .*${means}`))]);
+});
+
+test("no claim is hidden by a word of the page", () => {
+  const ids = [...INVARIANTS.map(({ id }) => id), ...CLAIM_FAMILIES.map(({ pattern }) => pattern.replace("/*", ""))];
+  expect(ids.filter((id) => meaningOf(id) !== undefined)).toEqual([]);
 });
 
 test("an invariant is explained with the mutants that it kills", () => {

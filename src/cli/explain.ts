@@ -1,6 +1,6 @@
 /**
- * `floodgate explain CLAIM`: what a claim means, how it is judged, what breaks it, what it rests on; or a requirement
- * by its number. `floodgate completion SHELL`: a script that completes commands, options and the names they take.
+ * `floodgate explain CLAIM`: what a claim means, how it is judged, what breaks it, what it rests on; or what a
+ * measurement or a word of the page means; or a requirement by its number. `floodgate completion SHELL`: a script that completes commands, options and the names they take.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -11,6 +11,7 @@ import { groupOf } from "../history/run-document.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { MUTANTS } from "../mutants/catalogue.ts";
 import { CLAIM_FAMILIES, familyOf } from "../report/claim-families.ts";
+import { meaningOf } from "../report/page/definitions.ts";
 import { wrapped } from "../report/terminal.ts";
 import { UsageError } from "../run/exit-codes.ts";
 import { SCENARIOS, SUITES } from "../run/suites/suites.ts";
@@ -136,8 +137,11 @@ const listed = (): string[] => [
 
 export const explainCommand = (): Command =>
   new Command("explain")
-    .description("what a claim of a report means, how it is judged, what breaks it")
-    .argument("[claim]", "its id, as the report has it, or the number of a requirement; without one, all are listed")
+    .description("what a claim of a report means, how it is judged, what breaks it; what a measurement is")
+    .argument(
+      "[claim]",
+      "its id, as the report has it; a measurement, such as ttfe_ms_p99; or the number of a requirement; without one, all claims are listed",
+    )
     .option("--json", "print it as JSON")
     .action((claim: string | undefined, { json }: { json?: boolean }) => {
       if (claim === undefined) return printResult(listed().join("\n"));
@@ -147,6 +151,9 @@ export const explainCommand = (): Command =>
         const told = { Says: [means], Rules: rules, Invariants: invariants, Claims: claims, Tests: tests };
         return printShown(json, { document: found, lines: [`Requirement ${id}`, "", ...under(told)] });
       }
+      const means = meaningOf(claim);
+      if (means !== undefined)
+        return printShown(json, { document: { id: claim, means }, lines: [claim, "", ...under({ Means: [means] })] });
       const explained = explain(claim);
       printShown(json, { document: explained, lines: linesOf(explained) });
     });

@@ -69,6 +69,10 @@ const known = (name: string): readonly [id: string, meaning: string | undefined]
   return [id, MEASUREMENTS[name] ?? MEASUREMENTS[id]];
 };
 
+/** The meaning of a measurement, with or without its quantile, or of a word of the page. */
+export const meaningOf = (asked: string): string | undefined =>
+  known(asked)[1] ?? WORDS.find(([id, word]) => id === asked || word.split(", ").includes(asked))?.[2];
+
 export const defined = (id: string, text: string | Markup): Markup =>
   html`<a class="def" href="#def-${id}">${text}</a>`;
 
