@@ -91,11 +91,15 @@ const othersUsed = (stage: StageHost): string => {
     : `other programs ${used}`;
 };
 
+const heldBack = (share: number): string =>
+  `the limit of our control group held it back for ${percent(share)} of the time`;
+
 /** Reasons why the whole machine, with the deployment on it, may have stood still for longer than a dependency's budget. */
 export const standstillDoubts = (stage: StageHost, budgetMs = LIMITER_BUDGET_MS): string[] => [
   ...stolen(stage.host),
   // A deployment on a machine that others fill may get next to nothing of it.
   ...((stage.host?.busy_share ?? 0) > BUSY && shareOfOthers(stage) > OTHERS_HALF ? [othersUsed(stage)] : []),
+  ...above(stage.host?.throttled_share, OTHERS_HALF, heldBack),
   ...above(lagAt(stage, 0.99), budgetMs / 2, (lag) => `one call in a hundred left ${ms(lag)} late or later`),
 ];
 
@@ -122,9 +126,7 @@ export const timeDoubts = (stage: StageHost, { tail, limitMs }: AboutTime): Time
       ...above(host?.cpu_share, GENERATOR_CPU * coresMost, (cpu) => {
         return `the generator used ${cpu.toFixed(2)} of the ${coresMost} cores that it can use`;
       }),
-      ...above(host?.throttled_share, THROTTLED, (share) => {
-        return `the limit of our control group held it back for ${percent(share)} of the time`;
-      }),
+      ...above(host?.throttled_share, THROTTLED, heldBack),
       ...(mayTakeAPass ? byOthers : []),
     ],
     ifFailed: [

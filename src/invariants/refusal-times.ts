@@ -3,7 +3,7 @@ import type { CallLine, Line } from "../history/line.ts";
 import { type Claim, claimOf } from "../history/run-document.ts";
 import { dependencyBudgetMs, type Limits, type StageHost } from "../history/stage-facts.ts";
 import { callsForInterval, quantile, quantileInterval, sumOf } from "../history/statistics/statistics.ts";
-import { timeDoubts } from "../history/time-doubts.ts";
+import { standstillDoubts, timeDoubts } from "../history/time-doubts.ts";
 import { type FaultWindow, FaultWindows, REFUSAL_OF } from "./evidence/fault-windows.ts";
 import { decidedByUs, earliestUs, isShed, MARK_MARGIN_US } from "./evidence/moments.ts";
 import { counted, Evidence, failed, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
@@ -98,6 +98,9 @@ export const refusesInTime: Judge = (facts, settling) => {
       }
       if (judged < ENOUGH) return unseen(`${judged} calls were sent while it was broken; 10 are needed`);
       if (proved.count >= STRAYS && proved.count > STRAY_SHARE * judged) {
+        const doubts = facts.host === undefined ? [] : standstillDoubts(facts.host, limiterMs);
+        const { first, ids } = proved;
+        if (doubts.length > 0) return inconclusive(`${first}, and ${doubts.join("; ")}`, first, ids);
         return failed("calls waited for a dependency that did not answer", proved);
       }
       const aside = proved.count === 0 ? "" : `, ${proved.count} strays aside`;

@@ -1,8 +1,10 @@
 /** Runs a small deployment for a mutant's trial, through the usual client; what comes of it is judged like a stage. */
+import { cpus } from "node:os";
 import { type ApiClient, openApiClient, type Sent } from "../client/api-client.ts";
 import { createRunClock, wallUs } from "../client/clock.ts";
 import { controlSend, readCounts, readGauges, readLedger } from "../client/control-planes.ts";
 import { type InProcess, startInProcess } from "../deployments/in-process.ts";
+import { watchHost } from "../drivers/host-notes.ts";
 import type { Line } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { Gauges, Limits, StageFacts } from "../history/stage-facts.ts";
@@ -22,6 +24,7 @@ export const LIMITER_BUDGET_MS = 700;
 export const RECOVERY_DEADLINE_MS = 600;
 /** A limit that no stage reaches. */
 const MANY = 10_000;
+const CORES = cpus().length;
 /** Longer than any stage keeps the limiter away, plus the longest pause between refund attempts. */
 const STOP_DEADLINE_MS = 4_000;
 
@@ -66,6 +69,7 @@ export type Bench = Awaited<ReturnType<typeof openBench>>;
 export const openBench = async (stage: string, parts: Parts, options: DeploymentOptions) => {
   const epochUs = wallUs();
   const clock = createRunClock(epochUs);
+  const watched = watchHost();
   const deployment = await startSmallDeployment(stage, parts, options);
   const { apis, targets, links } = deployment;
   const controls = apis.map(({ urls }) => urls.control?.api as string);
@@ -160,9 +164,16 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
       await hangUp();
       const observed = await readObserved();
       await deployment.close();
+      const host = watched();
+      const others = host.busy_share === null ? null : host.busy_share * CORES - (host.cpu_share ?? 0);
       const facts: StageFacts = {
         ...{ ...deployment.facts(), stage, shedding: "fixed", faults: false },
         ...{ started_at_ms: epochUs / 1000, recovery_deadline_ms: RECOVERY_DEADLINE_MS },
+        // Generator and deployment share this process: how late its loop was, its calls left late as well.
+        host: {
+          ...{ host, cores: CORES, target_cores: null, other_cores: others, calls: lines.length },
+          ...{ lag_ms: [[0.99, host.event_loop_lag_ms_p99 ?? 0]], rate_error: null, generator: [], calibration: [] },
+        },
         ...observed,
         ...stated,
       };

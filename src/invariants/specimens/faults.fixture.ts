@@ -225,6 +225,34 @@ const evenly = (calls: number, more: Parameters<typeof call>[1]): CallLine[] =>
     call(`e${at}`, { atMs: 1_100 + (1_500 * at) / calls, outcome: "429 limiter_unavailable", ...more }),
   );
 
+const machine = (stealShare: number, more: Partial<StageHost> = {}, busyShare = 0.5): StageHost => ({
+  host: {
+    event_loop_lag_ms_p99: 1,
+    event_loop_lag_ms_max: 1,
+    cpu_share: 0.1,
+    cpu_share_max: 1,
+    steal_share: stealShare,
+    busy_share: busyShare,
+    throttled_share: null,
+    listen_overflows: 0,
+    listen_drops: 0,
+    syn_retransmits: 0,
+    ports_share: 0,
+    descriptors_share: 0,
+  },
+  cores: 2,
+  target_cores: 0.1,
+  other_cores: 0,
+  calls: 100,
+  lag_ms: [[0.99, 1]],
+  rate_error: 0,
+  generator: [],
+  calibration: [],
+  ...more,
+});
+/** Other programs have nearly all of its cores, and no call leaves late. */
+const FILLED = machine(0, { other_cores: 1.9 }, 0.99);
+
 export const refusesInTime: Specimens = {
   good: [
     {
@@ -333,6 +361,16 @@ export const refusesInTime: Specimens = {
     },
   ],
   thin: [
+    {
+      name: "waits until the heal, on a machine that others fill",
+      facts: { ...FAULTS, host: FILLED },
+      lines: inOrder(
+        ...limiterDown,
+        ...many(12, (at) => call(`${at}`, { atMs: 1_100 + at, tookMs: 2_950, outcome: "429 limiter_unavailable" })),
+      ),
+      verdict: "inconclusive",
+      says: /after 2950 ms .* other programs used 1.9 of 2 cores/,
+    },
     { name: "no fault", lines: [call("1")], verdict: "skipped", says: /a fault/ },
     {
       name: "few calls",
@@ -357,34 +395,6 @@ export const refusesInTime: Specimens = {
     },
   ],
 };
-
-const machine = (stealShare: number, more: Partial<StageHost> = {}, busyShare = 0.5): StageHost => ({
-  host: {
-    event_loop_lag_ms_p99: 1,
-    event_loop_lag_ms_max: 1,
-    cpu_share: 0.1,
-    cpu_share_max: 1,
-    steal_share: stealShare,
-    busy_share: busyShare,
-    throttled_share: null,
-    listen_overflows: 0,
-    listen_drops: 0,
-    syn_retransmits: 0,
-    ports_share: 0,
-    descriptors_share: 0,
-  },
-  cores: 2,
-  target_cores: 0.1,
-  other_cores: 0,
-  calls: 100,
-  lag_ms: [[0.99, 1]],
-  rate_error: 0,
-  generator: [],
-  calibration: [],
-  ...more,
-});
-/** Other programs have nearly all of its cores, and no call leaves late. */
-const FILLED = machine(0, { other_cores: 1.9 }, 0.99);
 
 export const recovers: Specimens = {
   good: [
