@@ -8,6 +8,7 @@ import {
   callsAtOnceFor,
   concurrencyOf,
   executorFor,
+  K6_DNS,
   tooFewCalls,
   VUS_MAX_ALONE,
 } from "../../src/workload/k6-executor.ts";
@@ -144,6 +145,7 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
       // The script does not know its segment, so it takes the smallest share.
       budget: budgetShare(budget, segments - 1, segments),
       options: {
+        dns: K6_DNS,
         systemTags: ["status", "method", "name", "scenario", "check"],
         summaryTrendStats: ["count", "min", "med", "p(90)", "p(99)", "max"],
         scenarios: {

@@ -50,7 +50,7 @@ export const answered: Judge = (facts, settling) => {
   /** Number of unanswered calls by what came instead: `edge 502`, `no answer (connection_reset)`. */
   const unanswered = new Map<string, number>();
   const evidence = new Evidence();
-  let [judged, explained, unsent, left, waited, stale, atEdge] = [0, 0, 0, 0, 0, 0, 0];
+  let [judged, explained, unsent, nameless, left, waited, stale, atEdge] = [0, 0, 0, 0, 0, 0, 0, 0];
 
   const found = (besides: string): Found => {
     const { ids, count: missing } = evidence;
@@ -83,6 +83,7 @@ export const answered: Judge = (facts, settling) => {
       else if (isDefinite(call) && !isServerError(call)) judged += 1;
       else if (call.aborted === true || call.slow_reader === true) left += 1;
       else if (isLost && CODES_OF_THE_GENERATOR.has(error)) unsent += 1;
+      else if (isLost && error === "dns_failed") nameless += 1;
       else if (isLost && starved.length > 0 && /timeout/i.test(error)) waited += 1;
       else if (wasStale(call)) stale += 1;
       else {
@@ -96,13 +97,17 @@ export const answered: Judge = (facts, settling) => {
       const leftOut = [
         ...counted(explained, "calls met a fault or a change of ours and are left out"),
         ...counted(unsent, "could not be sent by this machine"),
+        ...counted(
+          nameless,
+          "had no address: the name could not be resolved (look at this machine's resolver and at the zone)",
+        ),
         ...counted(left, "we gave up ourselves"),
         ...counted(waited, "timed out while this machine stood still"),
         ...counted(stale, "left seconds late on connections that may have been closed as idle meanwhile"),
       ];
       const bound = `at most ${percent(limit)} of the calls are not (limits.unanswered_share)`;
       const finding = found(leftOut.map((what) => `; ${what}`).join(""));
-      const doubted = unsent + waited + stale;
+      const doubted = unsent + nameless + waited + stale;
       if (finding.verdict !== "pass" || doubted <= limit * (judged + doubted)) return { ...finding, bound };
       const why = [...(waited === 0 ? [] : starved), ...leftOut].join("; ");
       const what = `what the API would have answered is not known of ${doubted} calls`;

@@ -16,6 +16,12 @@ const EVENTS = 25;
 const RETRY_WAIT_MS = 1250;
 /** The most concurrent calls that are no streams: enough for a stall at 1,000 calls/s; more would delay k6's start. */
 const SHORT_MAX = 2_000;
+/**
+ * k6's option `dns`. By default k6 keeps an address for five minutes, in which a deployment that is moved by DNS has
+ * closed the old one; other clients resolve the name for each connection.
+ */
+export const K6_DNS = { ttl: "1s" } as const;
+
 /** A k6 that runs alone cannot measure the memory. */
 export const VUS_MAX_ALONE = 4_000;
 /** Memory of a waiting VU with its scripts and connection, and of an async stream with its garbage. */

@@ -154,6 +154,7 @@ const inputFor = async (run: K6Run) => {
       systemTags: ["scenario"],
       summaryTrendStats: ["count", "med", "p(99)", "max"],
       hosts,
+      dns: executor.K6_DNS,
       tlsAuth: cert === undefined || key === undefined ? undefined : [{ cert, key }],
       teardownTimeout: `${callsEndMs(timeouts) + TEARDOWN_MS}ms`,
       scenarios: {

@@ -833,6 +833,13 @@ export const answered: Specimens = {
       says: /25 could not be sent by this machine/,
     },
     {
+      name: "the name could not be resolved for a tenth of the calls",
+      facts: foreignStage(),
+      lines: many(50, (at) => (at % 10 > 0 ? call(`${at}`) : lost(`${at}`, { error: "dns_failed" }))),
+      verdict: "inconclusive",
+      says: /5 had no address: the name could not be resolved/,
+    },
+    {
       name: "calls timed out while this machine stood still",
       facts: foreignStage({ host: LATE }),
       lines: many(50, (at) => (at % 2 === 0 ? call(`${at}`) : lost(`${at}`, { error: "call_timeout" }))),
