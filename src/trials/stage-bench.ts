@@ -8,6 +8,7 @@ import { watchHost } from "../drivers/host-notes.ts";
 import type { Line } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { Gauges, Limits, StageFacts } from "../history/stage-facts.ts";
+import { OTHERS_HALF } from "../history/time-doubts.ts";
 import type { Parts } from "../platform/parts.ts";
 import type { SeedTenant } from "../platform/seed.ts";
 import type { Running } from "../platform/start-role.ts";
@@ -24,7 +25,10 @@ export const LIMITER_BUDGET_MS = 700;
 export const RECOVERY_DEADLINE_MS = 600;
 /** A limit that no stage reaches. */
 const MANY = 10_000;
-const CORES = cpus().length;
+const UNWATCHED = {
+  ...{ cores: cpus().length, target_cores: null, other_cores: null },
+  ...{ rate_error: null, generator: [], calibration: [] },
+};
 /** Longer than any stage keeps the limiter away, plus the longest pause between refund attempts. */
 const STOP_DEADLINE_MS = 4_000;
 
@@ -165,15 +169,13 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
       const observed = await readObserved();
       await deployment.close();
       const host = watched();
-      const others = host.busy_share === null ? null : host.busy_share * CORES - (host.cpu_share ?? 0);
+      // Generator and deployment share this process: what its loop was late, its calls left late as well.
+      const lateMs = host.event_loop_lag_ms_p99 ?? 0;
+      const stoodStill = lateMs > LIMITER_BUDGET_MS / 2 || (host.throttled_share ?? 0) > OTHERS_HALF;
       const facts: StageFacts = {
         ...{ ...deployment.facts(), stage, shedding: "fixed", faults: false },
         ...{ started_at_ms: epochUs / 1000, recovery_deadline_ms: RECOVERY_DEADLINE_MS },
-        // Generator and deployment share this process: how late its loop was, its calls left late as well.
-        host: {
-          ...{ host, cores: CORES, target_cores: null, other_cores: others, calls: lines.length },
-          ...{ lag_ms: [[0.99, host.event_loop_lag_ms_p99 ?? 0]], rate_error: null, generator: [], calibration: [] },
-        },
+        host: stoodStill ? { ...UNWATCHED, host, calls: lines.length, lag_ms: [[0.99, lateMs]] } : undefined,
         ...observed,
         ...stated,
       };
