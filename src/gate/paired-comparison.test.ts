@@ -86,6 +86,11 @@ describe("a comparison of paired blocks", () => {
     expect(comparePairs(pairsOf(16, 0.4))[0]?.reason).toMatch(/^too noisy to decide/);
   });
 
+  test("says by which factor a head is worse, which is allowed, and what chance would do", () => {
+    const [worse] = comparePairs(pairsOf(12, 0.01, { latency_ms_p50: 1.3 }));
+    expect(worse?.reason).toMatch(/^worse by a factor of 1\.\d{3} \(1\.050 allowed\); by chance in .* % of such/);
+  });
+
   test("says that it cannot tell with too few pairs, also when all of them shout", () => {
     const found = comparePairs(pairsOf(11, 0.001, { latency_ms_p50: 3 }));
     expect(found.map(({ verdict }) => verdict)).toEqual(["inconclusive", "inconclusive", "inconclusive"]);

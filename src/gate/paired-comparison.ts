@@ -92,13 +92,19 @@ export const comparePairs = (pairs: readonly Pair[], policy: GatePolicy = GATE_P
     if (worseBy === null || both.length < pairsNeeded) {
       return found("inconclusive", `too few pairs: ${both.length}, and no fewer than ${pairsNeeded} can decide`);
     }
-    const allowed = `allowed ${times(margin)}`;
+    const allowed = `(${times(margin)} allowed)`;
     if (tested.pWorse <= falseAlarm && worseBy >= margin) {
-      return found("regression", `worse by ${times(worseBy)}, ${allowed}; by chance ${percent(tested.pWorse)}`);
+      return found(
+        "regression",
+        `worse by a factor of ${times(worseBy)} ${allowed}; by chance in ${percent(tested.pWorse)} of such comparisons`,
+      );
     }
-    const typically = `typically ${times(worseBy)}, ${allowed}`;
+    const typically = `typically by a factor of ${times(worseBy)} ${allowed}`;
     if (pInside > missed) {
-      return found("inconclusive", `too noisy to decide: ${typically}; as bad as allowed ${percent(pInside)}`);
+      return found(
+        "inconclusive",
+        `too noisy to decide: worse ${typically}; a head as bad as allowed looks like this in ${percent(pInside)}`,
+      );
     }
     const improved = (pBetter[at] ?? 1) <= falseAlarm && worseBy <= 1 / margin;
     return found("no-regression", `${improved ? "better" : "no worse than allowed"}: ${typically}`, improved);
