@@ -175,6 +175,12 @@ describe("a log file is refused in a sentence", () => {
     expect(await profileOf({ profile: "ramp", arrivals: "poisson" })).toEqual({ loadProfile: "ramp" });
   });
 
+  test("a line within which the file ends is counted, and refuses nothing", async () => {
+    const ends = { profile: write(`${LINES}203.0.113.9 - alice [10/Oct/2026:20:`) };
+    expect((await profileOf(ends)).replayed).toMatchObject({ calls: 3, unreadable: 1 });
+    expect(await refusal({ profile: write(`${LINES}203.0.113.9 - alice [10/Oct/2026:20:\n`) })).toMatch(/1 of 4 lines/);
+  });
+
   test("when more than one line in a hundred cannot be read, unless they are to be left out", async () => {
     const profile = write(LINES.repeat(20) + "cut off\n".repeat(2));
     expect(await refusal({ profile })).toMatch(

@@ -154,6 +154,9 @@ export class LogReader {
   #isZoned = true;
   readonly #of = { start: 0, end: 0, logged: 0 };
   #unreadable = 0;
+  /** The number of a last line without its end; a log that is copied while it is written ends so. */
+  #unfinished = 0;
+  #isUnfinishedUnread = false;
   #noCalls = 0;
   #firstUnreadable: { line: number; text: string } | null = null;
   #earliest = { atMs: Number.POSITIVE_INFINITY, line: 0, path: "" };
@@ -166,6 +169,11 @@ export class LogReader {
   constructor(options: LogOptions = {}, path = "") {
     this.#options = options;
     this.path = path;
+  }
+
+  /** Says that the next line is the last, and that the file ends within it. */
+  endsWithinNext(): void {
+    this.#unfinished = this.#number + 1;
   }
 
   see(text: string): void {
@@ -217,7 +225,8 @@ export class LogReader {
     if (this.#chosen === null || this.refusal !== null) return this.refusal;
     const [calls, unreadable, first] = [this.#atMs.length, this.#unreadable, this.#firstUnreadable];
     const lines = calls + unreadable;
-    if (first !== null && unreadable > UNREADABLE_SHARE_MAX * lines && this.#options.skipUnreadable !== true) {
+    const whole = unreadable - Number(this.#isUnfinishedUnread);
+    if (first !== null && whole > UNREADABLE_SHARE_MAX * lines && this.#options.skipUnreadable !== true) {
       return { code: "unreadable", format: this.#chosen.format, ...first, lines, unreadable };
     }
     const isTwin = (one: LogReader): boolean =>
@@ -319,6 +328,7 @@ export class LogReader {
       if (own !== null && tellsOfNoCall(chosen.format, own)) this.#noCalls += 1;
       else {
         this.#unreadable += 1;
+        this.#isUnfinishedUnread ||= number === this.#unfinished;
         this.#firstUnreadable ??= { line: number, text: line.text };
       }
       return;
@@ -409,6 +419,7 @@ const readFile = async (path: string, reader: LogReader, mayBeEmpty: boolean): P
     throw failed(error as NodeJS.ErrnoException, unpack?.name);
   }
   if (kind === null && unpack === undefined && !mayBeEmpty) throw new UserFileError("it is empty");
+  reader.endsWithinNext();
   lines.end();
   records.end();
   if (!records.isComplete && reader.refusal === null) {
