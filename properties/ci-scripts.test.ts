@@ -159,6 +159,18 @@ test.each(["run smoke", "load steady-mix", "chaos limiter-refused"])("the output
   expect(code).toBe(2);
 });
 
+test.each([
+  ["exit 7", "base ended before it answered"],
+  ["sleep 60", "base wrote no target file to $TARGET_FILE"],
+  [
+    `echo '{"base_url":"http://127.0.0.1:1/v1"}' >$TARGET_FILE; sleep 60`,
+    "base does not answer at the base_url of its",
+  ],
+])("what a deployment did not do is said: %s", (start, why) => {
+  const { code, said } = script("gate-base-and-head", [".", "."], { FLOODGATE_START: start, FLOODGATE_WAIT_S: "1" });
+  expect([code, said]).toEqual([3, expect.stringContaining(why)]);
+});
+
 describe.skipIf(process.platform !== "linux")("a command whose shell was killed", () => {
   const started: ProcessId[] = [];
   afterEach(() => {
