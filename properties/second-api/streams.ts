@@ -3,6 +3,7 @@
  * names, framing, buffering or a stream's end belong here.
  */
 import type { ServerResponse } from "node:http";
+import { constants, createGzip } from "node:zlib";
 import type { ApiState } from "./state.ts";
 
 const framesOf = ({ is, has }: ApiState, route: string): string[] => {
@@ -48,7 +49,14 @@ const inTinyPieces = (text: string): string[] => text.match(/[\s\S]{1,7}/g) ?? [
 export const stream = (api: ApiState, res: ServerResponse, route: string, done: () => void): void => {
   const { is, has } = api;
   const frames = framesOf(api, route);
-  res.writeHead(200, { "Content-Type": typeOf(api) });
+  const isCoded =
+    (has("compresses-streams-late") || is("compresses-streams")) && res.req.headers["accept-encoding"] !== "identity";
+  const coder = isCoded
+    ? createGzip({ flush: has("compresses-streams-late") ? constants.Z_NO_FLUSH : constants.Z_SYNC_FLUSH })
+    : undefined;
+  coder?.pipe(res);
+  const out = coder ?? res;
+  res.writeHead(200, { "Content-Type": typeOf(api), ...(isCoded ? { "Content-Encoding": "gzip" } : {}) });
   res.flushHeaders();
   let i = 0;
   const cut = api.streams++ % 3 === 0;
@@ -60,9 +68,9 @@ export const stream = (api: ApiState, res: ServerResponse, route: string, done: 
     done();
   };
   const send = (piece: string): void => {
-    if (has("streams-latin1")) res.write(Buffer.from(piece, "latin1"));
-    else if (is("splits-letters")) for (const byte of Buffer.from(piece)) res.write(Uint8Array.of(byte));
-    else res.write(piece);
+    if (has("streams-latin1")) out.write(Buffer.from(piece, "latin1"));
+    else if (is("splits-letters")) for (const byte of Buffer.from(piece)) out.write(Uint8Array.of(byte));
+    else out.write(piece);
   };
   const pieces = is("tiny-chunks") ? frames.flatMap(inTinyPieces) : frames;
   const perTick = Math.ceil(pieces.length / frames.length);
@@ -86,7 +94,7 @@ export const stream = (api: ApiState, res: ServerResponse, route: string, done: 
       setTimeout(() => res.destroy(), 20);
       return;
     }
-    res.end();
+    out.end();
   }, api.streamMs / frames.length);
   res.on("close", () => {
     if (has("keeps-the-slot-of-a-gone-client") && !over) {

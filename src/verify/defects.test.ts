@@ -109,6 +109,7 @@ const DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rule: st
   ["ends-with-done-text", "stream-frames"],
   ["speaks-control-everywhere", "stream-contracts-differ"],
   ["buffers", "stream-is-not-buffered"],
+  ["compresses-streams-late", "compressed-stream-is-not-buffered"],
   ["cuts-streams", "stream-is-not-cut-every-time"],
   ["cuts-streams", "stream-ends-cleanly"],
   [["error-events", "error-without-partial-text"], "stream-error-event"],
@@ -152,6 +153,11 @@ describe("a deployment with one defect", () => {
   test.concurrent.each(DEFECTS)("%s fails the rule %s", async (defects, rule) => {
     expect(await verdictOf(defects, rule)).toBe("fail");
   });
+});
+
+test("a stream that is compressed as it is made passes", async () => {
+  const rule = "compressed-stream-is-not-buffered";
+  expect(await verdictOf([], rule, ["compresses-streams"])).toMatch(/^pass/);
 });
 
 describe.concurrent("a deployment that checks its allowance before it charges it", () => {

@@ -19,7 +19,7 @@ const VARIANTS: readonly (readonly Variant[])[] = [
   ["stops-paid-at-allowance", "tile-as-403", "server-keys-on-free", "product-for-session"],
   ["over-means-over", "sessions-are-wide", "body-first", "anonymous-viewer", "viewer-mints"],
   ["sessions-need-origin", "opaque-token", "float-expiry", "answers-preflights", "prefix-first", "null-is-missing"],
-  ["keys-live-elsewhere", "mints-are-free", "no-cors", "reads-paths-leniently"],
+  ["keys-live-elsewhere", "mints-are-free", "no-cors", "reads-paths-leniently", "compresses-streams"],
   ["reuses-sessions", "tile-key-for-maps-alone", "null-error", "unknown-is-401", "no-other-members"],
   ["nested-key", "200-on-create", "detail-on-management-401", "route-swallows", "tier-first", "no-env-in-keys"],
   ["one-place-is-malformed", "profiles-are-listed", "buildings-need-a-height", "few-words-for-pois", "looks-maps-up"],

@@ -12,7 +12,7 @@ export const verdictOf = async (
   variants: readonly Variant[] = [],
 ): Promise<string> => {
   const defects = typeof names === "string" ? [names] : names;
-  const streamMs = rule === "stream-is-not-buffered" ? 400 : 40;
+  const streamMs = rule.endsWith("stream-is-not-buffered") ? 400 : 40;
   let live = 0;
   const { claims, crashes, api } = await verifySecondApi({ defects, variants, streamMs }, ({ liveKeys }) => {
     live = liveKeys();

@@ -10,6 +10,7 @@ import { type Context, callerOf } from "../context.ts";
 import { type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isPage } from "../sending/answer.ts";
 import { codingOf, readSseText, type SseText } from "../sending/answer-bytes.ts";
+import type { TestCall } from "../sending/test-call.ts";
 
 const STREAM_ROUTES = { control: "chat.control", summary: "chat.summary", button: "chat.button" } as const;
 /** Events of section 6 that any stream may send, so they do not tell contracts apart. */
@@ -17,8 +18,9 @@ const SHARED_EVENTS: ReadonlySet<string | null> = new Set([ERROR_EVENT, "quota"]
 
 type Specimen = { stream: Stream; answer: Answer; sse: SseText };
 
-const specimenOf = async (context: Context, stream: Stream): Promise<Specimen> => {
-  const answer = await context.send({ route: STREAM_ROUTES[stream], ...callerOf(context, "ai"), wholeStream: true });
+const specimenOf = async (context: Context, stream: Stream, more: Partial<TestCall> = {}): Promise<Specimen> => {
+  const call = { route: STREAM_ROUTES[stream], ...callerOf(context, "ai"), wholeStream: true, ...more } as const;
+  const answer = await context.send(call);
   return { stream, answer, sse: readSseText(answer.chunks) };
 };
 
@@ -86,6 +88,8 @@ const contractOf = ({ sse }: Specimen): { names: string; shown: string; payloads
 const LONG_US = 150_000;
 /** How many streams have to look buffered: a busy client machine may delay one, but hardly three. */
 const LOOKS = 3;
+const HELD_BACK_BY_CODING =
+  "does what compresses collect the events? It has to flush after each, or to leave text/event-stream out";
 const HELD_BACK =
   "does something in front of the API hold events back (nginx: proxy_buffering off, HAProxy: option http-no-delay, lighttpd: server.stream-response-body)?";
 
@@ -99,6 +103,27 @@ const spreadOf = ({ answer, sse }: Specimen): "spread" | { got: string } | null 
   if (spreadUs > (waitedUs + spreadUs) / 20) return "spread";
   const ms = (us: number): string => `${Math.round(us / 1000)} ms`;
   return { got: `${sse.frames.length} events within ${ms(spreadUs)}, after ${ms(waitedUs)} of silence` };
+};
+
+type Again = { why: string; another(): Promise<Specimen> };
+
+const judgeSpread = async (checks: Checks, first: Specimen, { why, another }: Again): Promise<void> => {
+  let spread = spreadOf(first);
+  for (let k = 1; k < LOOKS && spread !== null && spread !== "spread"; k++) {
+    const again = await another();
+    if (isStream(again)) spread = spreadOf(again);
+  }
+  if (spread === "spread") checks.fine();
+  else if (spread === null) checks.note(`${first.stream}: too short a stream to judge`);
+  else {
+    checks.require(false, first.answer, "events spread over the time of the stream", spread.got);
+    checks.note(why);
+  }
+};
+
+const AS_BROWSERS_ASK: Partial<TestCall> = {
+  ...({ headers: { "accept-encoding": "gzip, deflate, br, zstd" } } as const),
+  what: "a caller that takes compressed answers",
 };
 
 const endOf = ({ received: { ended, error } }: Answer): string =>
@@ -224,22 +249,23 @@ export const STREAM_RULES: readonly Rule[] = [
     title: "events arrive while they are made, not all at the end",
     step: async (context, checks) => {
       const all = await specimens(context);
-      for (const specimen of all.filter(isStream)) {
-        const { stream, answer } = specimen;
-        let spread = spreadOf(specimen);
-        for (let k = 1; k < LOOKS && spread !== null && spread !== "spread"; k++) {
-          const again = await specimenOf(context, stream);
-          if (isStream(again)) spread = spreadOf(again);
-        }
-        if (spread === "spread") checks.fine();
-        else if (spread === null) checks.note(`${stream}: too short a stream to judge`);
-        else {
-          checks.require(false, answer, "events spread over the time of the stream", spread.got);
-          checks.note(HELD_BACK);
-        }
-      }
+      for (const specimen of all.filter(isStream))
+        await judgeSpread(checks, specimen, { why: HELD_BACK, another: () => specimenOf(context, specimen.stream) });
       const nothing = "no stream showed it";
       return all.every(isStream) ? checks.idle(nothing) : nothing;
+    },
+  }),
+  rulesOf("streams").should("compressed-stream-is-not-buffered", [8, 178], {
+    title: "events arrive while they are made for a caller that takes compressed answers, as browsers do",
+    needs: ofSpecimens.needs,
+    cost: { calls: 1 },
+    step: async (context, checks) => {
+      const asked = () => specimenOf(context, "control", AS_BROWSERS_ASK);
+      const first = await asked();
+      if (!isStream(first)) return inWords(first.answer);
+      if (codingOf(first.answer.received.headers) === "") return checks.fine();
+      await judgeSpread(checks, first, { why: HELD_BACK_BY_CODING, another: asked });
+      return checks.idle("the stream was too short to show it");
     },
   }),
   // RFC 9112 section 8: a message whose end never comes is incomplete, so neither a success nor a reported failure.
