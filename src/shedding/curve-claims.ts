@@ -7,7 +7,7 @@ import { RATE_LIMITED } from "../contract/refusals.ts";
 import { type Claim, claimOf, type Level, type Measurement } from "../history/run-document.ts";
 import type { Gauges, RampStep, StageFacts } from "../history/stage-facts.ts";
 import { sumOf } from "../history/statistics/statistics.ts";
-import type { Curve, CurveLevel, Estimate, Pass } from "./curve.ts";
+import type { Curve, CurveLevel, Estimate } from "./curve.ts";
 import { type Finding, found, machineDoubts, skipped } from "./finding.ts";
 import { carriedPerS, overlap, worstOf } from "./knee.ts";
 import {
@@ -27,7 +27,6 @@ import {
   shedOver,
   shedsWithRoom,
   statedSystem,
-  systemsOf,
   total,
   upAndDownPairs,
   wastedOf,
@@ -124,16 +123,9 @@ const kept = (times: number, least: number): Pick<CurveClaim, "expected" | "need
       }
       const finding = against(retentionAt(curve, times), bound, words);
       if (finding.verdict !== "fail") return finding;
-      if (against(retentionAt(curve, times, "before"), bound, words).verdict !== "fail") {
-        const rises = "goodput still rises there, as of replicas that get unequal parts of the load";
-        return open(`${finding.reason}, but ${rises}`);
-      }
-      // A limiter that measures its shortest round trip disturbs one level, and seldom the later one of the same rate too.
-      const again = retentionAt(curve, times, "again");
-      const isKeptLater = again !== null && again.high >= bound.least;
-      return isKeptLater
-        ? open(`${finding.reason}, but on the way down it keeps ${percent(again.value)}, so play it again`)
-        : finding;
+      if (against(retentionAt(curve, times, "before"), bound, words).verdict === "fail") return finding;
+      const rises = "goodput still rises there, as of replicas that get unequal parts of the load";
+      return open(`${finding.reason}, but ${rises}`);
     },
   };
 };
@@ -148,8 +140,6 @@ const SLOWER = 1.5;
 const SLOWER_MS = 50;
 /** Goodput at a calm level counts as lost if it falls by more than this share of the offered calls. */
 const LOST = 0.05;
-/** At a level that is not calm, goodput counts as lost if more than this share of it is gone; a limit that adapts takes less. */
-const HALVED = 0.5;
 /** Capacity counts as lost if the knee is lower by this share after the overload; less is noise. */
 const CAPACITY_LOST = 0.1;
 
@@ -261,10 +251,7 @@ const maybeLostSinceRamp = (curve: Curve, { exclusive, shedding, curve: about }:
   return less && `capacity may be lost since the first overload${or} (start the deployment anew${state}): ${less}`;
 };
 
-/**
- * A loss counts only if every calm level shows it. Lost goodput counts only if, besides, no level up to the knee was served
- * better on the way down: a limiter that probes its round trip disturbs a few levels, a bad state all of them.
- */
+/** A loss counts only if every calm level shows it: a limiter that probes its round trip disturbs a few levels, a bad state all. */
 const cameBack = (curve: Curve, facts: StageFacts): Finding => {
   const { exclusive } = facts;
   const kneePerS = curve.knee.overall?.value ?? 0;
@@ -279,23 +266,18 @@ const cameBack = (curve: Curve, facts: StageFacts): Finding => {
   const pairs = upAndDownPairs(curve).filter(([up]) => up.ratePerS <= CALM * kneePerS);
   if (pairs.length === 0) {
     // A deployment that the ramp before the curve has slowed has its knee below every level.
-    const { by, half, got } = lowest === undefined ? { by: 0, half: 0, got: "" } : lostAt(lowest);
+    const { by, half } = lowest === undefined ? { by: 0, half: 0 } : lostAt(lowest);
     const lower = lowerKnee(curve);
     if (exclusive && lower !== null && by - half > LOST)
       return found("fail", `capacity has not come back: ${lower}`, lower);
-    return exclusive && lowest !== undefined && by - half > HALVED * goodOf(lowest[0])
-      ? found("fail", `goodput has not come back: ${got}`, got)
-      : open(maybe ?? `no calm level was played again after the overload; ${aroundKnee(curve)}`);
+    return open(maybe ?? `no calm level was played again after the overload; ${aroundKnee(curve)}`);
   }
   const lost = pairs.map(lostAt);
   const { got } = lost[0] as (typeof lost)[number];
   const isPlain = exclusive || pairs.every(([, down]) => down.good < GOOD_BESIDE_OTHERS * down.offered);
   const fail = (what: string, got: string): Finding =>
     isPlain ? found("fail", `${what} has not come back: ${got}`, got) : open(`${OTHERS}: ${got}`);
-  const bestCalm = Math.max(...pairs.map(([, down]) => goodOf(down)));
-  const upToKnee = wayOf(curve, "down").filter(({ ratePerS }) => ratePerS <= kneePerS);
-  const isLostThroughout = upToKnee.every((level) => goodOf(level) <= bestCalm + LOST);
-  if (isLostThroughout && lost.every(({ by, half }) => by - half > LOST)) return fail("goodput", got);
+  if (lost.every(({ by, half }) => by - half > LOST)) return fail("goodput", got);
   const slower = pairs.map(slowerAt);
   if (slower.every((one) => one !== null)) return fail("latency", slower[0] as string);
   if (less !== null) return fail("capacity", less);
@@ -311,11 +293,6 @@ const asStated = (curve: Curve): Curve => {
   return { ...curve, models: [], knee: { before: knee, after: knee, overall: knee } };
 };
 
-/**
- * Fails only if both the way up and the way down show false sheds, because after a change of capacity the levels of one way lie
- * too high. In a short play one way has few calls, so its share has to exceed the bound, and its interval need not; for both ways
- * together the whole interval has to.
- */
 const falseSheds = (seen: Curve, facts: StageFacts): Finding => {
   const { limits, shedding } = facts;
   const curve = shedding === "fixed" ? asStated(seen) : seen;
@@ -334,13 +311,11 @@ const falseSheds = (seen: Curve, facts: StageFacts): Finding => {
   if (half.length === 0) return value <= allowed ? found("pass", got) : open(noLevel);
   const failAbove = (share: number): Finding =>
     found("fail", `more than ${percent(share)} of the calls are shed below half of the knee`, got);
-  const shedOn = (way: Pass): number => shedOver(levels.filter(({ pass }) => pass === way))?.value ?? 0;
-  const isOnBothWays = (share: number): boolean => shedOn("up") > share && shedOn("down") > share;
   // Sheds beside free places are not due to chance, so nothing is added to what is allowed.
-  if (low > allowed && isOnBothWays(allowed) && shedsWithRoom(curve, levels, shed)) return failAbove(allowed);
+  if (low > allowed && shedsWithRoom(curve, levels)) return failAbove(allowed);
   // Where one replica's fixed slots are stated, `sheds-only-over-the-cap` judges each of these sheds as well.
   const isJudgedByCall = shedding === "fixed" && statedSystem(curve)?.replicas === 1;
-  if (value <= most || (low <= most && (isJudgedByCall || high <= SURELY_FEW || value * n <= FEW_CALLS))) {
+  if (value <= most || (low <= most && (isJudgedByCall || value * n <= FEW_CALLS))) {
     const few = Math.max(...levels.map(({ ratePerS }) => chanceSheds(curve, ratePerS, SLOTS_OF_REPLICA)));
     return low <= allowed + CHANCE_TIMES * few
       ? found("pass", got)
@@ -349,31 +324,20 @@ const falseSheds = (seen: Curve, facts: StageFacts): Finding => {
         );
   }
   if (low <= most) return open(`${LONGER}: ${got}; the bound is ${percent(most)}`);
-  if (!isOnBothWays(most))
-    return open(`only on one way, as where capacity moved (play it again once it is steady): ${got}`);
   if (shedding !== "fixed" && !excludesLimit(levels))
     return open(
       `only up to a number of calls in flight, as of a limit that adapts (state \`shedding: fixed\` if none does): ${got}`,
     );
-  const slots = Math.max(0, ...systemsOf(curve).map((system) => system.slots));
-  return slots < FEW_SLOTS
-    ? open(
-        `so few slots refuse many calls by chance (\`doctor --find-limits\` finds caps, by which each shed is judged): ${got}`,
-      )
-    : failAbove(most);
+  return failAbove(most);
 };
 /** The allowed share of false sheds: 0.1 % unless the target file states another. */
 const allowedIn = ({ false_sheds_allowed: allowed = 0.001 }: StageFacts["limits"]): number => allowed;
 /** Factor on what chance refuses: knee and slots are known to about 10 %, and the share rises steeply with either. */
 const CHANCE_TIMES = 1.25;
-/** A share passes if its interval includes the allowed one and ends below this: 3 of 2,000 calls may be chance. */
-const SURELY_FEW = 0.01;
 /** Up to this many shed calls show nothing. */
 const FEW_CALLS = 2.5;
 /** Replicas with fewer slots than this excuse no sheds, unless the target file states the number of replicas. */
 const SLOTS_OF_REPLICA = 8;
-/** With fewer slots in all, calls that come in bunches are refused far more often than a formula for independent calls says. */
-const FEW_SLOTS = 8;
 
 /** Refusals without an overload subcode may exceed those below the knee by this share of the calls. */
 const OTHER_REFUSALS = 0.01;
@@ -643,9 +607,8 @@ const moveInWords = ({ knee: { before, after } }: Curve, { at }: NonNullable<Ret
   if (at === "knee")
     return `the knee was ${rate(before?.value ?? 0)} before the overload and ${rate(after?.value ?? 0)} after it`;
   const [up, later] = at;
-  const when = later.pass === "down" ? "on the way down" : "after the overload";
   const [first, then] = [up, later].map(({ goodputPerS }) => rate(goodputPerS.value));
-  return `of ${rate(up.ratePerS)}, ${first} was served well on the way up and ${then} ${when}`;
+  return `of ${rate(up.ratePerS)}, ${first} was served well on the way up and ${then} on the way down`;
 };
 
 const liftInWords = ([poor, better]: NonNullable<ReturnType<typeof liftedUnderLoad>>): string => {

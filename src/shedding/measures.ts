@@ -58,32 +58,24 @@ const over = (a: Estimate, b: Estimate): Estimate => {
   return within(value, value * Math.hypot(halfOf(a) / Math.max(a.value, 1e-9), halfOf(b) / b.value));
 };
 
-/** A level with less than this share of the largest goodput stays out of the mean, however wide its interval is. */
+/** Levels with at least this share of the largest goodput may have the largest one. */
 const AMONG_LARGEST = 0.85;
 
-/**
- * The largest goodput: the mean of all levels that may have it, because the maximum of noisy values is biased upwards.
- */
+/** The largest goodput: the mean of the levels that may have it, because the maximum of noisy values is biased upwards. */
 const largestGoodput = (levels: readonly CurveLevel[]): Estimate | null => {
   const all = levels.map(({ goodputPerS }) => goodputPerS);
   const most = Math.max(0, ...all.map(({ value }) => value));
-  const low = Math.max(0, ...all.map((one) => one.low));
-  const among = all.filter(({ value, high }) => high >= low && value >= AMONG_LARGEST * most);
-  return most === 0 || among.length === 0 ? null : meanOf(among);
+  return most === 0 ? null : meanOf(all.filter(({ value }) => value >= AMONG_LARGEST * most));
 };
 
 /**
  * Goodput at a multiple of the knee, divided by the largest goodput of any level or (`before`) of the levels on the way
- * up to that rate; `again`: goodput on the way down in place of that on the way up. `null` if no level reaches the
- * multiple.
+ * up to that rate. `null` if no level reaches the multiple.
  */
-export const retentionAt = (curve: Curve, times: number, of: "any" | "before" | "again" = "any"): Estimate | null => {
+export const retentionAt = (curve: Curve, times: number, of: "any" | "before" = "any"): Estimate | null => {
   const ratePerS = times * (curve.knee.overall?.value ?? 0);
   if (ratePerS === 0) return null;
-  const goodput =
-    of === "again"
-      ? at(wayOf(curve, "down"), ratePerS, ({ goodputPerS }) => goodputPerS)
-      : at(wayOf(curve, "up"), ratePerS, goodputOf(curve));
+  const goodput = at(wayOf(curve, "up"), ratePerS, goodputOf(curve));
   const isMeant = ({ pass, ratePerS: perS }: CurveLevel): boolean =>
     of !== "before" || (pass === "up" && perS <= ratePerS);
   const largest = largestGoodput(curve.levels.filter((level) => isPlayed(level) && isMeant(level)));
@@ -161,25 +153,20 @@ export const excludesLimit = (levels: readonly CurveLevel[]): boolean => {
 /**
  * Reports whether these levels certainly shed for another reason than full replicas or a limit that is low for a while.
  * Among equal replicas the share shed rises at least in proportion to the calls in flight, because a replica is full more
- * often the more they hold together. A share that is higher than this with many free places has another cause. `shed`: the
- * share shed over these levels, whose interval has the scatter of batches.
+ * often the more they hold together. A share that is higher than this with many free places has another cause.
  */
-export const shedsWithRoom = (curve: Curve, levels: readonly CurveLevel[], shed: Estimate): boolean => {
+export const shedsWithRoom = (curve: Curve, levels: readonly CurveLevel[]): boolean => {
   const sum = (all: readonly CurveLevel[], of: "free" | "taken") => {
     const parts = all.flatMap(({ room }) => room?.[of] ?? []);
     const calls = total(parts, (one) => one.calls);
     const inFlight = total(parts, (one) => one.calls * one.inFlight) / Math.max(1, calls);
     const refused = total(parts, (one) => one.shed);
-    return { inFlight, value: refused / Math.max(1, calls), share: exactInterval(refused, calls) };
+    return { inFlight, share: exactInterval(refused, calls) };
   };
   const free = sum(levels, "free");
   const taken = sum(curve.levels.filter(isPlayed), "taken");
-  if (free.share === null || taken.share === null) return false;
-  // Where capacity grew, places that are free now were not there on the way up.
-  const ways = [levels.filter(({ pass }) => pass === "up"), levels.filter(({ pass }) => pass === "down")];
-  if (ways.some((way) => sum(way, "free").value <= free.value / 2) || !excludesLimit(levels)) return false;
-  const surely = free.share.low * (shed.low / Math.max(shed.value, 1e-9));
-  return surely > taken.share.high * (free.inFlight / taken.inFlight);
+  if (free.share === null || taken.share === null || !excludesLimit(levels)) return false;
+  return free.share.low > taken.share.high * (free.inFlight / taken.inFlight);
 };
 
 /** Knees that differ by at most this share count as unmoved. */
@@ -187,31 +174,25 @@ const MOVED = 0.1;
 
 type Pair = [up: CurveLevel, later: CurveLevel];
 
-const pairsWith = (curve: Curve, pass: Pass): Pair[] =>
-  wayOf(curve, "up").flatMap((up): Pair[] => {
-    const later = wayOf(curve, pass).find(({ ratePerS }) => ratePerS === up.ratePerS);
-    return later === undefined ? [] : [[up, later]];
-  });
-
 /** Pairs of levels at the same rate on the way up and on the way down. */
-export const upAndDownPairs = (curve: Curve): Pair[] => pairsWith(curve, "down");
+export const upAndDownPairs = (curve: Curve): Pair[] =>
+  wayOf(curve, "up").flatMap((up): Pair[] => {
+    const down = wayOf(curve, "down").find(({ ratePerS }) => ratePerS === up.ratePerS);
+    return down === undefined ? [] : [[up, down]];
+  });
 
 /** Most of what a level serves comes late, out of a queue. */
 const isQueue = ({ late, good }: CurveLevel): boolean => late > good;
 
 /**
- * What shows that the capacity moved: more was carried on the way down than up, `after` differs from `up` at the same
- * rate, or the knees differ; else `null`. Levels of mostly late answers do not count: each has its own queue. `isLess`:
- * less was carried later, which the overload itself may have caused.
+ * What shows that the capacity moved: more was carried on the way down than up, or the knees differ; else `null`. Levels of
+ * mostly late answers do not count: each has its own queue. `isLess`: less was carried later, which the overload itself may
+ * have caused.
  */
 export const moveOf = (curve: Curve): { readonly at: Pair | "knee"; readonly isLess: boolean } | null => {
   const { before, after } = curve.knee;
   const more = upAndDownPairs(curve).find(([up, down]) => down.goodputPerS.low > up.goodputPerS.high && !isQueue(up));
   if (more !== undefined) return { at: more, isLess: false };
-  const pair = pairsWith(curve, "after").find(
-    (pair) => !pair.some(isQueue) && !overlap(pair[0].goodputPerS, pair[1].goodputPerS),
-  );
-  if (pair !== undefined) return { at: pair, isLess: pair[1].goodputPerS.value < pair[0].goodputPerS.value };
   if (before === null || after === null || overlap(before, after)) return null;
   const moved = after.value - before.value;
   return Math.abs(moved) > MOVED * before.value ? { at: "knee", isLess: moved < 0 } : null;
@@ -241,7 +222,7 @@ export const liftedUnderLoad = ({ levels }: Curve): Pair | null => {
   return null;
 };
 
-/** Widens intervals: the batches of a level share one state of an adaptive limiter, so levels vary more than batches do. */
+/** Widens the interval: the batches of a level share one state of an adaptive limiter, so levels vary more than batches do. */
 const WIDER = 1.3;
 
 /** The area between the goodput up and down, divided by the area under that of the way up; `null` below three pairs. */
@@ -292,7 +273,7 @@ export const refusalPriceOf = (curve: Curve, ways: readonly Pass[] = ["up"]): Es
   const slope = sum(({ x, y }) => (x - middle) * (y - height)) / squares;
   const misfit = sum(({ x, y }) => (y - height - slope * (x - middle)) ** 2) / (points.length - 2);
   // The half-widths are 95 % ones already; points further off the line than their half-widths widen the result.
-  const half = WIDER * Math.sqrt(Math.max(1, (misfit * studentT(points.length - 2) ** 2) / 4) / squares);
+  const half = Math.sqrt(Math.max(1, (misfit * studentT(points.length - 2) ** 2) / 4) / squares);
   // Goodput that rises by half a call or more with each call offered has not reached the knee, so it shows no price.
   const price = (b: number): number => -Math.min(b, RISING) / (1 - Math.min(b, RISING));
   return { value: price(slope), low: price(slope + half), high: price(slope - half) };
