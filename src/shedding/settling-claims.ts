@@ -30,10 +30,11 @@ const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
 const seconds = (ms: number): string => (ms < 1000 ? `${ms.toFixed(0)} ms` : `${(ms / 1000).toFixed(1)} s`);
 
 /** Describes a measured time and the resolution of the windows. */
-const described = ({ low, high, windowMs, resolution }: SettledAfter): string => {
-  const fine = `windows of ${seconds(windowMs)}, each within ±${percent(resolution)} by chance`;
+const described = ({ low, high, windowMs, resolution, unsureMs }: SettledAfter): string => {
+  const start = unsureMs === 0 ? "" : `; the fault took effect some time in the first ${seconds(unsureMs)}`;
+  const fine = `windows of ${seconds(windowMs)}, each within ±${percent(resolution)} by chance${start}`;
   if (high === null) return `not within ${seconds(low)} (${fine})`;
-  return low === 0
+  return high <= windowMs
     ? `at most ${seconds(high)}, an upper bound: shorter is not seen in ${fine}`
     : `${seconds(high)} (${fine})`;
 };

@@ -1,17 +1,15 @@
 /**
  * How fast a deployment settles after a step of its load, or of its capacity: a fold of calls into short windows, each
- * compared with the level before the step or with the level that the step leads to. Lines come in time order; memory is
+ * compared with the level before the step or with the goodput that the step leads to. Lines come in time order; memory is
  * bounded by the length of the stage.
  *
- * Windows are judged by Bernstein's inequality (Boucheron, Lugosi & Massart, "Concentration Inequalities", 2013,
- * section 2.8), whose bound also holds for shares near 0 and 1, so that at most one of a hundred stages looks slower
- * than it is by chance.
+ * Windows begin every 100 ms and are judged so that at most one of a hundred stages looks slower than it is by chance.
  */
 import { isWholeAnswer, streamResult } from "../contract/streams.ts";
 import { type CallLine, classOf, type Line } from "../history/line.ts";
 import type { Objective } from "../history/objectives.ts";
 import { Histogram } from "../history/statistics/histogram.ts";
-import { mean, shareBelow, wilsonInterval } from "../history/statistics/statistics.ts";
+import { type Interval, mean, shareBelow, wilsonInterval } from "../history/statistics/statistics.ts";
 import type { Profile } from "../workload/load-profiles.ts";
 import { CALM_ADDED_MS, CALM_TIMES, statedLimitMs } from "./curve-fold.ts";
 import { batchMean } from "./knee.ts";
@@ -22,8 +20,8 @@ import { batchMean } from "./knee.ts";
  */
 const PHASES = ["calm", "strained", "after", "pause", "again"] as const;
 type Phase = (typeof PHASES)[number];
-/** When a phase begins and ends, in microseconds of the run. */
-type Span = { readonly phase: Phase; readonly fromUs: number; readonly toUs: number };
+/** When a phase begins and ends, in microseconds of the run; `surelyUs`: from when on a fault is certainly in effect. */
+type Span = { readonly phase: Phase; readonly fromUs: number; readonly toUs: number; readonly surelyUs?: number };
 
 /** The phases of a load whose second piece is the overload. */
 export const spansOf = ({ pieces }: Pick<Profile, "pieces">, startUs: number): Span[] => {
@@ -55,7 +53,7 @@ const WINDOWS_MOST = 6_000;
 const CALLS_A_WINDOW = 25;
 const GOOD_A_WINDOW = 20;
 /** Windows are judged in runs of these lengths: a small loss shows only in a long run. */
-const LENGTHS = [1, 4, 16] as const;
+const LENGTHS = [1, 2, 4, 8, 16] as const;
 /** The chance that any window of a steady phase looks bad. */
 const FALSE_ALARM = 0.01;
 const CALLS_MIN = 30;
@@ -90,13 +88,30 @@ const PARTS = 5;
  * another load comes and goes.
  */
 const DISPERSION_MOST = 8;
+/** Scatter shows where this many runs have room; as few of them may look too even, so at least this scatter is assumed. */
+const RUNS_LEAST = 3;
+const SCATTER_LEAST = 0.5;
 /** The normal quantile for one-sided 99.95 %. */
 const SURE = 3.29;
 
+const NAMES = Object.keys(nothing()) as (keyof Counts)[];
+
 const sum = (windows: readonly Counts[]): Counts => {
   const all = nothing();
-  for (const one of windows) for (const name of Object.keys(all) as (keyof Counts)[]) all[name] += one[name];
+  for (const one of windows) for (const name of NAMES) all[name] += one[name];
   return all;
+};
+
+/** Each run of `length` windows, one beginning with every window. */
+const runsOf = (windows: readonly Counts[], length: number): Counts[] => {
+  const run = sum(windows.slice(0, length));
+  return windows.slice(length - 1).map((_, at) => {
+    if (at > 0) {
+      for (const name of NAMES)
+        run[name] += (windows[at + length - 1] as Counts)[name] - (windows[at - 1] as Counts)[name];
+    }
+    return { ...run };
+  });
 };
 
 const oneWindow = (): Counts => ({ ...nothing(), spans: 1 });
@@ -109,84 +124,116 @@ const inside = (share: number, n: number): number => {
   return Math.min(high, Math.max(low, 0.5));
 };
 
-/**
- * The level that windows are compared with: good attempts, or good first attempts, for each first attempt. `dispersion`:
- * the variance between windows divided by that of chance, at least 1.
- */
-const levelOf = (windows: readonly Counts[], of: "good" | "firstGood" = "good") => {
-  const counts = sum(windows);
-  const share = ratio(counts[of], counts.first);
-  const p = Math.min(1 - 1 / (counts.first + 2), Math.max(1 / (counts.first + 2), share));
-  const off = windows
-    .filter(({ first }) => first > 0)
-    .map(({ first, [of]: good }) => (good - p * first) ** 2 / (first * p * (1 - p)));
-  return { of, counts, share, dispersion: Math.max(1, off.length < PARTS ? 1 : (mean(off) as number)) };
-};
-type Level = ReturnType<typeof levelOf>;
-
-/** Bernstein's bound: a sum of this variance exceeds its mean by more than this with probability at most e^-`log`. */
-const mayBeOff = (variance: number, log: number): number => log / 3 + Math.sqrt((log / 3) ** 2 + 2 * log * variance);
-
-const isBelow = (window: Counts, { of, share, counts, dispersion }: Level, kept: number, log: number): boolean => {
-  const { first, [of]: good } = window;
-  const p = inside(share, counts.first);
-  const variance = dispersion * first * p * (1 - p) * (1 + first / Math.max(1, counts.first));
-  return kept * share * first - good > mayBeOff(variance, log);
-};
-
-const isSlower = ({ whole, slow }: Counts, { counts }: Level, log: number): boolean => {
-  const q = inside(ratio(counts.slow, counts.whole), counts.whole);
-  const variance = whole * q * (1 - q) * (1 + whole / Math.max(1, counts.whole));
-  return slow - (q + SLOW_MORE) * whole > mayBeOff(variance, log);
-};
-
-const isTooLate = ({ whole, late }: Counts, most: number, log: number): boolean =>
-  late > 0 && 1 - shareBelow(whole, most, late - 1) < Math.exp(-log);
-
-/** Marks each window that begins a bad run of any of the lengths. */
-const badOf = (windows: readonly Counts[], isBad: (window: Counts, log: number) => boolean): boolean[] => {
-  const log = Math.log((LENGTHS.length * Math.max(1, windows.length)) / FALSE_ALARM);
-  return windows.map((_, at) => {
-    const reach = LENGTHS.filter((length) => at + length <= windows.length);
-    return reach.some((length) => isBad(sum(windows.slice(at, at + length)), log));
-  });
-};
-
 /** Joins every `fine` windows of a phase to one; drops the remainder at its end. */
 const grouped = (windows: readonly Counts[], fine: number): Counts[] =>
   Array.from({ length: Math.floor(windows.length / fine) }, (_, at) => sum(windows.slice(at * fine, (at + 1) * fine)));
 
-/** When every window keeps its level from then on: in (low, high], in milliseconds; `null` without a window. */
-const settledAfter = (windows: readonly Counts[], bad: readonly boolean[], fine: number) => {
-  if (windows.length === 0) return null;
-  const windowMs = (fine * FINE_US) / 1000;
-  const { first, good } = sum(windows);
+/**
+ * The calm level that windows are compared with. `p`: good first attempts for each first attempt, as the share that varies
+ * most within its interval; `dispersion`: their variance between windows divided by that of chance, at least 1. A call that
+ * a retry serves counts as served a little later than it was due, and first attempts are not shifted in time.
+ */
+const levelOf = (windows: readonly Counts[]) => {
+  const counts = sum(windows);
+  const share = ratio(counts.firstGood, counts.first);
+  const near = Math.min(1 - 1 / (counts.first + 2), Math.max(1 / (counts.first + 2), share));
+  const off = windows
+    .filter(({ first }) => first > 0)
+    .map(({ first, firstGood }) => (firstGood - near * first) ** 2 / (first * near * (1 - near)));
+  const dispersion = Math.max(1, off.length < PARTS ? 1 : (mean(off) as number));
+  return { counts, dispersion, p: inside(share, counts.first) };
+};
+type Level = ReturnType<typeof levelOf>;
+
+/**
+ * The goodput that a phase leads to, in good attempts each moment. `scatter`: by the length of a run, the variance between
+ * runs divided by their mean. Full slots serve more evenly than a Poisson process, but release places in bunches.
+ */
+const paceOf = (moments: readonly Counts[], fine: number) => {
+  const perMoment = sum(moments).good / Math.max(1, moments.length);
+  const scatter = new Map<number, number>();
+  let last = 1;
+  for (const length of LENGTHS) {
+    const due = perMoment * fine * length;
+    const off = runsOf(moments, fine * length).map(({ good }) => (good - due) ** 2 / Math.max(due, 1e-9));
+    if (RUNS_LEAST * fine * length <= moments.length) last = Math.max(SCATTER_LEAST, mean(off) as number);
+    scatter.set(length, last);
+  }
+  return { perMoment, scatter, spans: moments.length };
+};
+type Pace = ReturnType<typeof paceOf>;
+
+/** Reports whether so many of `n` calls are less likely than `chance` where at most the share `most` is expected. */
+const isTooMany = (hits: number, n: number, most: number, chance: number): boolean =>
+  hits > 0 && 1 - shareBelow(n, Math.min(1, most), hits - 1) < chance;
+
+const shareBetween = (hits: number, n: number): Interval => wilsonInterval(Math.min(hits, n), n) ?? { low: 0, high: 1 };
+
+/** A run of windows, and the chance that it may look bad by. */
+type Run = Counts & { readonly length: number; readonly chance: number };
+
+/** Reports whether a run has certainly less than `RECOVERED` of the calm share of good calls. */
+const isWorse = ({ first, good, chance }: Run, { counts, dispersion }: Level): boolean => {
+  const missed = 1 - RECOVERED * shareBetween(counts.good, counts.first).low;
+  // Calls that come and go together are worth fewer.
+  const worth = (calls: number): number => Math.floor(Math.max(0, calls) / dispersion);
+  return isTooMany(worth(first - good), worth(first), missed, chance);
+};
+
+/** Reports whether a run has certainly less than `REACTED` of a goodput (Chernoff's bound for a Poisson process). */
+const isSlack = ({ good, spans, length, chance }: Run, pace: Pace): boolean => {
+  const due = REACTED * pace.perMoment * spans;
+  const scatter = (pace.scatter.get(length) ?? 1) * (1 + spans / pace.spans);
+  const rarity = due - good + (good === 0 ? 0 : good * Math.log(good / due));
+  return good < due && rarity / scatter > -Math.log(chance);
+};
+
+const isSlower = ({ whole, slow, chance }: Run, { counts }: Level): boolean =>
+  isTooMany(slow, whole, shareBetween(counts.slow, counts.whole).high + SLOW_MORE, chance);
+
+/**
+ * Marks each moment at which a bad run of windows begins, of any of the lengths. `fine`: how many moments a window lasts, so
+ * that overlapping windows count as one.
+ */
+const badOf = (moments: readonly Counts[], fine: number, isBad: (run: Run, at: number) => boolean): boolean[] => {
+  const chance = (FALSE_ALARM * fine) / (LENGTHS.length * Math.max(1, moments.length));
+  const bad = moments.map(() => false);
+  for (const length of LENGTHS)
+    for (const [at, run] of runsOf(moments, length * fine).entries()) bad[at] ||= isBad({ ...run, length, chance }, at);
+  return bad;
+};
+
+/**
+ * When every window keeps its level from then on: in (low, high], in milliseconds; `null` without a window. `unsureMs`: how
+ * long after the beginning of the phase its fault may have taken effect.
+ */
+const settledAfter = (moments: readonly Counts[], bad: readonly boolean[], fine: number, unsureMs: number) => {
+  if (moments.length < fine) return null;
+  const fineMs = FINE_US / 1000;
+  const windowMs = fine * fineMs;
+  const { first, good } = sum(moments);
   const last = bad.lastIndexOf(true);
   const until = bad.slice(0, last + 1);
   const share = inside(ratio(good, first), first);
   return {
-    low: Math.max(0, last) * windowMs,
+    low: Math.max(0, last * fineMs - unsureMs),
     /** `null` if the level is not kept at the end of the phase. */
-    high: last === windows.length - 1 ? null : (last + (last < 0 ? 2 : 1)) * windowMs,
+    high: last >= moments.length - fine ? null : Math.max(0, last) * fineMs + windowMs,
+    unsureMs,
     /** Most windows before `high` missed the level. Otherwise the deployment had settled earlier and was disturbed again. */
     isSteadily: until.filter(Boolean).length >= STEADILY * until.length,
     windowMs,
     /** By how much the share of one window may be off by chance (95 %). */
-    resolution: 1.96 * Math.sqrt((share * (1 - share) * windows.length) / Math.max(1, first)),
+    resolution: 1.96 * Math.sqrt((share * (1 - share) * moments.length) / fine / Math.max(1, first)),
     calls: first,
   };
 };
 export type SettledAfter = NonNullable<ReturnType<typeof settledAfter>>;
 
-/**
- * Compares a state with the calm one. A call that is served by a retry counts as served, a little later than it was due.
- * So its variance is taken from first attempts, which are not shifted in time.
- */
-const stateOf = (now: Counts, calm: Level, calmFirst: Level): "back" | "lost" | "unclear" => {
+const stateOf = (now: Counts, { counts, dispersion, p }: Level): "back" | "lost" | "unclear" => {
   if (now.first === 0) return "unclear";
-  const { first, good, whole, slow } = calm.counts;
-  const p = inside(calmFirst.share, first);
-  const error = Math.sqrt(calmFirst.dispersion * p * (1 - p) * (1 / now.first + 1 / first));
+  const { first, good, whole, slow } = counts;
+  const error = Math.sqrt(dispersion * p * (1 - p) * (1 / now.first + 1 / first));
   const slowError = Math.sqrt(inside(ratio(slow, whole), whole) * (1 / Math.max(1, now.whole) + 1 / whole));
   const slower = ratio(now.slow, now.whole) - ratio(slow, whole);
   const [share, was] = [ratio(now.good, now.first), ratio(good, first)];
@@ -197,6 +244,8 @@ const stateOf = (now: Counts, calm: Level, calmFirst: Level): "back" | "lost" | 
 
 const NEVER = Number.POSITIVE_INFINITY;
 
+type Played = { -readonly [Name in keyof Span]: Span[Name] } & { readonly windows: Counts[] };
+
 /**
  * A fold over the lines of one stage in time order. `spans`: the phases of a step of the load; absent for a step of the
  * capacity, whose phases begin with lines of the fault. `stated`: objectives of the target file about these calls.
@@ -205,7 +254,7 @@ const NEVER = Number.POSITIVE_INFINITY;
 export const openSettling = (stage: string, spans?: readonly Span[], stated: readonly Objective[] = []) => {
   const statedUs = (of: "answer" | "first event"): number => 1000 * (statedLimitMs(stated, of) ?? NEVER);
   const ofCalm = { stayUs: statedUs("answer"), firstEventUs: statedUs("first event"), slowUs: NEVER };
-  const phases = (spans ?? []).map((span) => ({ ...span, windows: [] as Counts[] }));
+  const phases: Played[] = (spans ?? []).map((span) => ({ ...span, windows: [] }));
   const stays = new Histogram();
   let ofOthers: typeof ofCalm | null = null;
   let retriesMost = 0;
@@ -217,6 +266,7 @@ export const openSettling = (stage: string, spans?: readonly Span[], stated: rea
     if (spans !== undefined) lacking = "a stage without a fault of ours";
     const begins = ({ injecting: "strained", healing: "after" } as const)[phase];
     const last = phases.at(-1);
+    if (last !== undefined && (phase === "injected" || phase === "healed")) last.surelyUs ??= atUs;
     if (spans !== undefined || begins === undefined || last === undefined || last.phase === begins) return;
     last.toUs = atUs;
     begin(begins, atUs);
@@ -277,6 +327,11 @@ export const openSettling = (stage: string, spans?: readonly Span[], stated: rea
     return wanted === "calm" || wanted === "again" ? windows.slice(skipped) : windows;
   };
 
+  const unsureMs = (wanted: Phase): number => {
+    const { fromUs = 0, surelyUs = fromUs } = phases.find(({ phase }) => phase === wanted) ?? {};
+    return (surelyUs - fromUs) / 1000;
+  };
+
   /** How many fine windows make one: enough calls, and the median stay, so that windows are nearly independent. */
   const fineOf = (windows: readonly Counts[]): number => {
     const { first, good } = sum(windows);
@@ -293,37 +348,34 @@ export const openSettling = (stage: string, spans?: readonly Span[], stated: rea
     const fewest = Math.min(all.first, afterAll.first);
     if (fewest < CALLS_MIN) return `${CALLS_MIN} calls after the step, and after its end; ${fewest} came`;
     const { slowUs, stayUs } = limits();
-    // Calm calls were counted before it was known which of them are slow.
-    const calmLevel = (of: Level["of"]): Level => {
-      const level = levelOf(grouped(calmFine, fineCalm), of);
-      const above = stays.n === 0 ? 0 : 1 - stays.countUpTo(slowUs) / stays.n;
-      return { ...level, counts: { ...level.counts, slow: above * level.counts.whole } };
-    };
     const fineCalm = fineOf(calmFine);
-    const [calm, calmFirst] = [calmLevel("good"), calmLevel("firstGood")];
-    const state = (now: Counts): ReturnType<typeof stateOf> => stateOf(now, calm, calmFirst);
+    const calm = levelOf(grouped(calmFine, fineCalm));
+    // Calm calls were counted before it was known which of them are slow.
+    calm.counts.slow = stays.n === 0 ? 0 : (1 - stays.countUpTo(slowUs) / stays.n) * calm.counts.whole;
+    const state = (now: Counts): ReturnType<typeof stateOf> => stateOf(now, calm);
     const half = Math.floor(calmFine.length / 2);
     const [one, other] = [sum(calmFine.slice(0, half)), sum(calmFine.slice(half))];
     const difference = ratio(one.firstGood, one.first) - ratio(other.firstGood, other.first);
-    const p = inside(calmFirst.share, calmAll.first);
-    const halfError = Math.sqrt((calmFirst.dispersion * p * (1 - p) * 4) / calmAll.first);
+    const halfError = Math.sqrt((calm.dispersion * calm.p * (1 - calm.p) * 4) / calmAll.first);
 
-    const fineStrained = fineOf(strainedFine.slice(strainedFine.length / 2));
-    const strained = grouped(strainedFine, fineStrained);
-    const led = levelOf(strained.slice(Math.floor(strained.length / 2)));
+    const settled = strainedFine.slice(strainedFine.length / 2);
+    const fineStrained = fineOf(settled);
+    const [pace, settledAll] = [paceOf(settled, fineStrained), sum(settled)];
     const calmGood = ratio(calmAll.good, calmAll.spans);
     const isStated = Math.min(ofCalm.stayUs, ofCalm.firstEventUs) < NEVER;
     // If no objective is stated, answers may be as late as after settling.
-    const lateMost = isStated ? LATE_SHARE : Math.max(LATE_SHARE, ratio(led.counts.late, led.counts.whole));
-    // A window with nearly the goodput of the calm phase is not too low, even if a later level is higher.
+    const lateMost = isStated ? LATE_SHARE : Math.max(LATE_SHARE, ratio(settledAll.late, settledAll.whole));
+    // The goodput that the step leads to is that of the second half, so only the first half is compared with it. A window
+    // with nearly the goodput of the calm phase is not too low, even if a later level is higher.
     const unsettled = badOf(
-      strained,
-      (now, log) =>
-        isTooLate(now, lateMost, log) || (now.good < REACTED * calmGood * now.spans && isBelow(now, led, REACTED, log)),
+      strainedFine,
+      fineStrained,
+      (now, at) =>
+        isTooMany(now.late, now.whole, lateMost, now.chance) ||
+        (at < strainedFine.length - settled.length && now.good < REACTED * calmGood * now.spans && isSlack(now, pace)),
     );
 
-    const afterWindows = grouped(afterFine, fineCalm);
-    const worse = badOf(afterWindows, (now, log) => isBelow(now, calm, RECOVERED, log) || isSlower(now, calm, log));
+    const worse = badOf(afterFine, fineCalm, (now) => isWorse(now, calm) || isSlower(now, calm));
     const last = sum(afterFine.slice(Math.floor((1 - END_SHARE) * afterFine.length)));
     const partOf = Math.floor(afterFine.length / PARTS);
     const states = Array.from({ length: PARTS }, (_, at) =>
@@ -333,7 +385,9 @@ export const openSettling = (stage: string, spans?: readonly Span[], stated: rea
     // A state that is lost at the end has not settled, even if its last windows look well.
     if (endState === "lost") worse[worse.length - 1] = true;
     const again = sum(windowsOf("again"));
-    const perWindow = strained.filter(({ first }) => first > 0).map(({ attempts, first }) => attempts / first);
+    const perWindow = grouped(strainedFine, fineStrained)
+      .filter(({ first }) => first > 0)
+      .map(({ attempts, first }) => attempts / first);
     const scatter = batchMean(perWindow);
     const off = scatter.high - scatter.value;
     const amplification = ratio(all.attempts, all.first);
@@ -341,17 +395,17 @@ export const openSettling = (stage: string, spans?: readonly Span[], stated: rea
       stage,
       objectiveMs: stayUs / 1000,
       /** Good attempts for each first attempt. */
-      calmShare: calm.share,
+      calmShare: ratio(calm.counts.good, calm.counts.first),
       /** Both halves of the calm phase are alike. */
       isCalmSteady: Math.abs(difference) <= SURE * halfError,
       /** The calm phase lasted long enough for its calls to fill the deployment. */
       isCalmFilled: calmFine.length * FINE_US >= CALM_STAYS * (stays.quantile(SLOW_QUANTILE) ?? 0),
       /** Windows of the calm phase vary no more than late releases of slots explain. */
-      isCalmEven: calmFirst.dispersion <= DISPERSION_MOST,
+      isCalmEven: calm.dispersion <= DISPERSION_MOST,
       /** Share of first attempts that were not served well under strain. */
       strainedLoss: 1 - ratio(all.good, all.first),
-      reaction: settledAfter(strained, unsettled, fineStrained),
-      recovery: settledAfter(afterWindows, worse, fineCalm),
+      reaction: settledAfter(strainedFine, unsettled, fineStrained, unsureMs("strained")),
+      recovery: settledAfter(afterFine, worse, fineCalm, unsureMs("after")),
       afterMs: (afterFine.length * FINE_US) / 1000,
       /** State at the end of `after` against the calm phase; `again`: after the pause, `null` if not played. */
       // A loss that has ended in the last part is a slow recovery.
