@@ -315,7 +315,7 @@ const falseSheds = (seen: Curve, facts: StageFacts): Finding => {
   if (low > allowed && shedsWithRoom(curve, levels)) return failAbove(allowed);
   // Where one replica's fixed slots are stated, `sheds-only-over-the-cap` judges each of these sheds as well.
   const isJudgedByCall = shedding === "fixed" && statedSystem(curve)?.replicas === 1;
-  if (value <= most || (low <= most && (isJudgedByCall || value * n <= FEW_CALLS))) {
+  if (value <= most || (low <= most && (isJudgedByCall || high <= SURELY_FEW || value * n <= FEW_CALLS))) {
     const few = Math.max(...levels.map(({ ratePerS }) => chanceSheds(curve, ratePerS, SLOTS_OF_REPLICA)));
     return low <= allowed + CHANCE_TIMES * few
       ? found("pass", got)
@@ -334,6 +334,8 @@ const falseSheds = (seen: Curve, facts: StageFacts): Finding => {
 const allowedIn = ({ false_sheds_allowed: allowed = 0.001 }: StageFacts["limits"]): number => allowed;
 /** Factor on what chance refuses: knee and slots are known to about 10 %, and the share rises steeply with either. */
 const CHANCE_TIMES = 1.25;
+/** A share passes if its interval includes the allowed one and ends below this: 3 of 2,000 calls may be chance. */
+const SURELY_FEW = 0.01;
 /** Up to this many shed calls show nothing. */
 const FEW_CALLS = 2.5;
 /** Replicas with fewer slots than this excuse no sheds, unless the target file states the number of replicas. */
@@ -392,8 +394,9 @@ const leakedIn = ({ gauges = [], gauges_before: before = [] }: StageFacts): numb
   return gauges.length === 0 ? null : Math.max(0, held(gauges) - held(before));
 };
 
-/** The share of a served call that a refusal may cost. */
+/** The share of a served call that a refusal may cost; costs on the way up and down are alike from this ratio on. */
 const COST = 0.05;
+const ALIKE = 0.5;
 
 /** The claims, each with the source of its figure. A failed *must* breaks a service; good ones reach every *should*. */
 export const CURVE_CLAIMS: readonly CurveClaim[] = [
@@ -426,8 +429,9 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
       // The levels of both ways show it more sharply than those of one.
       const both = refusalPriceOf(curve, ["up", "down"]) ?? up;
       const finding = against(both, { most: COST }, "a refusal's cost in calls");
-      // A limit that adapts may fall by itself on the way up or on the way down. It seldom falls by the same amount on both.
-      const isAlike = [up, down].every(({ value }) => value > COST) && overlap(up, down);
+      // A limit that adapts may fall by itself on the way up or on the way down. It seldom falls by about as much on both.
+      const [less, more] = [Math.min(up.value, down.value), Math.max(up.value, down.value)];
+      const isAlike = less > COST && (overlap(up, down) || less >= ALIKE * more);
       if (finding.verdict === "fail" && !isAlike)
         return open(
           `it differs on the way up (${percent(up.value)}) and down (${percent(down.value)}); ${LONGER}: ${finding.got}`,

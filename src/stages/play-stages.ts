@@ -22,6 +22,7 @@ import { createIsolation } from "../shedding/isolation.ts";
 import { rateFoundOf, readRamp } from "../shedding/knee-of-ramp.ts";
 import type { RunFolder } from "../supervision/run-folder.ts";
 import type { KeyRole } from "../target/roles.ts";
+import { SHED_SINCE_MIN } from "../verify/rules/caps.ts";
 import { PATIENCE_MS, runVerify, VERIFY_COMMAND, type VerifyOptions, type VerifyResult } from "../verify/run-verify.ts";
 import type { Answer } from "../verify/sending/answer.ts";
 import { runtimeCallers } from "../workload/callers/callers.ts";
@@ -182,9 +183,6 @@ export const playRules = async (
   return { outcome, result };
 };
 
-/** The same number as in the rule `shedding-ends`; fewer shed calls may be due to others' traffic. */
-const ENOUGH_SHED = 12;
-
 /**
  * Says why a rule that needs an admitted call fails if every call is shed: with fixed caps a single call is always
  * below the cap, so slots are lost. `null` if a call was admitted, or if too little was shed to tell.
@@ -195,7 +193,7 @@ const nothingComesBack = (lines: Iterable<Line>, { target }: Deployment, longMs:
   if (calls.some(({ outcome }) => outcome.startsWith("2"))) return null;
   const shed = calls.filter(({ outcome }) => SHED_OUTCOMES.has(outcome));
   const lastedUs = (shed.at(-1)?.done_us ?? 0) - (shed[0]?.sent_us ?? 0);
-  if (shed.length < ENOUGH_SHED || lastedUs < longMs * 1_000) return null;
+  if (shed.length < SHED_SINCE_MIN || lastedUs < longMs * 1_000) return null;
   return `no call was admitted for ${Math.round(lastedUs / 1e6)} s, ${shed.length} were shed`;
 };
 

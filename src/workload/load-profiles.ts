@@ -39,8 +39,11 @@ export const storm = (ratePerS: number, topPerS: number, durationS: number): Pro
 export const steps = (levels: readonly number[], durationS: number, name = "steps"): Profile =>
   profile(name, ...levels.map((rate) => level(rate, durationS / levels.length)));
 
-/** Levels of the shedding curve, in multiples of the knee. */
-export const CURVE_LEVELS = [0.5, 0.7, 0.9, 1, 1.5, 2, 3, 5, 10] as const;
+/**
+ * Levels of the shedding curve, in multiples of the knee. The lowest lies below half of the knee also where the knee turns out
+ * to be a quarter lower than was thought.
+ */
+export const CURVE_LEVELS = [0.4, 0.7, 0.9, 1, 1.5, 2, 3, 5, 10] as const;
 /** The level repeated at the end, which shows whether as much is carried as on the way up. */
 const AFTERWARDS = 2;
 /** The highest permitted rate is a level of its own if it is above the level before by more than this factor. */

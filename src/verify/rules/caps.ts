@@ -274,7 +274,7 @@ const LOOK_EVERY_MS = 3_000;
 const RETRY_AFTER_TIMES = 10;
 const WAIT_MAX_MS = 30_000;
 /** Fewer refusals than this may come from other callers' traffic. */
-const SHED_SINCE_MIN = 12;
+export const SHED_SINCE_MIN = 12;
 
 /** Answers of the deployment and of each organization, without key management, which may be exempt (A22). */
 const groupsOf = (context: Context): { whose: string; answers: Answer[] }[] => {

@@ -147,7 +147,7 @@ const onAverage = (maxPerS: number): number => {
   return root * root;
 };
 
-/** Streams at levels from half of the knee to ten times it, as far as permitted, and down again. `ratePerS`: the knee. */
+/** Streams at levels from 0.4 times the knee to ten times it, as far as permitted, and down again. `ratePerS`: the knee. */
 const levelsAroundKnee: Story["profile"] = (view, wish = {}) => {
   const { service_ms: serviceMs = Number.POSITIVE_INFINITY } = view.limits;
   const levels: Shape = (kneePerS, durationS) =>
@@ -195,7 +195,7 @@ export const MIXES_AND_STREAMS = named({
   ),
   "shedding-curve": overloading(
     streams(
-      "streams at rates from half to ten times what is carried, up and down again: what shedding costs",
+      "streams at rates from 0.4 to ten times what is carried, up and down again: what shedding costs",
       1,
       CURVE_S,
     ),
