@@ -54,6 +54,20 @@ describe("what breaks on the head alone", () => {
     expect(judged(finding("base", 0, "answered", "pass"), finding("head", 0, "answered", "fail")).verdict).toBe("fail");
   });
 
+  test("an outage in one block that is over may have been a restart; a second one, or one that lasts, is the head's", () => {
+    const at = (pair: number, verdict: Claim["verdict"]) => finding("head", pair, "answered", verdict);
+    const base = [0, 1, 2].map((pair) => finding("base", pair, "answered", "pass"));
+    const once = judged(...base, at(0, "pass"), at(1, "fail"), at(2, "pass"));
+    expect(once).toMatchObject({ verdict: "inconclusive", evidence: ["call-1"] });
+    expect(once.reason).toMatch(/one block of the head alone, .* was it restarted meanwhile\? .*: answered says so/);
+    expect(judged(...base, at(0, "fail"), at(1, "fail"), at(2, "pass")).verdict).toBe("fail");
+    expect(judged(...base, at(0, "pass"), at(1, "pass"), at(2, "fail")).verdict).toBe("fail");
+    const broken = finding("head", 1, "streams-end-once", "fail");
+    expect(judged(...base, at(0, "pass"), at(1, "fail"), at(2, "pass"), broken).reason).toBe(
+      "broken on the head alone: streams-end-once (1 block)",
+    );
+  });
+
   test("is no regression when it is the base's alone, or only a should", () => {
     const claim = judged(
       finding("base", 0, "a", "fail"),

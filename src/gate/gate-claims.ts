@@ -90,13 +90,27 @@ type Broken = [id: string, claims: Claim[]];
 const listed = (broken: readonly Broken[]): string =>
   broken.map(([id, { length }]) => `${id} (${length} block${length === 1 ? "" : "s"})`).join(", ");
 
-/** The *musts* that are broken on the head, by name: those that hold on the base, and those broken there too. */
+/** Reports whether calls went unanswered in one block of the head and were answered in a later one, as when it restarts. */
+const isOver = (findings: readonly BlockFinding[]): boolean => {
+  const answered = findings.filter(({ side, claim }) => side === "head" && ruleOf(claim) === "answered");
+  const [first, ...others] = answered.filter(({ claim }) => claim.verdict === "fail");
+  const isBack = answered.some(({ pair, claim }) => pair > (first?.pair ?? 0) && claim.verdict === "pass");
+  return first !== undefined && others.length === 0 && isBack;
+};
+
+/**
+ * The *musts* that are broken on the head, by name: those that hold on the base, those broken there too, and an outage of
+ * one block, which a restart of the head by others may have been.
+ */
 export const brokenOnHead = (findings: readonly BlockFinding[]) => {
   const broken = findings.filter(({ claim }) => claim.level === "must" && claim.verdict === "fail");
   const claimsOf = (of: Side): Claim[] => broken.flatMap(({ side, claim }) => (side === of ? [claim] : []));
   const onBase = new Set(claimsOf("base").map(ruleOf));
   const onHead: Broken[] = [...Map.groupBy(claimsOf("head"), ruleOf)];
-  return { alone: onHead.filter(([id]) => !onBase.has(id)), onBoth: onHead.filter(([id]) => onBase.has(id)) };
+  const isOutage = ([id]: Broken): boolean => id === "answered" && !onBase.has(id) && isOver(findings);
+  const outage = onHead.find(isOutage)?.[1][0];
+  const alone = onHead.filter((one) => !onBase.has(one[0]) && !isOutage(one));
+  return { alone, outage, onBoth: onHead.filter(([id]) => onBase.has(id)) };
 };
 
 /**
@@ -104,7 +118,7 @@ export const brokenOnHead = (findings: readonly BlockFinding[]) => {
  * is a regression, whatever the figures show.
  */
 export const invariantsClaim = (findings: readonly BlockFinding[], replay: string): Claim => {
-  const { alone, onBoth } = brokenOnHead(findings);
+  const { alone, outage, onBoth } = brokenOnHead(findings);
   const known = onBoth.length === 0 ? "" : `; broken on both, so not new: ${listed(onBoth)}`;
   const judged = (verdict: Claim["verdict"], reason: string, got: string, evidence: string[] = []): Claim => {
     const expected = "no invariant fails on the head that holds on the base";
@@ -115,6 +129,11 @@ export const invariantsClaim = (findings: readonly BlockFinding[], replay: strin
     const got = alone.map(([id, [first]]) => `${id}: ${first?.reason}: ${first?.got}`).join("; ");
     const evidence = alone.flatMap(([, [first]]) => first?.evidence ?? []).slice(0, 10);
     return judged("fail", `broken on the head alone: ${listed(alone)}`, got, evidence);
+  }
+  if (outage !== undefined) {
+    const todo = "it answered again afterwards; was it restarted meanwhile? Then play the gate again";
+    const what = `calls went unanswered in one block of the head alone, and ${todo}`;
+    return judged("inconclusive", `${what}: ${outage.reason}`, outage.got, outage.evidence);
   }
   // A side left too many calls unanswered if `answered` fails or is open in half of its blocks.
   const answered = findings.filter(({ claim }) => ruleOf(claim) === "answered");

@@ -172,7 +172,8 @@ export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ..
       plan.onPair?.(number, look);
     }
     comparisons = comparePairs(pairs, policy);
-    const isOpen = verdictOf(comparisons) === "inconclusive" && verdicts.brokenOnHead(findings).alone.length === 0;
+    const { alone, outage } = verdicts.brokenOnHead(findings);
+    const isOpen = alone.length === 0 && (outage !== undefined || verdictOf(comparisons) === "inconclusive");
     const next = looks[at + 1];
     if (next === undefined || !isOpen || isOver()) break;
     plan.onMore?.(pairs.length, next);
