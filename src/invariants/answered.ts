@@ -25,6 +25,30 @@ const IDLE_US = 1_000_000;
 const wasStale = ({ outcome, error, connect_us, intended_us, started_us }: CallLine): boolean =>
   outcome === "indeterminate" && CLOSED.has(error) && connect_us === 0 && started_us - intended_us >= IDLE_US;
 
+/** A process that is started again takes no connection for about this long at most. */
+const RESTART_US = 15_000_000;
+const NOT_TAKEN: ReadonlySet<string> = new Set(["connection_refused", "connection_reset", "connection_closed"]);
+
+/** Follows whether the calls without an answer all fall into one short gap between answers. */
+const openGap = () => {
+  let [fromUs, toUs, answeredUs] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  let [hasAnsweredBefore, isOnlyGap] = [false, true];
+  return {
+    answered: ({ done_us }: CallLine): void => {
+      if (toUs < fromUs) hasAnsweredBefore = true;
+      answeredUs = Math.max(answeredUs, done_us);
+    },
+    missed: ({ outcome, error = "", sent_us }: CallLine): void => {
+      isOnlyGap &&= outcome === "indeterminate" && NOT_TAKEN.has(error);
+      [fromUs, toUs] = [Math.min(fromUs, sent_us), Math.max(toUs, sent_us)];
+    },
+    inWords: (): string =>
+      hasAnsweredBefore && isOnlyGap && answeredUs > toUs && toUs - fromUs <= RESTART_US
+        ? `; all within ${((toUs - fromUs) / 1e6).toFixed(1)} s, and it answered before and after: was it restarted?`
+        : "",
+  };
+};
+
 const percent = (share: number): string => `${Number((100 * share).toPrecision(3))} %`;
 
 const namedBy = (unanswered: ReadonlyMap<string, number>): string => {
@@ -50,6 +74,7 @@ export const answered: Judge = (facts, settling) => {
   /** Number of unanswered calls by what came instead: `edge 502`, `no answer (connection_reset)`. */
   const unanswered = new Map<string, number>();
   const evidence = new Evidence();
+  const gap = openGap();
   let [judged, explained, unsent, nameless, left, waited, stale, atEdge] = [0, 0, 0, 0, 0, 0, 0, 0];
 
   const found = (besides: string): Found => {
@@ -62,7 +87,7 @@ export const answered: Judge = (facts, settling) => {
     const bounds = `95 % interval ${percent(interval.low)} to ${percent(interval.high)}`;
     const share = `${missing} of ${judged} calls (${percent(missing / judged)}, ${bounds})`;
     const unmet = atEdge < judged ? "" : "; is base_url right, and does the gateway in front let these calls through?";
-    const reason = `the API did not answer ${share}: ${named}${besides}${unmet}`;
+    const reason = `the API did not answer ${share}: ${named}${missing > 1 ? gap.inWords() : ""}${besides}${unmet}`;
     const open = inconclusive(`${reason}; too few calls to say whether it is more`, named, ids);
     if (interval.low > limit) return { ...open, verdict: "fail", reason };
     if (missing / judged <= limit) return passed(reason);
@@ -80,8 +105,10 @@ export const answered: Judge = (facts, settling) => {
       const isLost = call.outcome === "indeterminate";
       const error = call.error ?? "";
       if (faults.overlaps(call)) explained += 1;
-      else if (isDefinite(call) && !isServerError(call)) judged += 1;
-      else if (call.aborted === true || call.slow_reader === true) left += 1;
+      else if (isDefinite(call) && !isServerError(call)) {
+        judged += 1;
+        gap.answered(call);
+      } else if (call.aborted === true || call.slow_reader === true) left += 1;
       else if (isLost && CODES_OF_THE_GENERATOR.has(error)) unsent += 1;
       else if (isLost && error === "dns_failed") nameless += 1;
       else if (isLost && starved.length > 0 && /timeout/i.test(error)) waited += 1;
@@ -89,6 +116,7 @@ export const answered: Judge = (facts, settling) => {
       else {
         judged += 1;
         if (!isLost && !isDefinite(call)) atEdge += 1;
+        gap.missed(call);
         add(unanswered, whatCame(call), 1);
         evidence.breach(call.id, "");
       }

@@ -793,6 +793,16 @@ export const answered: Specimens = {
       says: /25 x no answer \(connection_reset\)/,
     },
     {
+      name: "it takes no connection for a second and a half",
+      facts: foreignStage(),
+      lines: many(100, (at) =>
+        at >= 40 && at <= 55
+          ? lost(`${at}`, { atMs: at * 100, error: "connection_refused" })
+          : call(`${at}`, { atMs: at * 100 }),
+      ),
+      says: /16 x no answer \(connection_refused\); all within 1.5 s, and it answered before and after: was it restarted/,
+    },
+    {
       name: "nobody ever answers",
       facts: foreignStage(),
       lines: many(9, (at) => edge(`${at}`, 403)),
