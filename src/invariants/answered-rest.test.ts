@@ -14,8 +14,23 @@ test("a stage of which most calls ended at a gateway fails, and its other claims
   const [answered, envelope, secrets] = claims;
   expect(answered).toMatchObject({ id: "answered/s", level: "must", verdict: "fail", got: "30 x edge 502" });
   expect(answered?.reason).toMatch(/did not answer 30 of 40 calls \(75 %, 95 % interval 58\.8 % to 87\.3 %\)/);
+  expect(answered?.reason).toMatch(
+    /none of these answers is in the API's envelopes: does something in front of it limit/,
+  );
   expect(envelope?.reason).toMatch(/judged on 10 of 40 calls, which the API answered$/);
   expect(secrets).toMatchObject({ verdict: "skipped", reason: expect.not.stringContaining("judged on") });
+});
+
+test("nothing in front is asked about where a call got no answer at all, or the API's own 500", () => {
+  for (const outcome of ["indeterminate", "500"]) {
+    const lines = [
+      ...many(10, (at) => call(`${at}`, { atMs: at })),
+      ...many(20, (at) => call(`edge${at}`, { atMs: 100 + at, outcome: "edge 502" })),
+      ...many(10, (at) => call(`other${at}`, { atMs: 200 + at, outcome })),
+    ];
+    const [answered] = judgeStage(invariantsFor(["envelope-fits-subcode"]), facts, lines, "again");
+    expect(answered).toMatchObject({ verdict: "fail", reason: expect.not.stringContaining("envelopes") });
+  }
 });
 
 test("a stage that was answered is judged by that as well, and its other claims have nothing to add", () => {

@@ -49,6 +49,9 @@ const openGap = () => {
   };
 };
 
+const NOT_ITS_ENVELOPE =
+  "none of these answers is in the API's envelopes: does something in front of it limit calls, or put pages in place of refusals?";
+
 const percent = (share: number): string => `${Number((100 * share).toPrecision(3))} %`;
 
 const namedBy = (unanswered: ReadonlyMap<string, number>): string => {
@@ -87,7 +90,9 @@ export const answered: Judge = (facts, settling) => {
     const bounds = `95 % interval ${percent(interval.low)} to ${percent(interval.high)}`;
     const share = `${missing} of ${judged} calls (${percent(missing / judged)}, ${bounds})`;
     const unmet = atEdge < judged ? "" : "; is base_url right, and does the gateway in front let these calls through?";
-    const reason = `the API did not answer ${share}: ${named}${missing > 1 ? gap.inWords() : ""}${besides}${unmet}`;
+    const strange = atEdge === judged || atEdge < missing ? "" : `; ${NOT_ITS_ENVELOPE}`;
+    const when = missing > 1 ? gap.inWords() : "";
+    const reason = `the API did not answer ${share}: ${named}${when}${besides}${unmet}${strange}`;
     const open = inconclusive(`${reason}; too few calls to say whether it is more`, named, ids);
     if (interval.low > limit) return { ...open, verdict: "fail", reason };
     if (missing / judged <= limit) return passed(reason);

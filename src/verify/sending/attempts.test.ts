@@ -1,6 +1,16 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
+import { createRunClock, wallUs } from "../../client/clock.ts";
+import { openTransport } from "../../client/transport.ts";
+import { createSecrets } from "../../target/secrets.ts";
+import type { Target } from "../../target/target.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
+import { createBudget } from "../planning/needs.ts";
 import { createAnswerWaits } from "./answer-waits.ts";
-import { createLanes } from "./attempts.ts";
+import { createAttempts, createLanes } from "./attempts.ts";
+import { asNobody } from "./test-call.ts";
+import { createThrottle } from "./throttle.ts";
 
 /** Plays calls one after the other, every `nth` of which is never answered, or by a gateway's 504 after `gatewayMs`. */
 const playedS = (nth: number, calls: number, gatewayMs?: number) => {
@@ -57,3 +67,27 @@ test("no more are under way than there are lanes, in the order in which they cam
   expect(most).toBe(2);
   expect(order).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8]);
 });
+
+test("a target that stays away is told with the first call that had no answer", async () => {
+  const server = createServer((_, res) => void res.end("{}"));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  const target: Target = { schema: "floodgate/target@1", base_url: `http://127.0.0.1:${port}/v1` };
+  const { dispatcher, headers, close } = await openTransport({}, createSecrets("."));
+  const { attempt } = createAttempts({
+    ...{ target, view: viewOf(target), dispatcher, sharedHeaders: headers, clock: createRunClock(wallUs()) },
+    ...{ throttle: createThrottle(1_000), budget: createBudget(target, true, () => 1_000), restartMs: 10 },
+    ...{ stage: "verify", idPrefix: "a", onLine: () => undefined, secretOf: async () => null },
+    ...{ hasEnded: () => false, originOf: () => undefined },
+  });
+  const send = (what: string) => attempt(asNobody("design.styles", { what }));
+  await send("a call that is answered");
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+  await send("an odd call");
+  const later = Array.from({ length: 20 }, () => send("another"));
+  const refused = (await Promise.allSettled(later)).concat(await Promise.allSettled([send("the last")]));
+  const why = refused.map((one) => (one.status === "rejected" ? `${one.reason}` : "")).find((text) => text !== "");
+  expect(why).toMatch(/the target has stopped answering, since GET \/v1\/design\/styles, an odd call, no Origin/);
+  await close();
+}, 20_000);

@@ -14,7 +14,7 @@ import type { Budget } from "../planning/needs.ts";
 import { type Answer, answerOfCall, isAdmitted } from "./answer.ts";
 import { type Chunk, decoding, keepPieces } from "./answer-bytes.ts";
 import { createAnswerWaits } from "./answer-waits.ts";
-import { asNobody, buildRequest, stepOfTestCall, type TestCall } from "./test-call.ts";
+import { asNobody, buildRequest, describe, stepOfTestCall, type TestCall } from "./test-call.ts";
 import { lookEverySecond, type Throttle, wait } from "./throttle.ts";
 
 /** Bounds of an answer, of all together, and of an answer after those: all are kept for the rules over every answer. */
@@ -54,6 +54,8 @@ export type AttemptParts = {
   /** Budget, rate and stop condition of the whole run; unbounded if absent. */
   runBudget?: BudgetGuard;
   signal?: AbortSignal;
+  /** Waiting time for a target that takes no connection to come back; default: `RESTART_MAX_MS`. */
+  restartMs?: number;
   stage: string;
   idPrefix: string;
   secretOf(call: TestCall): Promise<string | null>;
@@ -89,6 +91,8 @@ export const createAttempts = (parts: AttemptParts) => {
   const answers: Answer[] = [];
   const waits = createAnswerWaits();
   let [heldBytes, sent, silent] = [0, 0, 0];
+  /** The first call of the present silence; one that was under way beside it may have ended the target as well. */
+  let silentSince = "";
   let returning: Promise<boolean> | null = null;
 
   const looksForAWhile = async (): Promise<boolean> => {
@@ -96,7 +100,7 @@ export const createAttempts = (parts: AttemptParts) => {
       await attempt(asNobody("design.styles"), true);
       return silent === 0;
     };
-    if (!(await lookEverySecond(isBack, RESTART_MAX_MS, (ms) => wait(ms, signal)))) return false;
+    if (!(await lookEverySecond(isBack, parts.restartMs ?? RESTART_MAX_MS, (ms) => wait(ms, signal)))) return false;
     returning = null;
     return true;
   };
@@ -122,7 +126,7 @@ export const createAttempts = (parts: AttemptParts) => {
     // The run waits once for a target to come back; one that stays away is not waited for again.
     if (silent >= SILENCE_MAX && !looking) {
       returning ??= looksForAWhile();
-      if (!(await returning)) throw inconclusive("the target has stopped answering");
+      if (!(await returning)) throw inconclusive(`the target has stopped answering, since ${silentSince}`);
     }
     const spent = anyway === true ? null : waits.spent();
     if (spent !== null) throw inconclusive(spent);
@@ -151,7 +155,10 @@ export const createAttempts = (parts: AttemptParts) => {
     waits.add(received);
     // Calls of a burst do not count as silence: some connections may be refused while other calls are served.
     if (status !== null) silent = 0;
-    else if (testCall.atOnce !== true) silent += 1;
+    else if (testCall.atOnce !== true) {
+      if (silent === 0) silentSince = describe(answer);
+      silent += 1;
+    }
     const charge = chargeOf(testCall);
     const isCharged = charge !== null && isAdmitted(answer);
     // An admission by mistake is spent too. The run's budget also counts a charge that may have been made.
