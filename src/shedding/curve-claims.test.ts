@@ -347,9 +347,12 @@ test("where the knee is lower than was thought, the lowest level lies below half
     const profile = upAndDown(times * KNEE_PER_S, LONG_S);
     const server = queueing({ slots: 64, inFlight: 64, serviceMs: 800 });
     const fold = openCurve({ stage: STAGE, planned: levelsOf(profile) });
-    const [lowest = { toUs: 0 }] = levelsOf(profile);
+    const [lowest, ...others] = levelsOf(profile);
+    const plays = [lowest, ...others.filter(({ ratePerS }) => ratePerS === lowest?.ratePerS)];
     for (const line of playRamp(server, profile, 1, { stage: STAGE, organizations: ORGANIZATIONS })) {
-      const isSpoilt = line.intended_us < START_US + lowest.toUs && uniform(3, line.intended_us, 1) < sheds;
+      const sinceUs = line.intended_us - START_US;
+      const isLowest = plays.some((level) => level && sinceUs >= level.fromUs && sinceUs < level.toUs);
+      const isSpoilt = isLowest && uniform(3, line.intended_us, 1) < sheds;
       fold.see(isSpoilt ? { ...line, outcome: "429 b2b_overloaded" } : line);
     }
     return claimsOf(fold.end(START_US) as Curve).find(({ id }) => id === "curve/false_sheds")?.verdict;

@@ -7,7 +7,7 @@ import { RATE_LIMITED } from "../contract/refusals.ts";
 import { type Claim, claimOf, type Level, type Measurement } from "../history/run-document.ts";
 import type { Gauges, RampStep, StageFacts } from "../history/stage-facts.ts";
 import { sumOf } from "../history/statistics/statistics.ts";
-import type { Curve, CurveLevel, Estimate } from "./curve.ts";
+import type { Curve, CurveLevel, Estimate, Pass } from "./curve.ts";
 import { type Finding, found, machineDoubts, skipped } from "./finding.ts";
 import { carriedPerS, overlap, worstOf } from "./knee.ts";
 import {
@@ -311,8 +311,10 @@ const falseSheds = (seen: Curve, facts: StageFacts): Finding => {
   if (half.length === 0) return value <= allowed ? found("pass", got) : open(noLevel);
   const failAbove = (share: number): Finding =>
     found("fail", `more than ${percent(share)} of the calls are shed below half of the knee`, got);
+  const shedOn = (way: Pass): number => shedOver(levels.filter(({ pass }) => pass === way))?.value ?? 0;
+  const isOnBothWays = (share: number): boolean => shedOn("up") > share && shedOn("down") > share;
   // Sheds beside free places are not due to chance, so nothing is added to what is allowed.
-  if (low > allowed && shedsWithRoom(curve, levels)) return failAbove(allowed);
+  if (low > allowed && isOnBothWays(allowed) && shedsWithRoom(curve, levels)) return failAbove(allowed);
   // Where one replica's fixed slots are stated, `sheds-only-over-the-cap` judges each of these sheds as well.
   const isJudgedByCall = shedding === "fixed" && statedSystem(curve)?.replicas === 1;
   if (value <= most || (low <= most && (isJudgedByCall || high <= SURELY_FEW || value * n <= FEW_CALLS))) {
@@ -324,6 +326,8 @@ const falseSheds = (seen: Curve, facts: StageFacts): Finding => {
         );
   }
   if (low <= most) return open(`${LONGER}: ${got}; the bound is ${percent(most)}`);
+  if (!isOnBothWays(most))
+    return open(`only on one way, as where capacity moved (play it again once it is steady): ${got}`);
   if (shedding !== "fixed" && !excludesLimit(levels))
     return open(
       `only up to a number of calls in flight, as of a limit that adapts (state \`shedding: fixed\` if none does): ${got}`,
@@ -611,8 +615,9 @@ const moveInWords = ({ knee: { before, after } }: Curve, { at }: NonNullable<Ret
   if (at === "knee")
     return `the knee was ${rate(before?.value ?? 0)} before the overload and ${rate(after?.value ?? 0)} after it`;
   const [up, later] = at;
+  const when = later.pass === "down" ? "on the way down" : "after the overload";
   const [first, then] = [up, later].map(({ goodputPerS }) => rate(goodputPerS.value));
-  return `of ${rate(up.ratePerS)}, ${first} was served well on the way up and ${then} on the way down`;
+  return `of ${rate(up.ratePerS)}, ${first} was served well on the way up and ${then} ${when}`;
 };
 
 const liftInWords = ([poor, better]: NonNullable<ReturnType<typeof liftedUnderLoad>>): string => {

@@ -174,25 +174,31 @@ const MOVED = 0.1;
 
 type Pair = [up: CurveLevel, later: CurveLevel];
 
-/** Pairs of levels at the same rate on the way up and on the way down. */
-export const upAndDownPairs = (curve: Curve): Pair[] =>
+const pairsWith = (curve: Curve, pass: Pass): Pair[] =>
   wayOf(curve, "up").flatMap((up): Pair[] => {
-    const down = wayOf(curve, "down").find(({ ratePerS }) => ratePerS === up.ratePerS);
-    return down === undefined ? [] : [[up, down]];
+    const later = wayOf(curve, pass).find(({ ratePerS }) => ratePerS === up.ratePerS);
+    return later === undefined ? [] : [[up, later]];
   });
+
+/** Pairs of levels at the same rate on the way up and on the way down. */
+export const upAndDownPairs = (curve: Curve): Pair[] => pairsWith(curve, "down");
 
 /** Most of what a level serves comes late, out of a queue. */
 const isQueue = ({ late, good }: CurveLevel): boolean => late > good;
 
 /**
- * What shows that the capacity moved: more was carried on the way down than up, or the knees differ; else `null`. Levels of
- * mostly late answers do not count: each has its own queue. `isLess`: less was carried later, which the overload itself may
- * have caused.
+ * What shows that the capacity moved: more was carried on the way down than up, `after` differs from `up` at the same
+ * rate, or the knees differ; else `null`. Levels of mostly late answers do not count: each has its own queue. `isLess`:
+ * less was carried later, which the overload itself may have caused.
  */
 export const moveOf = (curve: Curve): { readonly at: Pair | "knee"; readonly isLess: boolean } | null => {
   const { before, after } = curve.knee;
   const more = upAndDownPairs(curve).find(([up, down]) => down.goodputPerS.low > up.goodputPerS.high && !isQueue(up));
   if (more !== undefined) return { at: more, isLess: false };
+  const pair = pairsWith(curve, "after").find(
+    (pair) => !pair.some(isQueue) && !overlap(pair[0].goodputPerS, pair[1].goodputPerS),
+  );
+  if (pair !== undefined) return { at: pair, isLess: pair[1].goodputPerS.value < pair[0].goodputPerS.value };
   if (before === null || after === null || overlap(before, after)) return null;
   const moved = after.value - before.value;
   return Math.abs(moved) > MOVED * before.value ? { at: "knee", isLess: moved < 0 } : null;
