@@ -1,4 +1,4 @@
-/** A k6 script of streams from 0.4 to ten times the knee, up and down; only the runner judges the curve. */
+/** A k6 script of streams from half to ten times the knee, up and down; only the runner judges the curve. */
 import { MIXES_AND_STREAMS } from "../src/workload/stories/mixes-and-streams.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 

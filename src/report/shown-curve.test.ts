@@ -94,7 +94,7 @@ test("a curve without stated slots says that a limit set too low is not seen", (
 test("the summary has the same rows, and the sentences beneath them", () => {
   const text = summaryMarkdown(madeRun(), { curve: MADE });
   expect(text.indexOf("## Shedding by load")).toBeLessThan(text.indexOf("## Not judged"));
-  expect(text).toMatch(/\| 0\.4\d \| 24 \| [\d.]+ \| [\d.]+ \| 0 % \|/);
+  expect(text).toMatch(/\| 0\.5\d \| 30 \| [\d.]+ \| [\d.]+ \| 0 % \|/);
   expect(text).toContain("The knee is at 5");
   expect(summaryMarkdown(madeRun())).not.toContain("Shedding by load");
 });

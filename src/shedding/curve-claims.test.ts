@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { CALM } from "../history/machines.fixture.ts";
 import type { Claim } from "../history/run-document.ts";
 import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
-import { profileDurationS, upAndDown } from "../workload/load-profiles.ts";
+import { LOWEST_IF_GUESSED, profileDurationS, upAndDown } from "../workload/load-profiles.ts";
 import { uniform } from "../workload/random.ts";
 import { kneeRamp } from "../workload/stories/find-knee.ts";
 import { type Curve, type Estimate, levelsOf, type PlannedLevel } from "./curve.ts";
@@ -217,7 +217,7 @@ test("half of the knee is that of the way up before the overload, and that of th
   const levels = curve.levels.filter(({ pass, ratePerS }) => pass === "up" || ratePerS < 0.45 * KNEE_PER_S);
   const after = { value: before.value / 4, low: before.low / 4, high: before.high / 4 };
   expect(levelsBelow({ ...curve, levels, knee: { before, after, overall: before } }, 0.5)).toMatchObject([
-    { pass: "up", ratePerS: 0.4 * KNEE_PER_S },
+    { pass: "up", ratePerS: 0.5 * KNEE_PER_S },
   ]);
 });
 
@@ -310,7 +310,7 @@ test("a server that sheds at half of its stated slots sheds below half of the kn
 });
 
 test("few sheds that chance may explain pass where each is judged by itself, and are left open elsewhere", () => {
-  const [profile, seed] = [upAndDown(105, 120, 800, 0.3), 10];
+  const [profile, seed] = [upAndDown(80, 120, 800, 0.3), 18];
   const lines = playRamp(
     queueing({ slots: 24, inFlight: 24, serviceMs: 300, service: "constant", seed }),
     profile,
@@ -344,7 +344,7 @@ test("where no objective is stated, lateness alone leaves a claim open, and a fa
 
 test("where the knee is lower than was thought, the lowest level lies below half of it, or shows it by shedding nothing", () => {
   const verdictOf = (sheds: number, times: number): string | undefined => {
-    const profile = upAndDown(times * KNEE_PER_S, LONG_S);
+    const profile = upAndDown(times * KNEE_PER_S, LONG_S, undefined, undefined, LOWEST_IF_GUESSED);
     const server = queueing({ slots: 64, inFlight: 64, serviceMs: 800 });
     const fold = openCurve({ stage: STAGE, planned: levelsOf(profile) });
     const [lowest, ...others] = levelsOf(profile);
@@ -379,8 +379,7 @@ test("a server of fixed slots passes, and its knee is its slots over their time"
 describe("a server that breaks under overload fails the claim about it", () => {
   test.each(Object.keys(FAULTY))("%s", (name) => {
     const [claim, make] = FAULTY[name] as (typeof FAULTY)[string];
-    // Below the knee a limit that swings may look like one that measures, which excuses it.
-    for (const seed of name === "oscillates" ? [1, 3] : [1, 2]) {
+    for (const seed of [1, 2]) {
       const claims = claimsOf(curveOf(make(seed), seed, LONG_S));
       expect(failedOf(claims).join("\n"), `seed ${seed}`).toContain(`curve/${claim}:`);
     }

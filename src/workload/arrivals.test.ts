@@ -73,7 +73,7 @@ test("a level of the curve ends when its calls are enough, and never before call
   const whole = lengths(1_000, 300);
   expect(whole.reduce((sum, s) => sum + s, 0)).toBeCloseTo(300);
   const [lowest = 0, ...others] = lengths(1_000, 300, 1e6, 0.2);
-  expect(lowest).toBeCloseTo(9_604 / 400);
+  expect(lowest).toBeCloseTo(9_604 / 500);
   expect(others[7]).toBe(8);
   expect(lengths(1_000, 300, 1e6, 1.5)[8]).toBeCloseTo(10.5);
   expect(lengths(80, 60, 1e6, 0.3)).toEqual(lengths(80, 60));
@@ -87,6 +87,6 @@ test("the curve ends at the permitted rate where that is between two levels", ()
 });
 
 test("the curve has its lowest level even where the permitted rate is below it", () => {
-  expect(upAndDown(45, 240, 17.7).pieces.map(({ from }) => from)).toEqual([17.7]);
-  expect(upAndDown(45, 240, 18).pieces.map(({ from }) => from)).toEqual([18]);
+  expect(upAndDown(45, 240, 21.7).pieces.map(({ from }) => from)).toEqual([21.7]);
+  expect(upAndDown(45, 240, 22.5).pieces.map(({ from }) => from)).toEqual([22.5]);
 });

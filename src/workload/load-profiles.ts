@@ -39,11 +39,10 @@ export const storm = (ratePerS: number, topPerS: number, durationS: number): Pro
 export const steps = (levels: readonly number[], durationS: number, name = "steps"): Profile =>
   profile(name, ...levels.map((rate) => level(rate, durationS / levels.length)));
 
-/**
- * Levels of the shedding curve, in multiples of the knee. The lowest lies below half of the knee also where the knee turns out
- * to be a quarter lower than was thought.
- */
-export const CURVE_LEVELS = [0.4, 0.7, 0.9, 1, 1.5, 2, 3, 5, 10] as const;
+/** Levels of the shedding curve, in multiples of the knee. */
+export const CURVE_LEVELS = [0.5, 0.7, 0.9, 1, 1.5, 2, 3, 5, 10] as const;
+/** The lowest level where it is unknown how many replicas share the load: below half of the knee, also if that is a quarter lower. */
+export const LOWEST_IF_GUESSED = 0.4;
 /** The level repeated at the end, which shows whether as much is carried as on the way up. */
 const AFTERWARDS = 2;
 /** The highest permitted rate is a level of its own if it is above the level before by more than this factor. */
@@ -67,9 +66,10 @@ export const upAndDown = (
   durationS: number,
   maxPerS = Number.POSITIVE_INFINITY,
   stayS = Number.POSITIVE_INFINITY,
+  lowest: number = CURVE_LEVELS[0],
 ): Profile => {
-  const kneePerS = Math.min(ratePerS, maxPerS / CURVE_LEVELS[0]);
-  const permitted = CURVE_LEVELS.filter((level) => level * kneePerS <= maxPerS);
+  const kneePerS = Math.min(ratePerS, maxPerS / lowest);
+  const permitted = [lowest, ...CURVE_LEVELS.slice(1)].filter((level) => level * kneePerS <= maxPerS);
   const most = Math.min(maxPerS / kneePerS, CURVE_LEVELS.at(-1) as number);
   const up = most > FURTHER * (permitted.at(-1) as number) ? [...permitted, most] : permitted;
   const levels = [...up, ...up.slice(0, -1).reverse(), ...up.filter((level) => level === AFTERWARDS)];

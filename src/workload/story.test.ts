@@ -37,6 +37,17 @@ const oneLeft = Array.from({ length: 8 }, (_, k) => ({
 
 const plan = (name: string, i: number, seed = 1, on: TargetView = view) => STORIES.get(name)!.plan(seed, i, on);
 
+test("the curve begins lower where the number of replicas is not stated, and no ramp has found what they carry", () => {
+  const { profile } = STORIES.get("shedding-curve")!;
+  const shareOf = (on: TargetView, wish = {}): number => {
+    const rates = profile(on, wish)!.pieces.map(({ from }) => from);
+    return Math.min(...rates) / (Math.max(...rates) / 10);
+  };
+  expect(shareOf(view)).toBeCloseTo(0.4);
+  expect(shareOf({ ...view, limits: { ...view.limits, replicas: 1 } })).toBeCloseTo(0.5);
+  expect(shareOf(view, { ratePerS: 160 })).toBeCloseTo(0.5);
+});
+
 describe("every story", () => {
   test.each([...STORIES.keys()])("%s is a pure function of seed and number, and each step is complete", (name) => {
     const story = STORIES.get(name)!;

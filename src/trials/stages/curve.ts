@@ -144,7 +144,7 @@ const stageOf = (name: string, claims: Claims): VirtualStage => ({
   inVirtualTime: (mutant) => claims(mutant, SEED, `npx floodgate dev mutants --stage ${name}`),
 });
 
-/** Streams from 0.4 to five times the knee, up and down again. */
+/** Streams from half to five times the knee, up and down again. */
 export const curve = stageOf("curve", claimsOf(CURVE));
 
 /** Streams at four fifths of the knee, then three times it with retries, then as before. */

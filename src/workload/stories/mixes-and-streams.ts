@@ -7,6 +7,7 @@ import { oncePerView, type TargetView } from "../callers/target-view.ts";
 import { bySize, chooserOf } from "../callers/tenants.ts";
 import {
   constant,
+  LOWEST_IF_GUESSED,
   type Profile,
   profileDurationS,
   profilePeakPerS,
@@ -147,11 +148,12 @@ const onAverage = (maxPerS: number): number => {
   return root * root;
 };
 
-/** Streams at levels from 0.4 times the knee to ten times it, as far as permitted, and down again. `ratePerS`: the knee. */
+/** Streams at levels from half of the knee to ten times it, as far as permitted, and down again. `ratePerS`: the knee. */
 const levelsAroundKnee: Story["profile"] = (view, wish = {}) => {
-  const { service_ms: serviceMs = Number.POSITIVE_INFINITY } = view.limits;
+  const { service_ms: serviceMs = Number.POSITIVE_INFINITY, replicas } = view.limits;
+  const lowest = wish.ratePerS === undefined && replicas === undefined ? LOWEST_IF_GUESSED : undefined;
   const levels: Shape = (kneePerS, durationS) =>
-    upAndDown(kneePerS, durationS, wish.maxPerS && onAverage(wish.maxPerS), serviceMs / 1000);
+    upAndDown(kneePerS, durationS, wish.maxPerS && onAverage(wish.maxPerS), serviceMs / 1000, lowest);
   return profileAt(streamsPerS, CURVE_S, levels)(view, wish);
 };
 
@@ -195,7 +197,7 @@ export const MIXES_AND_STREAMS = named({
   ),
   "shedding-curve": overloading(
     streams(
-      "streams at rates from 0.4 to ten times what is carried, up and down again: what shedding costs",
+      "streams at rates from half to ten times what is carried, up and down again: what shedding costs",
       1,
       CURVE_S,
     ),
