@@ -46,6 +46,7 @@ test("the curve begins lower where the number of replicas is not stated, and no 
   expect(shareOf(view)).toBeCloseTo(0.4);
   expect(shareOf({ ...view, limits: { ...view.limits, replicas: 1 } })).toBeCloseTo(0.5);
   expect(shareOf(view, { ratePerS: 160 })).toBeCloseTo(0.5);
+  expect(shareOf({ ...view, capacity: { chat: { perS: 160, by: null } } })).toBeCloseTo(0.5);
 });
 
 describe("every story", () => {

@@ -151,9 +151,15 @@ const onAverage = (maxPerS: number): number => {
 /** Streams at levels from half of the knee to ten times it, as far as permitted, and down again. `ratePerS`: the knee. */
 const levelsAroundKnee: Story["profile"] = (view, wish = {}) => {
   const { service_ms: serviceMs = Number.POSITIVE_INFINITY, replicas } = view.limits;
-  const lowest = wish.ratePerS === undefined && replicas === undefined ? LOWEST_IF_GUESSED : undefined;
+  const isGuess = (wish.ratePerS ?? view.capacity?.chat ?? replicas) === undefined;
   const levels: Shape = (kneePerS, durationS) =>
-    upAndDown(kneePerS, durationS, wish.maxPerS && onAverage(wish.maxPerS), serviceMs / 1000, lowest);
+    upAndDown(
+      kneePerS,
+      durationS,
+      wish.maxPerS && onAverage(wish.maxPerS),
+      serviceMs / 1000,
+      isGuess ? LOWEST_IF_GUESSED : undefined,
+    );
   return profileAt(streamsPerS, CURVE_S, levels)(view, wish);
 };
 
