@@ -50,10 +50,10 @@ const widthOf = ({ target: { limits = {}, permits, ...target } }: Context): numb
 
 /**
  * Mints until refused, then once more. `bandFrom`: the count gets `settleMs` after so many mints too, and the mint after
- * them shows whether a band follows, however late the count is. A known allowance is used up at a steady pace, with `atOnce` until the rest fits
- * into one wave of concurrent mints, which race for the last unit. An unknown one is used up wave by wave. Then the count
- * gets `settleMs`. If no mint is refused, minting goes on up to `LATE_TIMES` the allowance, which tells late counting from
- * none (A9).
+ * them shows whether a band follows, however late the count is. A known allowance is used up at a steady pace, with
+ * `atOnce` until the rest fits into one wave of concurrent mints, which race for the last unit. An unknown one is used up
+ * wave by wave. Then the count gets `settleMs`. If no mint is refused, minting goes on up to `LATE_TIMES` the allowance,
+ * which tells late counting from none (A9).
  */
 export const burn = async (
   context: Context,
@@ -109,7 +109,9 @@ export const burn = async (
   for (let i = 0; atOnce && i < WAVES_MAX && !hasEnded(); i++) {
     if (units === undefined && i > 0) await wait(WAVE_EVERY_MS, context.signal);
     if (units !== undefined) {
-      await mintInTurn(units - found.admitted.length - (width - Math.min(PAST, Math.floor(width / 2))), false);
+      // A cap that only sheds have shown lets fewer through at times: with one unit left, any two of a wave race for it.
+      const left = i === 0 ? width - Math.min(PAST, Math.floor(width / 2)) : 1;
+      await mintInTurn(units - found.admitted.length - left, false);
       if (found.stop !== null) break;
     }
     const size = Math.min(width, enough - found.admitted.length);
