@@ -63,7 +63,7 @@ describe.skipIf(!existsSync(binary))("parts of one run", () => {
     for (let tries = 0; tries < 4; tries += 1) {
       parts = await Promise.all(
         Array.from({ length: OF }, (_, n) =>
-          playPart(`${n}.part`, [`--execution-segment=${n}/${OF}:${n + 1}/${OF}`, sequence], OF),
+          playPart(`${tries}-${n}.part`, [`--execution-segment=${n}/${OF}:${n + 1}/${OF}`, sequence], OF),
         ),
       );
       const began = await Promise.all(parts.map(async (part) => (await callsIn([part]))[0]?.intendedUs ?? 0));
