@@ -15,9 +15,9 @@ import { cutReplayText, replayedLogText, slowedReplayText } from "../report/repl
 import { curveLines } from "../report/shown-curve.ts";
 import { openStageCurve } from "../shedding/stage-curve.ts";
 import { countArrivals } from "../workload/arrivals.ts";
-import { streamers } from "../workload/callers/overload.ts";
+import { lowestLevel, streamers } from "../workload/callers/overload.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
-import { CURVE_LEVELS, profileDurationS, profilePeakPerS } from "../workload/load-profiles.ts";
+import { levelsBeyond, profileDurationS, profilePeakPerS } from "../workload/load-profiles.ts";
 import { idleOtherCores, stageHost, watchMachineUse } from "./machine-use.ts";
 import { play } from "./play.ts";
 import { onThisMachine, openObjectives, reachedClaims, skippedStage } from "./stage-claims.ts";
@@ -60,7 +60,7 @@ const closedLoopFigures = (measurements: readonly Measurement[]): Measurement[] 
 
 /** What judges of the curve or of a step need to know. Of the target file's `slo` only the objectives of chat apply. */
 const shapeFacts = (
-  { step: of, curve }: LoadStage,
+  { step: of, curve, ratePerS }: LoadStage,
   offered: Offered,
   view: TargetView,
   { target: { slo = {} }, found: { ramp } }: Deployment,
@@ -69,14 +69,11 @@ const shapeFacts = (
   const objectives = ofStreams.join(",") || undefined;
   const step = of && { of, objectives };
   if (curve !== true) return step ? { offered, step } : {};
-  const rates = offered.pieces.map(({ from }) => from);
-  const kneePerS = (rates[0] as number) / CURVE_LEVELS[0];
-  const most = Math.max(...rates);
   const { global_in_flight, slots = global_in_flight, org_in_flight: ofOrg = Number.POSITIVE_INFINITY } = view.limits;
   return {
     ...{ offered, step },
     curve: {
-      not_played: CURVE_LEVELS.filter((level) => level * kneePerS > 1.01 * most),
+      not_played: levelsBeyond(offered, lowestLevel(view, ratePerS)),
       // Organizations may reach their own caps before all slots are busy.
       slots: slots === undefined ? undefined : Math.floor(Math.min(slots, ofOrg / streamers(view).shares.org)),
       ...{ objectives, ramp },

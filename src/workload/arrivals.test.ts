@@ -2,6 +2,8 @@ import { describe, expect, test } from "vitest";
 import { arrivalTimesUs, scheduleOf } from "./arrivals.ts";
 import {
   constant,
+  LOWEST_IF_GUESSED,
+  levelsBeyond,
   PROFILES,
   type Profile,
   profileCalls,
@@ -84,6 +86,15 @@ test("the curve ends at the permitted rate where that is between two levels", ()
   expect(ratesOf(82).slice(7, 11)).toEqual([50, 82, 50, 30]);
   expect(ratesOf(54).slice(6, 9)).toEqual([30, 50, 30]);
   expect(Math.max(...ratesOf(1_000))).toBe(100);
+});
+
+test("the levels that a curve does not reach are told, wherever it begins", () => {
+  const beyond = (maxPerS: number, lowest?: number): number[] =>
+    levelsBeyond(upAndDown(10, 60, maxPerS, undefined, lowest), lowest);
+  expect(beyond(82)).toEqual([10]);
+  expect(beyond(82, LOWEST_IF_GUESSED)).toEqual([10]);
+  expect(beyond(40, LOWEST_IF_GUESSED)).toEqual([5, 10]);
+  expect(beyond(1_000, LOWEST_IF_GUESSED)).toEqual([]);
 });
 
 test("the curve has its lowest level even where the permitted rate is below it", () => {

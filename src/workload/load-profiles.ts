@@ -41,7 +41,7 @@ export const steps = (levels: readonly number[], durationS: number, name = "step
 
 /** Levels of the shedding curve, in multiples of the knee. */
 export const CURVE_LEVELS = [0.5, 0.7, 0.9, 1, 1.5, 2, 3, 5, 10] as const;
-/** The lowest level where it is unknown how many replicas share the load: below half of the knee, also if that is a quarter lower. */
+/** The lowest level where nobody knows how many replicas share the load. It lies below half of a knee that is a fifth lower than guessed. */
 export const LOWEST_IF_GUESSED = 0.4;
 /** The level repeated at the end, which shows whether as much is carried as on the way up. */
 const AFTERWARDS = 2;
@@ -79,6 +79,14 @@ export const upAndDown = (
     return level(at * kneePerS, Math.min(unitS * weightOf(at), enoughS));
   });
   return profile("up-and-down", ...pieces);
+};
+
+/** The multiples of the knee that a curve of `upAndDown` does not reach. */
+export const levelsBeyond = ({ pieces }: Pick<Profile, "pieces">, lowest: number = CURVE_LEVELS[0]): number[] => {
+  const rates = pieces.map(({ from }) => from);
+  const kneePerS = (rates[0] as number) / lowest;
+  const most = Math.max(...rates);
+  return CURVE_LEVELS.filter((level) => level * kneePerS > 1.01 * most);
 };
 
 const repeated = (name: string, times: number, period: Piece[]): Profile =>

@@ -1,6 +1,6 @@
 /** Predicts the refusal that overload meets first: of the deployment, an organization or a key. Required if certain. */
 import { RATE_LIMITED } from "../../contract/refusals.ts";
-import { type Profile, profilePeakPerS } from "../load-profiles.ts";
+import { CURVE_LEVELS, LOWEST_IF_GUESSED, type Profile, profilePeakPerS } from "../load-profiles.ts";
 import { notReaching, type Reach, reaching, stayingBelow } from "../story.ts";
 import { runtimeCallers } from "./callers.ts";
 import { capacityPerS, chatPerS, inFlightCaps, sharesOf } from "./rates.ts";
@@ -24,6 +24,10 @@ export const streamers = oncePerView((view: TargetView) => {
 
 /** The streams per second of these callers that can be admitted. */
 export const streamsPerS = (view: TargetView): number | null => chatPerS(view, streamers(view).shares);
+
+/** The lowest level of the curve, in multiples of the knee. `ratePerS`: the knee, where the caller states it. */
+export const lowestLevel = ({ capacity, limits }: TargetView, ratePerS?: number): number =>
+  (ratePerS ?? capacity?.chat ?? limits.replicas) === undefined ? LOWEST_IF_GUESSED : CURVE_LEVELS[0];
 
 /** How many organizations overload the deployment while each stays within half its cap and two thirds of its rate. */
 const organizationsNeeded = (view: TargetView): number | null => {

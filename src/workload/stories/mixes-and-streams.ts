@@ -1,13 +1,12 @@
 /** Stories of the ordinary mix and of streams. Most run beside a disturbance; some overload the deployment. */
 import type { RouteName } from "../../contract/routes.ts";
 import { callAs, minting, runtimeCallers } from "../callers/callers.ts";
-import { overloadReach, streamers, streamsPerS } from "../callers/overload.ts";
+import { lowestLevel, overloadReach, streamers, streamsPerS } from "../callers/overload.ts";
 import { chatPerS, inFlightCaps, partOf, sharesOf } from "../callers/rates.ts";
 import { oncePerView, type TargetView } from "../callers/target-view.ts";
 import { bySize, chooserOf } from "../callers/tenants.ts";
 import {
   constant,
-  LOWEST_IF_GUESSED,
   type Profile,
   profileDurationS,
   profilePeakPerS,
@@ -150,16 +149,10 @@ const onAverage = (maxPerS: number): number => {
 
 /** Streams at levels from half of the knee to ten times it, as far as permitted, and down again. `ratePerS`: the knee. */
 const levelsAroundKnee: Story["profile"] = (view, wish = {}) => {
-  const { service_ms: serviceMs = Number.POSITIVE_INFINITY, replicas } = view.limits;
-  const isGuess = (wish.ratePerS ?? view.capacity?.chat ?? replicas) === undefined;
+  const { service_ms: serviceMs = Number.POSITIVE_INFINITY } = view.limits;
+  const lowest = lowestLevel(view, wish.ratePerS);
   const levels: Shape = (kneePerS, durationS) =>
-    upAndDown(
-      kneePerS,
-      durationS,
-      wish.maxPerS && onAverage(wish.maxPerS),
-      serviceMs / 1000,
-      isGuess ? LOWEST_IF_GUESSED : undefined,
-    );
+    upAndDown(kneePerS, durationS, wish.maxPerS && onAverage(wish.maxPerS), serviceMs / 1000, lowest);
   return profileAt(streamsPerS, CURVE_S, levels)(view, wish);
 };
 
