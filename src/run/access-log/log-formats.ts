@@ -60,9 +60,13 @@ const row = ([name, field, of]: Named, how: How, read: LogFormat["read"]): LogFo
   return { name, field, of, read, ...how };
 };
 
+/** A row whose `isNoCall` is asked first, so that `read` need not tell a call from what is written beside it. */
+const ofCalls = (named: Named, how: How, read: LogFormat["read"]): LogFormat =>
+  row(named, how, (line) => (how.isNoCall?.(line) === true ? null : read(line)));
+
 /** A text format. `line` has a group `at` or `end` for the moment, and `took` if lines hold a duration. */
 const text = (named: Named, of: MomentOf, line: RegExp, unit: Unit = "s", how: How = {}): LogFormat =>
-  row(named, how, (one) => {
+  ofCalls(named, how, (one) => {
     const { at = "", end = "", took } = line.exec(one.text)?.groups ?? {};
     return at === "" ? timed(momentOf(end), "end", tookMs(took, unit)) : timed(momentOf(at), of, tookMs(took, unit));
   });
@@ -77,7 +81,7 @@ type JsonRow = {
 };
 
 const json = (named: Named, { at, of, took, isTook = () => true, beside = [] }: JsonRow, how: How = {}): LogFormat =>
-  row(named, how, (line) => {
+  ofCalls(named, how, (line) => {
     if (line.fields === null || beside.some((member) => line.field(member) === undefined)) return null;
     const value = took && line.field(took[0]);
     return timed(at(line), of, took && isTook(value) ? tookMs(value, took[1]) : undefined);
@@ -182,12 +186,11 @@ const azureTime = (line: LogLine): LineTime | null => {
 };
 
 /** A connection that ended, or was refused, before it held a request: no call is made of it. The status follows. */
-const NO_REQUEST = `"(?:-?|<BADREQ>|- error:[^"]*)" (?:0|4\\d\\d) `;
-const HAS_NO_REQUEST = new RegExp(String.raw`\] ${NO_REQUEST}`);
+const HAS_NO_REQUEST = /\] "(?:-?|<BADREQ>|- error:[^"]*)" (?:0|4\d\d) /;
 
 const NGINX_TIMED = new RegExp(
   // `$request_time` follows the user agent, in seconds with three decimals; a name or a request length may precede it.
-  String.raw`^${BEFORE_DATE}\[(?<at>${CLF})\] (?!${NO_REQUEST})${QUOTED} \d{3} \d+ ${QUOTED} ${QUOTED}(?: ${QUOTED})? (?:\d+ )?"?(?:(?:rt|request_time|req_time|reqtime|duration)[=:])?"?(?<took>\d+\.\d{3})(?:[" ]|$)`,
+  String.raw`^${BEFORE_DATE}\[(?<at>${CLF})\] ${QUOTED} \d{3} \d+ ${QUOTED} ${QUOTED}(?: ${QUOTED})? (?:\d+ )?"?(?:(?:rt|request_time|req_time|reqtime|duration)[=:])?"?(?<took>\d+\.\d{3})(?:[" ]|$)`,
 );
 
 /** What nginx, its container, the ingress controller, and gunicorn write to the same stream as their access log. */
@@ -234,7 +237,7 @@ export const LOG_FORMATS: readonly LogFormat[] = [
   w3c(["iis", "date and time", "IIS: W3C with #Software: Microsoft… or its columns in #Fields"], "iis", "ms"),
   w3c(["w3c", "date and time", "W3C extended log: date and time named in #Fields"], "other"),
   text(["haproxy", "accept_date", "HAProxy httplog or tcplog: client:port [10/Oct/2000:13:55:36.123] frontend"], "start",
-    new RegExp(String.raw`^(?!.*"<BADREQ>")\S+ \[(?<at>${CLF_WITHOUT_ZONE})\] \S+ \S+ (?:(?:[-+]?\d+\/)+\+?(?<took>\d+) )?`), "ms",
+    new RegExp(String.raw`^\S+ \[(?<at>${CLF_WITHOUT_ZONE})\] \S+ \S+ (?:(?:[-+]?\d+\/)+\+?(?<took>\d+) )?`), "ms",
     { isNoCall: (line) => /^(?:Proxy|Server|[Bb]ackend|Health check|Stopping|\[(?:NOTICE|WARNING|ALERT)\]) |"<BADREQ>"/.test(line.text) }),
   text(["envoy", "START_TIME", 'Envoy, Istio: [2016-04-15T20:17:00.310Z] "GET /…'], "start",
     new RegExp(String.raw`^\[(?<at>\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z)\] "(?:[^"]*" \d+ \S+ (?:\S+ \S+ ${QUOTED} )?\d+ \d+ (?<took>\d+) )?`), "ms", BESIDE_ENVOY),
@@ -247,12 +250,12 @@ export const LOG_FORMATS: readonly LogFormat[] = [
   text(["trafficserver", "cqtq", "Traffic Server, format squid: 1286536309.586 921 address TCP_MISS/200"], "start",
     /^(?<at>\d{10}\.\d{3}) (?<took>\d+) \S+ [A-Z_]+\/\d{3} (?!.* (?:HIER_\w+|\w+_PARENT)\/)/, "ms"),
   text(["squid", "time", "Squid: 1286536309.586    921 address TCP_MISS/200"], "end",
-    /^(?<at>\d{10}\.\d{3}) +(?<took>\d+) \S+ [A-Z_]+\/\d{3} (?!.* error:)/, "ms", { isNoCall: (line) => /^\d{10}\.\d{3} .* error:/.test(line.text) }),
+    /^(?<at>\d{10}\.\d{3}) +(?<took>\d+) \S+ [A-Z_]+\/\d{3} /, "ms", { isNoCall: (line) => /^\d{10}\.\d{3} .* error:/.test(line.text) }),
   text(["caddy", "the beginning of the line", "Caddy, console: 2021/05/12 17:38:12.000 INFO http.log.access handled request {…}"], "end",
     new RegExp(String.raw`^(?<at>${ISO})\t\w+\thttp\.log\.access\S*\thandled request\t\{.*"duration": "?(?<took>[\d.]+(?:ms|µs|s)?)`)),
   text(["nginx-timed", "time_local", "nginx combined and $request_time behind it; ingress-nginx"], "end", NGINX_TIMED, "s", BESIDE_NGINX),
   text(["common", "[date] (Apache writes the start, nginx the end)", 'Apache or nginx, common and combined: [10/Oct/2000:13:55:36 -0700] "GET /…'], "logged",
-    new RegExp(String.raw`^${BEFORE_DATE}\[(?<at>${CLF})\](?! ${NO_REQUEST})`), "s", BESIDE_NGINX),
+    new RegExp(String.raw`^${BEFORE_DATE}\[(?<at>${CLF})\]`), "s", BESIDE_NGINX),
   json(["alb", "request_creation_time", "AWS Application Load Balancer: type, time, app/name/id"], { at: member("request_creation_time"), of: "start" }),
   json(["api-gateway", "requestTimeEpoch", "AWS API Gateway, JSON: requestTimeEpoch or requestTime"],
     { at: (line) => epoch("requestTimeEpoch", "ms")(line) ?? member("requestTime")(line), of: "start" }),
@@ -269,7 +272,7 @@ export const LOG_FORMATS: readonly LogFormat[] = [
   json(["fastly", "time_start", "Fastly, JSON: time_start"], { at: member("time_start"), of: "start", took: ["time_elapsed", "us"] }),
   json(["envoy-json", "start_time", "Envoy, Istio, JSON: start_time"], { at: member("start_time"), of: "start", took: ["duration", "ms"] }, BESIDE_ENVOY),
   json(["nginx-json", "time_local, time_iso8601 or msec", "nginx, JSON: time_local, time_iso8601, msec or request_time; with or without escape=json"],
-    { at: (line) => (isNginx(line) && line.field("request") !== "" ? nginxMoment(line) : null), of: "end", took: ["request_time", "s"] }, BESIDE_NGINX),
+    { at: (line) => (isNginx(line) ? nginxMoment(line) : null), of: "end", took: ["request_time", "s"] }, BESIDE_NGINX),
   json(["pino-http", "time", "pino-http, Fastify: time, responseTime"],
     { at: member("time"), of: "end", took: ["responseTime", "ms"], beside: ["responseTime", "level"] },
     { isNoCall: (line) => typeof line.field("level") === "number" && line.field("time") !== undefined && line.field("responseTime") === undefined }),
