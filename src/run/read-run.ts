@@ -15,7 +15,7 @@ import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { inTimeOrder, Lateness } from "../history/time-order.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { judgeStage, ofCutOffStage, openJudges } from "../invariants/invariant.ts";
-import { createIsolation } from "../shedding/isolation.ts";
+import { createIsolation, type IsolationPart } from "../shedding/isolation.ts";
 import { openStageCurve } from "../shedding/stage-curve.ts";
 import { openUserFile, RECORDED_BOUNDS, readUserJson, UserFileError } from "../supervision/user-file.ts";
 import { EXIT, UsageError } from "./exit-codes.ts";
@@ -52,7 +52,7 @@ export const withAllTimes = (line: Line): Line => {
 };
 
 /** Every line of a recorded `history.ndjson`, in the order in which they were written. */
-const historyLines = (path: string): IteratorObject<Line> => jsonLines<Line>(path).map(withAllTimes);
+const historyLines = (path: string): Iterable<Line> => jsonLines<Line>(path).map(withAllTimes);
 
 const KNOWN: ReadonlySet<string> = new Set(OUTCOMES);
 
@@ -139,21 +139,22 @@ export const recordedJson = (
   }
 };
 
-/** Judges `curve/isolation` again from its two stages; nothing if one of them was not recorded. `linesOf` reads a stage. */
-const isolationAgain = (
-  { stage, replay }: Claim,
-  stages: readonly StageRecord[],
-  linesOf: (stage: string) => Iterable<Line>,
-): Claim[] => {
+/** Judges `curve/isolation` again from its two stages, if the run had it; no claim if one of them was not recorded. */
+const isolationAgain = (ofPair: Claim | undefined, stages: readonly StageRecord[]) => {
   const isolation = createIsolation();
-  for (const [part, name] of [
-    ["beside", stage],
-    ["alone", `${stage}-alone`],
-  ] as const) {
-    const facts = stages.find((one) => one.facts.stage === name)?.facts;
-    if (facts !== undefined) isolation.see(part, linesOf(name), facts);
+  const takes = new Map<string, (line: Line) => void>();
+  const follow = (part: IsolationPart, stage: string): void => {
+    const facts = stages.find((one) => one.facts.stage === stage)?.facts;
+    if (facts !== undefined) takes.set(stage, isolation.follow(part, facts));
+  };
+  if (ofPair !== undefined) {
+    follow("beside", ofPair.stage);
+    follow("alone", `${ofPair.stage}-alone`);
   }
-  return isolation.judged(replay).claims;
+  return {
+    see: (line: Line): void => takes.get(line.stage)?.(line),
+    claims: (): Claim[] => isolation.judged(ofPair?.replay ?? "").claims,
+  };
 };
 
 /** `changed`: claims that differ from what the run itself wrote. */
@@ -214,12 +215,17 @@ export const judgeAgain = (folder: string) => {
     const asRecorded = facts.cut_off === true ? ofCutOffStage : (claim: Claim): Claim => claim;
     return { stage, judges: openJudges(invariants, facts), curve: openStageCurve(facts), replay, asRecorded };
   });
+  const isolation = isolationAgain(
+    recorded.claims.find(({ id }) => id === "curve/isolation"),
+    stages,
+  );
   const judgesOf = Map.groupBy(judged, ({ stage }) => stage);
   for (const line of inTimeOrder(historyLines(history), lateness.us)) {
     for (const { judges, curve } of judgesOf.get(line.stage) ?? []) {
       judges.see(line);
       curve?.see(line);
     }
+    isolation.see(line);
   }
   const again = new Map(
     judged
@@ -228,13 +234,7 @@ export const judgeAgain = (folder: string) => {
       )
       .map((claim): [string, Claim] => [claim.id, claim]),
   );
-  const ofPair = recorded.claims.find(({ id }) => id === "curve/isolation");
-  const linesOf = (stage: string): Iterable<Line> =>
-    inTimeOrder(
-      historyLines(history).filter((line) => line.stage === stage),
-      lateness.us,
-    );
-  for (const claim of ofPair === undefined ? [] : isolationAgain(ofPair, stages, linesOf)) again.set(claim.id, claim);
+  for (const claim of isolation.claims()) again.set(claim.id, claim);
   const secrets = recorded.claims.find(({ id }) => id === "secrets-stay-secret/run");
   if (secrets !== undefined) for (const claim of judgeSecrets(folder, secrets.replay)) again.set(claim.id, claim);
 

@@ -41,34 +41,39 @@ export const createIsolation = () => {
   const played = new Map<IsolationPart, Played>();
   let isNoiseShed = false;
 
-  /** Takes the lines of one stage in time order. */
-  const see = (part: IsolationPart, lines: Iterable<Line>, facts: StageFacts): void => {
+  /** Follows one stage: the returned function takes each of its lines, in time order. */
+  const follow = (part: IsolationPart, facts: StageFacts): ((line: Line) => void) => {
     const { outcomes, evidence }: Omit<Played, "facts"> = { outcomes: new Map(), evidence: [] };
+    played.set(part, { facts, outcomes, evidence });
     /** The latest end of the served calls of each organization. */
     const busyUntilUs = new Map<string, number>();
     const { org_in_flight: ofOrg, global_in_flight: ofAll } = facts.limits;
     // If one may hold over half of all places (or it is not stated), another inside its share may find none.
     const isHeld = ofOrg !== undefined && ofAll !== undefined && 2 * ofOrg <= ofAll;
-    for (const line of lines) {
-      if (line.type !== "call" || line.unscheduled !== undefined || line.attempt > 0) continue;
+    return (line) => {
+      if (line.type !== "call" || line.unscheduled !== undefined || line.attempt > 0) return;
       const { org, outcome, sent_us: sent, done_us: done } = line;
       if (facts.tenants[org]?.noisy === true) {
         if (part === "beside") isNoiseShed ||= outcome === ITS_OWN;
-        continue;
+        return;
       }
       const number = Number(/-(\d+)$/.exec(line.id)?.[1] ?? Number.NaN);
-      if (Number.isNaN(number) || outcomes.size >= CALLS_MOST) continue;
+      if (Number.isNaN(number) || outcomes.size >= CALLS_MOST) return;
       const busyUs = busyUntilUs.get(org) ?? 0;
       const isServed = classOf(outcome) === "answered";
       if (isServed) busyUntilUs.set(org, Math.max(busyUs, done));
       // One call at a time is inside any share. Other refusals, and no answer, are no loss to a neighbour.
-      if (busyUs > sent || (!SHED_OUTCOMES.has(outcome) && !isServed)) continue;
+      if (busyUs > sent || (!SHED_OUTCOMES.has(outcome) && !isServed)) return;
       const isShed = !isServed && (isHeld || outcome === ITS_OWN);
       const came = isServed ? "served" : isShed ? "shed" : "full";
       outcomes.set(number, { came, second: Math.floor(line.intended_us / SECOND_US) });
       if (isShed && evidence.length < EVIDENCE_MOST) evidence.push(line.id);
-    }
-    played.set(part, { facts, outcomes, evidence });
+    };
+  };
+
+  const see = (part: IsolationPart, lines: Iterable<Line>, facts: StageFacts): void => {
+    const take = follow(part, facts);
+    for (const line of lines) take(line);
   };
 
   /** Returns no claims if one of the two parts was not played. */
@@ -131,5 +136,5 @@ export const createIsolation = () => {
       measurements: interval === null ? [] : [{ ...value, ...interval }],
     };
   };
-  return { see, judged };
+  return { follow, see, judged };
 };
