@@ -12,6 +12,7 @@ import {
   probeTable,
 } from "./capacity-claims.ts";
 import type { ProbeResult } from "./probe.ts";
+import { CALM_GENERATOR } from "./virtual-server.fixture.ts";
 
 const probe = (ratePerS: number, outcomes: Record<string, number>, bad = 0, lagMsP99 = 1): ProbeResult => {
   const calls = Object.values(outcomes).reduce((sum, n) => sum + n, 0);
@@ -22,17 +23,7 @@ const probe = (ratePerS: number, outcomes: Record<string, number>, bad = 0, lagM
     outcomes,
     latencyMsP50: 200,
     tallies: [{ bad, n: calls, blocks: [] }],
-    generator: {
-      lagMsP99,
-      dropped: 0,
-      queued: 0,
-      unmade: 0,
-      cpuShare: 0.1,
-      stealShare: 0,
-      throttledShare: 0,
-      othersShare: 0,
-      notes: [],
-    },
+    generator: { ...CALM_GENERATOR, lagMsP99 },
   };
 };
 

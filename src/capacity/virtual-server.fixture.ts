@@ -47,6 +47,12 @@ export const SLOWER = (thanS: number, share: number): VirtualObjective => ({
 
 const BLOCK_S = 1;
 
+/** A generator on a machine that nothing disturbs. */
+export const CALM_GENERATOR: ProbeResult["generator"] = {
+  ...{ lagMsP99: 1, dropped: 0, queued: 0, unmade: 0 },
+  ...{ cpuShare: 0.1, stealShare: 0, throttledShare: 0, othersShare: 0, notes: [] },
+};
+
 /** Plays a plan as a runner would, early end included. */
 export const playVirtually = (
   server: VirtualServer,
@@ -90,16 +96,6 @@ export const playVirtually = (
     tallies: tallies.map(({ bad, n, blocks }) => ({ bad, n, blocks: blocks.filter((block) => block !== undefined) })),
     outcomes: { "200": counted - refused, ...(refused > 0 ? { "429 b2b_overloaded": refused } : {}) },
     latencyMsP50: latencies.length === 0 ? null : 1000 * (latencies[latencies.length >> 1] as number),
-    generator: {
-      lagMsP99: 1,
-      dropped: 0,
-      queued: 0,
-      unmade: 0,
-      cpuShare: 0.1,
-      stealShare: 0,
-      throttledShare: 0,
-      othersShare: 0,
-      notes: [],
-    },
+    generator: CALM_GENERATOR,
   };
 };
