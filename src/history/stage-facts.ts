@@ -93,7 +93,7 @@ export type StageHost = {
   /** Cores that the deployment used, where it was started here, and those that other programs used. */
   target_cores: number | null;
   other_cores: number | null;
-  /** Of those, what other programs still used once no call was under way; absent where nobody looked. */
+  /** The part of `other_cores` that was still in use when no call was under way; absent if it was not measured. */
   idle_other_cores?: number;
   /** Calls of the stage, and how late they left against the schedule: `[share of calls, ms]`, the shares ascending. */
   calls: number;

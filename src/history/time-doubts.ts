@@ -79,7 +79,7 @@ const lagAt = ({ lag_ms: known }: StageHost, share: number): number =>
 const stolen = (host: HostFacts | null): string[] =>
   above(host?.steal_share, STEAL, (share) => `the hypervisor took ${percent(share)} of the CPU`);
 
-/** The share of all cores that programs used which are not known to belong to the run or to the deployment. */
+/** The share of all cores that other programs used: all those of which it is not known that the run or the deployment started them. */
 const shareOfOthers = ({ other_cores: used, cores }: StageHost): number => (used ?? 0) / cores;
 /** Without calls these programs do next to nothing, so they are taken for parts of the deployment. */
 const workForCalls = ({ idle_other_cores: idle, cores }: StageHost): boolean =>
@@ -109,7 +109,7 @@ export const timeDoubts = (stage: StageHost, { tail, limitMs }: AboutTime): Time
   const lateMs = Math.max(LAG_MS, LAG_OF_LIMIT * limitMs);
   const others = shareOfOthers(stage);
   const byOthers = [othersUsed(stage)];
-  // What the deployment itself uses makes no answer faster, so it takes no pass away.
+  // CPU time that the deployment itself uses makes no answer faster, so it puts no pass in doubt.
   const mayTakeAPass = others > OTHERS_HALF && !workForCalls(stage);
   const coresMost = host?.cpu_share_max ?? 0;
   const many = (count: number | null | undefined, what: string): string[] =>

@@ -152,8 +152,8 @@ export const excludesLimit = (levels: readonly CurveLevel[]): boolean => {
 
 /**
  * Reports whether these levels certainly shed for another reason than full replicas or a limit that is low for a while.
- * Among equal replicas the share shed rises at least in proportion to the calls in flight, because a replica is full more
- * often the more they hold together. A share that is higher than this with many free places has another cause.
+ * Among equal replicas the share shed rises at least in proportion to the calls in flight, because the more calls they hold
+ * together, the more often one of them is full. If more is shed than that while many places are free, it has another cause.
  */
 export const shedsWithRoom = (curve: Curve, levels: readonly CurveLevel[]): boolean => {
   const sum = (all: readonly CurveLevel[], of: "free" | "taken") => {

@@ -88,7 +88,7 @@ const PARTS = 5;
  * another load comes and goes.
  */
 const DISPERSION_MOST = 8;
-/** Scatter shows where this many runs have room; as few of them may look too even, so at least this scatter is assumed. */
+/** Scatter is measured if a phase has room for this many runs. So few may look too even by chance, so it counts as at least this. */
 const RUNS_LEAST = 3;
 const SCATTER_LEAST = 0.5;
 /** The normal quantile for one-sided 99.95 %. */

@@ -170,7 +170,7 @@ export const watchMachineUse = (baseUrl: string | null) => {
 };
 
 const IDLE_LOOK_MS = 250;
-/** What a deployment still does after its last answer ends within this time. */
+/** A deployment may go on working for this long after its last answer. */
 const SETTLE_MS = 750;
 
 /**

@@ -158,9 +158,9 @@ export const headerHintOf = async (answer: Answer, context: Context): Promise<st
 };
 
 /**
- * Says why a rule cannot be judged if each call that shows a breach was answered 401 because of a key that the
- * deployment takes nowhere, or of a header that it does not read. One rule fails then, and not every rule that uses
- * that key or header. Else `null`.
+ * Says why a rule cannot be judged if each call that shows a breach was answered 401 because the deployment takes its
+ * key nowhere, or does not read its header. Then one rule fails for that key or header, and the others that use it stay
+ * open. Else `null`.
  */
 export const openByCredential = async (
   id: string,

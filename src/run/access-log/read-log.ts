@@ -154,7 +154,7 @@ export class LogReader {
   #isZoned = true;
   readonly #of = { start: 0, end: 0, logged: 0 };
   #unreadable = 0;
-  /** The number of a last line without its end; a log that is copied while it is written ends so. */
+  /** The number of the last line if it lacks its end, as in a log that is copied while it is written; else 0. */
   #unfinished = 0;
   #isUnfinishedUnread = false;
   #noCalls = 0;

@@ -122,7 +122,7 @@ const judgeSpread = async (checks: Checks, first: Specimen, { why, another }: Ag
 };
 
 const AS_BROWSERS_ASK: Partial<TestCall> = {
-  ...({ headers: { "accept-encoding": "gzip, deflate, br, zstd" } } as const),
+  headers: { "accept-encoding": "gzip, deflate, br, zstd" },
   what: "a caller that takes compressed answers",
 };
 

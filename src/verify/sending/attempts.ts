@@ -91,7 +91,7 @@ export const createAttempts = (parts: AttemptParts) => {
   const answers: Answer[] = [];
   const waits = createAnswerWaits();
   let [heldBytes, sent, silent] = [0, 0, 0];
-  /** The first call of the present silence; one that was under way beside it may have ended the target as well. */
+  /** The first call of those without an answer that came last. A call under way beside it may have brought the target down too. */
   let silentSince = "";
   let returning: Promise<boolean> | null = null;
 
