@@ -62,7 +62,7 @@ const STARTS_PROCESSES = [
   "src/run/merge-parts.test.ts",
   "src/run/{exit-codes,hostile-server,look-first,memory-watch,own-script,protocol,run,run-reports,target-run}.test.ts",
   "src/run/experiments/{chaos,heal-left-open,left-open,own-chaos}.test.ts",
-  "src/run/exploration/explore.test.ts",
+  "src/run/experiments/explore.test.ts",
   "src/run/gate/{gate-recorded,play-block}.test.ts",
   "src/run/operator/write-operator.test.ts",
   "src/stages/{closed-loop,machine-use,observers,verify-stage}.test.ts",
@@ -108,7 +108,7 @@ const retriedTests: Reporter = {
 const LONGEST = `
   properties/mutants-in-virtual-time src/verify/gateway src/cli/doctor src/run/capacity/capacity src/verify/load-defects
   src/drivers/k6/alone src/stages/verify-stage properties/mutants src/shedding/curve-claims properties/readmes
-  src/run/target-run src/run/run src/run/hostile-server src/simulation/virtual-player src/run/exploration/explore
+  src/run/target-run src/run/run src/run/hostile-server src/simulation/virtual-player src/run/experiments/explore
   src/verify/defects src/run/experiments/chaos src/drivers/k6/k6 src/cli/serve src/verify/variants
   src/drivers/one-meaning src/verify/run-verify properties/platform-kills src/verify/load-variants src/cli/exit-codes
   src/verify/reference src/run/calibration/calibrate src/drivers/k6/k6-budget properties/ci-scripts src/cli/floodgate

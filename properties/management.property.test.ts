@@ -5,8 +5,8 @@
 import fc from "fast-check";
 import { expect } from "vitest";
 import { PRODUCTS, SCOPES } from "../src/contract/routes.ts";
+import type { KeyRecord } from "../src/core/call.ts";
 import { decideCreation, decideRevocation, decideUpdate } from "../src/core/management.ts";
-import type { KeyRecord } from "../src/core/records.ts";
 import { KEY_DECISIONS } from "../src/platform/keys/store.ts";
 import { law } from "./laws/law.ts";
 import {

@@ -8,7 +8,7 @@ import type { Command } from "commander";
 import { describe, expect, test } from "vitest";
 import { runCommand } from "../src/cli/command.fixture.ts";
 import { commandsFor } from "../src/cli/main.ts";
-import { withServed } from "../src/deployments/part.ts";
+import { withServed } from "../src/deployments/deployment.ts";
 import { TARGET_SCHEMA } from "../src/target/target.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));

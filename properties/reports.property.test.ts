@@ -14,10 +14,9 @@ import { madeCurve } from "../src/report/made-curve.fixture.ts";
 import { madeRun } from "../src/report/made-run.fixture.ts";
 import { madeSeries } from "../src/report/made-series.fixture.ts";
 import { writeReports } from "../src/run/run-reports.ts";
-import { openJournal } from "../src/supervision/journal.ts";
+import { openJournal, type Undo } from "../src/supervision/journal.ts";
 import { FORM_MIN_CHARS, Redactor } from "../src/supervision/redaction.ts";
 import { openRunFolder, type RunFolder } from "../src/supervision/run-folder.ts";
-import type { Undo } from "../src/supervision/undo.ts";
 import { law } from "./laws/law.ts";
 import { chunksOf, credentialArb, cutsArb } from "./model/arbitraries.ts";
 

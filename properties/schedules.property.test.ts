@@ -4,8 +4,15 @@
  */
 import fc from "fast-check";
 import { expect } from "vitest";
-import { type Arrivals, arrivalTimesUs, scheduleOf } from "../src/workload/arrivals.ts";
-import { type Profile, profileCalls, profileDurationS, scaleProfile } from "../src/workload/load-profiles.ts";
+import {
+  type Arrivals,
+  arrivalTimesUs,
+  type Profile,
+  profileCalls,
+  profileDurationS,
+  scaleProfile,
+  scheduleOf,
+} from "../src/workload/load-profiles.ts";
 import { law } from "./laws/law.ts";
 
 const RUNS = { quick: 200, nightly: 20_000 };

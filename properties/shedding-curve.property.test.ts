@@ -4,7 +4,7 @@
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { bareFacts } from "../src/history/stage-facts.ts";
+import { bareFacts } from "../src/history/run-document.ts";
 import { type Curve, levelsOf } from "../src/shedding/curve.ts";
 import { judgeCurve } from "../src/shedding/curve-claims.ts";
 import { openCurve } from "../src/shedding/curve-fold.ts";

@@ -3,14 +3,15 @@
  * what a server writes in any pieces, with comments and unknown events between, and cut off at any point; what comes after the
  * terminal event is never taken for a part of the answer, and an end without one is never taken for success.
  */
+
 import { createServer, type Socket } from "node:net";
 import fc from "fast-check";
 import { Agent } from "undici";
 import { afterAll, beforeAll, expect } from "vitest";
-import { createRunClock, wallUs } from "../src/client/clock.ts";
 import { sendRequest } from "../src/client/send-request.ts";
 import type { Stream } from "../src/contract/routes.ts";
 import { ERROR_EVENT, KEEP_ALIVE, lastEventOf, VOCABULARIES, writeEvent } from "../src/contract/streams.ts";
+import { createRunClock, wallUs } from "../src/supervision/waiting.ts";
 import { TIMEOUTS } from "../src/workload/timeouts.ts";
 import { law } from "./laws/law.ts";
 import { chunksOf } from "./model/arbitraries.ts";

@@ -5,8 +5,8 @@
 import fc from "fast-check";
 import { expect } from "vitest";
 import type { Product, Scope } from "../../src/contract/routes.ts";
+import type { KeyRecord, Organization } from "../../src/core/call.ts";
 import type { KeyCreation, KeyUpdate } from "../../src/core/management.ts";
-import type { KeyRecord, Organization } from "../../src/core/records.ts";
 import type { KeyDecisions } from "../../src/platform/keys/store.ts";
 import { keyArb, NOW_MS, ORIGINS, organizationArb, productsArb, scopesArb } from "../model/arbitraries.ts";
 

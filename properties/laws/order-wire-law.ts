@@ -7,7 +7,7 @@ import fc from "fast-check";
 import { readAnswer } from "../../src/contract/envelopes.ts";
 import { type AnyRefusalName, outcomeOf } from "../../src/contract/refusals.ts";
 import { type Product, type RouteName, routeOf } from "../../src/contract/routes.ts";
-import type { KeyRecord } from "../../src/core/records.ts";
+import type { KeyRecord } from "../../src/core/call.ts";
 import { ALLOWANCE, type Facts, factsArb, ORIGIN } from "../model/facts.ts";
 import { CAPS } from "../model/model.ts";
 import { demanded } from "../model/order-oracle.ts";

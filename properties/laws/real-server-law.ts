@@ -3,12 +3,13 @@
  * real sockets answers as the model does, which decides with the core. Once the deployment is healed, its meters, ledger and
  * counts equal the model's, and its log holds no credential. For the test and for mutants (mutant-laws.ts).
  */
+
 import { randomUUID } from "node:crypto";
 import fc from "fast-check";
 import { expect } from "vitest";
 import { findSecrets } from "../../src/contract/credentials.ts";
+import type { KeyRecord, Organization } from "../../src/core/call.ts";
 import type { LedgerLine } from "../../src/core/meters.ts";
-import type { KeyRecord, Organization } from "../../src/core/records.ts";
 import { mint } from "../model/call-commands.ts";
 import { ORIGIN, type Real } from "../model/command-frame.ts";
 import { commandArb } from "../model/commands.ts";

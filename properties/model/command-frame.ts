@@ -6,7 +6,7 @@
 import type fc from "fast-check";
 import { expect } from "vitest";
 import { readAnswer } from "../../src/contract/envelopes.ts";
-import type { KeyRecord } from "../../src/core/records.ts";
+import type { KeyRecord } from "../../src/core/call.ts";
 import type { Heard } from "../../src/platform/start-platform.fixture.ts";
 import type { RealApi } from "../rigs/real-api.ts";
 import type { Expected, KnownKey, Model } from "./model.ts";

@@ -4,8 +4,8 @@
  */
 import fc from "fast-check";
 import { PRODUCTS, type Product, type RouteName, SCOPES, type Scope } from "../../src/contract/routes.ts";
+import type { Tier } from "../../src/core/call.ts";
 import type { KeyCreation, KeyUpdate } from "../../src/core/management.ts";
-import type { Tier } from "../../src/core/records.ts";
 import type { Fault, Link } from "../rigs/real-api.ts";
 import { type From, mint, stampede, USED_ROUTES, use } from "./call-commands.ts";
 import { type Command, FOREIGN, MINUTE_MS, ORIGIN } from "./command-frame.ts";

@@ -4,9 +4,8 @@
  */
 import fc from "fast-check";
 import { type Product, ROUTES, type RouteName, routeOf, type Scope } from "../../src/contract/routes.ts";
-import { type Ask, Call, type Refuse, UNAVAILABLE } from "../../src/core/call.ts";
+import { type Ask, Call, type KeyRecord, type Refuse, type Tier, UNAVAILABLE } from "../../src/core/call.ts";
 import { advance, HEALTHY_ORDERS, type Orders } from "../../src/core/order.ts";
-import type { KeyRecord, Tier } from "../../src/core/records.ts";
 import { type Caps, fixedShedder, type Shedder } from "../../src/core/shedding.ts";
 import { NOW_MS, productArb, productsArb, scopesArb, tierArb } from "./arbitraries.ts";
 

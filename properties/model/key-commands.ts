@@ -1,6 +1,7 @@
 /** Key management as commands: create, change and revoke, by the organization's own admin or by another's. */
 import { expect } from "vitest";
 import { outcomeOf } from "../../src/contract/refusals.ts";
+import type { KeyRecord } from "../../src/core/call.ts";
 import {
   decideCreation,
   decideRevocation,
@@ -9,7 +10,6 @@ import {
   type KeyUpdate,
   type ManagementRefusal,
 } from "../../src/core/management.ts";
-import type { KeyRecord } from "../../src/core/records.ts";
 import { type Command, command, compare, keyAt, orgIdAt, pick, type Real, replace } from "./command-frame.ts";
 import type { Model } from "./model.ts";
 

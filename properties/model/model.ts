@@ -5,10 +5,18 @@
  */
 import { outcomeOf } from "../../src/contract/refusals.ts";
 import { type Meter, type Product, type RouteName, routeOf } from "../../src/contract/routes.ts";
-import { type Ask, Call, type Deployment, type Session, type TakeOutcome, UNAVAILABLE } from "../../src/core/call.ts";
+import {
+  type Ask,
+  Call,
+  type Deployment,
+  type KeyRecord,
+  type Organization,
+  type Session,
+  type TakeOutcome,
+  UNAVAILABLE,
+} from "../../src/core/call.ts";
 import { fits, windowOf } from "../../src/core/meters.ts";
 import { advance, HEALTHY_ORDERS } from "../../src/core/order.ts";
-import type { KeyRecord, Organization } from "../../src/core/records.ts";
 import { type Caps, fixedShedder } from "../../src/core/shedding.ts";
 import type { Fault, Link } from "../rigs/real-api.ts";
 

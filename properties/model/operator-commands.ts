@@ -1,6 +1,6 @@
 /** Commands of the operator, the clock and the faults, and one that reads the meters. */
 import { expect } from "vitest";
-import type { Organization, Tier } from "../../src/core/records.ts";
+import type { Organization, Tier } from "../../src/core/call.ts";
 import type { Fault, Link } from "../rigs/real-api.ts";
 import { type Command, command, MINUTE_MS, orgIdAt, pick, type Real, replace } from "./command-frame.ts";
 import { CAPS, type Model } from "./model.ts";

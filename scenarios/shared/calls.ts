@@ -4,18 +4,17 @@ import { codingOf, readAnswer } from "../../src/contract/envelopes.ts";
 import { countedAs, emptyOutcome, outcomeOfStream } from "../../src/contract/refusals.ts";
 import { isStreamed, routeOf } from "../../src/contract/routes.ts";
 import { ERROR_EVENT, lastEventOf, type StreamEnding } from "../../src/contract/streams.ts";
-import type { HandOver } from "../../src/workload/handover.ts";
-import { needNoVu } from "../../src/workload/k6-executor.ts";
+import { type HandOver, needNoVu } from "../../src/workload/handover.ts";
+import { triesOf } from "../../src/workload/retry.ts";
 import {
   callId,
   credentialName,
   headersOf,
   mayHaveAnyBody,
   nobodysCredential,
+  type Step,
   urlOf,
-} from "../../src/workload/request.ts";
-import { triesOf } from "../../src/workload/retry.ts";
-import type { Step } from "../../src/workload/step.ts";
+} from "../../src/workload/step.ts";
 import type { Story } from "../../src/workload/story.ts";
 import { begin, type CallMade, floodgate, type Outgoing, type RequestKind, send, type Turn } from "./extension.ts";
 

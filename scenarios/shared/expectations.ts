@@ -13,7 +13,7 @@ import {
   outcomeOf as outcomeNamed,
 } from "../../src/contract/refusals.ts";
 import { isWholeAnswer, STREAM_ENDS } from "../../src/contract/streams.ts";
-import { LATE_MS } from "../../src/workload/arrivals.ts";
+import { LATE_MS } from "../../src/workload/load-profiles.ts";
 import type { Step } from "../../src/workload/step.ts";
 import type { Reach } from "../../src/workload/story.ts";
 import { endingOf, outcomeOf } from "./calls.ts";

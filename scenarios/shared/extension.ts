@@ -1,19 +1,20 @@
 /** Our k6 extension: times calls in microseconds, names the end of each stream, asks the budget before each call. */
+
 import { sleep } from "k6";
 import exec from "k6/execution";
 import type { SseKind } from "k6/x/floodgate";
 import type { SseParams, SseResponse } from "k6/x/sse";
-import { arrivalTimesUs } from "../../src/workload/arrivals.ts";
-import type {
-  HandOver,
-  Printed,
-  PrintedFault,
-  PrintedMint,
-  PrintedNothing,
-  PrintedPart,
-  PrintedSpent,
+import {
+  type HandOver,
+  LEAD_MS,
+  type Printed,
+  type PrintedFault,
+  type PrintedMint,
+  type PrintedNothing,
+  type PrintedPart,
+  type PrintedSpent,
 } from "../../src/workload/handover.ts";
-import { LEAD_MS } from "../../src/workload/k6-executor.ts";
+import { arrivalTimesUs } from "../../src/workload/load-profiles.ts";
 import type { SessionWanted, Step } from "../../src/workload/step.ts";
 
 type Extension = typeof import("k6/x/floodgate");

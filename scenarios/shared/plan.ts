@@ -1,19 +1,20 @@
 /** Makes the input that a script gets from the runner, from the target file instead. */
-import { type Arrivals, countArrivals } from "../../src/workload/arrivals.ts";
+
 import { budgetShare, statedBudget } from "../../src/workload/budget.ts";
 import type { TargetView } from "../../src/workload/callers/target-view.ts";
 import { keysFor, originsOf, viewOf } from "../../src/workload/callers/view-of-target.ts";
-import { type HandOver, PLACEHOLDER } from "../../src/workload/handover.ts";
 import {
   callsAtOnceFor,
   concurrencyOf,
   executorFor,
+  type HandOver,
   K6_DNS,
+  PLACEHOLDER,
   tooFewCalls,
   VUS_MAX_ALONE,
-} from "../../src/workload/k6-executor.ts";
-import { type Profile, profilePeakPerS } from "../../src/workload/load-profiles.ts";
-import { credentialName } from "../../src/workload/request.ts";
+} from "../../src/workload/handover.ts";
+import { type Arrivals, countArrivals, type Profile, profilePeakPerS } from "../../src/workload/load-profiles.ts";
+import { credentialName } from "../../src/workload/step.ts";
 import type { ProfileWish, Story } from "../../src/workload/story.ts";
 import { TIMEOUTS } from "../../src/workload/timeouts.ts";
 import { type Expectations, type Expected, expectedOn, thresholdsOf } from "./expectations.ts";

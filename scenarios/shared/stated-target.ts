@@ -2,8 +2,7 @@
  * Reads a target file (README, "Your own deployment") inside k6, where there is no Node: `env:` from `-e` or the
  * environment, `file:` beside the target file. Mistakes are reported in a sentence before anything is sent.
  */
-import { AddressError, canonicalHost, parseHttpUrl } from "../../src/contract/address.ts";
-import { isLoopbackHost } from "../../src/contract/loopback.ts";
+import { AddressError, canonicalHost, isLoopbackHost, parseHttpUrl } from "../../src/contract/address.ts";
 import type { StatedStreamEnds } from "../../src/contract/streams.ts";
 import type { StatedBounds } from "../../src/workload/budget.ts";
 import type { StatedTarget } from "../../src/workload/callers/view-of-target.ts";

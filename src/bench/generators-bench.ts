@@ -7,8 +7,18 @@ import { fileURLToPath } from "node:url";
 import { routeOf } from "../contract/routes.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import { CATALOGS } from "../workload/stories/reads.ts";
-import { type Bench, type BenchRoom, type Block, blockOf, compare, paired, type Row } from "./comparison.ts";
-import { figureOf, recordLoad, writeTarget } from "./load-run.ts";
+import {
+  type Bench,
+  type BenchRoom,
+  type Block,
+  blockOf,
+  compare,
+  figureOf,
+  paired,
+  type Row,
+  recordLoad,
+  writeTarget,
+} from "./comparison.ts";
 import { startServer } from "./server-process.ts";
 
 /** The search stops once the lowest rate that failed is within this factor of the highest that held. */

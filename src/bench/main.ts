@@ -6,16 +6,15 @@ import { WATCHDOG_PROCESS } from "../faults/watchdog-process.ts";
 import { EXIT, EXIT_OF_SIGNAL } from "../run/exit-codes.ts";
 import { commitOf } from "../run/run-reports.ts";
 import { openJournal } from "../supervision/journal.ts";
-import { REPOSITORY } from "../supervision/repository.ts";
+import { REPOSITORY } from "../supervision/run-folder.ts";
 import { listenForStop } from "../supervision/stop-signals.ts";
 import { Supervisor } from "../supervision/supervisor.ts";
 import { type Bench, type BenchRoom, type Row, type Settings, tableOf } from "./comparison.ts";
 import { generators, k6Generators } from "./generators-bench.ts";
-import { ROUTE_BENCHES, soak } from "./routes-benches.ts";
+import { ROUTE_BENCHES, STREAM_BENCHES, soak } from "./routes-benches.ts";
 import { shedding } from "./shedding-bench.ts";
 import { sse } from "./sse-bench.ts";
 import { STORE_BENCHES } from "./store-benches.ts";
-import { STREAM_BENCHES } from "./stream-benches.ts";
 
 const BENCHES: readonly Bench[] = [
   ...[...ROUTE_BENCHES, ...STREAM_BENCHES, ...STORE_BENCHES],

@@ -1,8 +1,14 @@
-/** Calls without a stream: each against a bare Fastify route under the same closed loop, and memory over many of them. */
+/**
+ * Calls without a stream, each against a bare Fastify route under the same closed loop, and memory over many of them; streams
+ * against a bare server.
+ */
+
+import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { request } from "undici";
-import { startRedisPart } from "../deployments/part.ts";
+import { startRedisPart } from "../deployments/deployment.ts";
 import { median } from "../history/statistics/statistics.ts";
+import { pause } from "../supervision/waiting.ts";
 import { findRedis, ToolError } from "../tools/tool-recipe.ts";
 import { type LoadCall, type LoadResult, playLoad } from "./closed-loop.ts";
 import {
@@ -11,6 +17,7 @@ import {
   type Block,
   compare,
   doubtsOfClient,
+  inTurn,
   type Pair,
   plainBlock,
   playRounds,
@@ -163,3 +170,189 @@ export const soak: Bench = {
 };
 
 export const ROUTE_BENCHES: readonly Bench[] = ROWS.map(benchOf);
+
+// Events a second, and memory per stream, against a bare `node:http` server that writes the same frames when due.
+
+const BEGIN_MS = 20_000;
+const CLOSE_MS = 50;
+const BLANK_LINE = "\n\n";
+const LAST_CHUNK = Buffer.from("\r\n0\r\n\r\n");
+const OK = Buffer.from("HTTP/1.1 200 ");
+
+const headOf = ({ url, method, headers, body = "" }: LoadCall): string => {
+  const { host, pathname } = new URL(url);
+  const lines = Object.entries({ host, ...headers, "content-length": String(Buffer.byteLength(body)) });
+  return `${method} ${pathname} HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join("")}\r\n${body}`;
+};
+
+/**
+ * Counts the events of many open streams over raw sockets, which costs next to nothing. Each connection requests a stream, counts
+ * the blank lines that end its events, and requests the next stream when it ends. Connections open over `rampMs`. Resolves once
+ * every stream has begun or failed, at the latest 20 s after the ramp.
+ */
+export const openStreams = async (request: LoadCall, streams: number, rampMs: number) => {
+  const { hostname: host, port } = new URL(request.url);
+  const head = headOf(request);
+  const sockets: Socket[] = [];
+  let isClosing = false;
+  /** `refused`: answers other than a stream; `lost`: lost connections. */
+  const seen = { begun: 0, events: 0, ended: 0, refused: 0, lost: 0 };
+
+  const open = (): void => {
+    const socket = connect({ host, port: Number(port), noDelay: true });
+    sockets.push(socket);
+    let isNew = true;
+    let hasBegun = false;
+    socket.on("connect", () => socket.write(head));
+    socket.on("data", (data: Buffer) => {
+      if (isNew) {
+        isNew = false;
+        if (!data.subarray(0, OK.length).equals(OK)) {
+          seen.refused += 1;
+          socket.destroy();
+          return;
+        }
+        if (!hasBegun) seen.begun += 1;
+        hasBegun = true;
+      }
+      for (let at = data.indexOf(BLANK_LINE); at !== -1; at = data.indexOf(BLANK_LINE, at + 2)) seen.events += 1;
+      if (data.length >= LAST_CHUNK.length && data.subarray(-LAST_CHUNK.length).equals(LAST_CHUNK)) {
+        seen.ended += 1;
+        isNew = true;
+        socket.write(head);
+      }
+    });
+    socket.on("error", () => {});
+    socket.on("close", () => {
+      if (!isClosing) seen.lost += 1;
+    });
+  };
+
+  const beganMs = performance.now();
+  while (sockets.length < streams) {
+    const due = rampMs === 0 ? streams : Math.ceil(((performance.now() - beganMs) / rampMs) * streams);
+    while (sockets.length < Math.min(due, streams)) open();
+    await pause(1);
+  }
+  const known = (): number => seen.begun + seen.refused + seen.lost;
+  while (known() < streams && performance.now() - beganMs < rampMs + BEGIN_MS) await pause(5);
+  return {
+    seen,
+    /** `clientCpu`: share of a core that this process used. */
+    count: async (durationMs: number): Promise<{ eventsPerS: number; clientCpu: number }> => {
+      const before = seen.events;
+      const cpu = process.cpuUsage();
+      const fromMs = performance.now();
+      await pause(durationMs);
+      const elapsedS = (performance.now() - fromMs) / 1000;
+      const { user, system } = process.cpuUsage(cpu);
+      return { eventsPerS: (seen.events - before) / elapsedS, clientCpu: (user + system) / 1e6 / elapsedS };
+    },
+    [Symbol.asyncDispose]: (): Promise<void> => {
+      isClosing = true;
+      for (const socket of sockets) socket.destroy();
+      return pause(CLOSE_MS);
+    },
+  };
+};
+
+const STREAMS = 1_000;
+/** Streams open over this time, so that their phases are spread. */
+const RAMP_MS = 1_000;
+/** Memory is measured this long after the streams opened, when the garbage of opening has been collected. */
+const SETTLE_MS = 1_500;
+/** Flowing: 51,000 events a second in all, so that no process is saturated and every event is a write of its own. */
+const PACE = { flowing: { tokens: 100, serviceMs: 2_000 }, held: { tokens: 20, serviceMs: 300_000 } };
+type Pace = (typeof PACE)["held"];
+
+type Side = AsyncDisposable & { server: Server<unknown>; call: LoadCall };
+
+const startOurs = async (
+  { supervisor }: BenchRoom,
+  { tokens, serviceMs }: Pace,
+  nodeArguments: readonly string[] = [],
+) => {
+  const api = { inference: { slots: 1_000_000, tokens, serviceMs }, streamLimits: { keepAliveMs: 600_000 } };
+  const deployment = await startDeployment(supervisor, { api, nodeArguments });
+  return { ...deployment, server: deployment.api, call: deployment.calls.stream };
+};
+
+/** Starts the bare server, with the frames that the platform sends, taken from one quick stream. */
+const bareStarter = async (room: BenchRoom, { tokens, serviceMs: durationMs }: Pace) => {
+  await using ours = await startOurs(room, { tokens, serviceMs: 10 });
+  const { url, ...call } = ours.call;
+  const answer = await request(url, call);
+  const frames = (await answer.body.text()).split(/(?<=\n\n)/);
+  if (frames.length < tokens) throw new Error(`expected at least ${tokens} events, got ${frames.length}`);
+  const headers = ["Content-Type", "text/event-stream", "Cache-Control", "no-store", "X-Accel-Buffering", "no"];
+  return async (nodeArguments: readonly string[] = []): Promise<Side> => {
+    const options = { kind: "streams", headers, frames, durationMs } as const;
+    const server = await startServer(room.supervisor, options, nodeArguments);
+    const own = {
+      ...call,
+      url: server.made.url + new URL(url).pathname,
+      headers: { "content-type": "application/json" },
+    };
+    return { ...server, server, call: own };
+  };
+};
+
+const countEvents = async ({ server, call }: Side, durationMs: number): Promise<Block> => {
+  await using streams = await openStreams(call, STREAMS, RAMP_MS);
+  const { begun } = streams.seen;
+  const disturbed = watchHost();
+  const before = await server.usage();
+  const beganMs = performance.now();
+  const { eventsPerS, clientCpu } = await streams.count(durationMs);
+  const elapsedUs = (performance.now() - beganMs) * 1000;
+  const cpuUs = (await server.usage()).cpuUs - before.cpuUs;
+  const disturbances = disturbed();
+  const doubts = doubtsOfClient(clientCpu, cpuUs / elapsedUs);
+  if (begun < STREAMS || streams.seen.refused + streams.seen.lost > 0) doubts.push("streams were refused or lost");
+  return { value: eventsPerS, cpuUsEach: cpuUs / ((eventsPerS * elapsedUs) / 1e6), doubts, disturbances };
+};
+
+const events: Bench = {
+  name: "events",
+  what: `events a second, and for a second of CPU time, over ${STREAMS} streams against bare node:http at the same pace`,
+  run: async (settings, room) => {
+    const startBare = await bareStarter(room, PACE.flowing);
+    await using ours = await startOurs(room, PACE.flowing);
+    await using bare = await startBare();
+    const blockOf = (side: Side) => (durationS: number) => countEvents(side, durationS * 1_000);
+    const pairs = await inTurn(settings, blockOf(ours), blockOf(bare));
+    return rateRows({ name: events.name, what: events.what, target: { atLeast: 0.8 } }, "events", pairs);
+  },
+};
+
+/** Measures KiB of resident memory per open stream, in a new server that has had a few streams before. */
+const weighStream = async (start: () => Promise<Side>): Promise<Block> => {
+  await using side = await start();
+  const weigh = async (): Promise<number> => {
+    await pause(SETTLE_MS);
+    return (await side.server.usage()).rssBytes;
+  };
+  {
+    await using _before = await openStreams(side.call, STREAMS / 5, 100);
+  }
+  const before = await weigh();
+  await using _weighed = await openStreams(side.call, STREAMS, 300);
+  return plainBlock(((await weigh()) - before) / STREAMS / 1024);
+};
+
+const memory: Bench = {
+  name: "stream-memory",
+  what: `resident memory that each of ${STREAMS} open streams adds, against bare node:http`,
+  run: async ({ rounds, blockS }, room) => {
+    const withGc = ["--expose-gc"];
+    const startBare = await bareStarter(room, PACE.held);
+    const pairs = await inTurn(
+      { rounds: Math.ceil(rounds / 3), blockS, warmS: 0 },
+      () => weighStream(() => startOurs(room, PACE.held, withGc)),
+      () => weighStream(() => startBare(withGc)),
+    );
+    return [compare({ ...memory, unit: "KiB/stream", target: { atMost: 1.3 } }, pairs)];
+  },
+};
+
+export const STREAM_BENCHES: readonly Bench[] = [events, memory];

@@ -6,8 +6,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openJournal } from "../supervision/journal.ts";
 import { Supervisor } from "../supervision/supervisor.ts";
 import { type LoadCall, playLoad } from "./closed-loop.ts";
+import { openStreams } from "./routes-benches.ts";
 import { type ServerOptions, startServer } from "./server-process.ts";
-import { openStreams } from "./stream-benches.ts";
 
 const fastify: ServerOptions & { kind: "fastify" } = {
   kind: "fastify",

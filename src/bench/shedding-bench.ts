@@ -2,14 +2,23 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
-import { withServed } from "../deployments/part.ts";
+import { withServed } from "../deployments/deployment.ts";
 import type { Claim, RunDocument } from "../history/run-document.ts";
 import type { Curve } from "../shedding/curve.ts";
 import { carriedPerS } from "../shedding/knee.ts";
-import { REPOSITORY } from "../supervision/repository.ts";
+import { REPOSITORY } from "../supervision/run-folder.ts";
 import type { Target as Deployed } from "../target/target.ts";
-import { type Bench, type BenchRoom, compare, paired, plainBlock, type Row, type Target } from "./comparison.ts";
-import { figureOf, recordLoad } from "./load-run.ts";
+import {
+  type Bench,
+  type BenchRoom,
+  compare,
+  figureOf,
+  paired,
+  plainBlock,
+  type Row,
+  recordLoad,
+  type Target,
+} from "./comparison.ts";
 
 const SLOTS = 64;
 /** Makes a knee of 149 calls/s, so that two cores can offer ten times the knee. */

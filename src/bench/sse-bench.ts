@@ -7,8 +7,17 @@ import { Histogram } from "../history/statistics/histogram.ts";
 import { mostAtOnce } from "../history/statistics/statistics.ts";
 import { BUSY } from "../history/time-doubts.ts";
 import { jsonLines } from "../run/read-run.ts";
-import { type Bench, type BenchRoom, type Block, compare, paired, plainBlock, type Row } from "./comparison.ts";
-import { recordLoad, writeTarget } from "./load-run.ts";
+import {
+  type Bench,
+  type BenchRoom,
+  type Block,
+  compare,
+  paired,
+  plainBlock,
+  type Row,
+  recordLoad,
+  writeTarget,
+} from "./comparison.ts";
 import { type ServerOptions, startServer } from "./server-process.ts";
 
 type StreamEvents = {

@@ -2,9 +2,8 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { routeOf } from "../contract/routes.ts";
-import { type Ask, Call, type Deployment } from "../core/call.ts";
+import { type Ask, Call, type Deployment, type KeySnapshot } from "../core/call.ts";
 import { advance, HEALTHY_ORDERS } from "../core/order.ts";
-import type { KeySnapshot } from "../core/records.ts";
 import { fixedShedder } from "../core/shedding.ts";
 import { shiftableClock } from "../platform/clock.ts";
 import { openLimiterStore } from "../platform/limiter/store.ts";

@@ -3,9 +3,8 @@
  * the claims `capacity/<objective>`, the measurement of a report, and the probes as a table of 80 columns.
  */
 import { outcomeOf, type RefusalName } from "../contract/refusals.ts";
-import type { Claim, Measurement } from "../history/run-document.ts";
-import { claimOf } from "../history/run-document.ts";
-import { add } from "../history/statistics/counts.ts";
+import { type Claim, claimOf, type Measurement } from "../history/run-document.ts";
+import { add } from "../history/statistics/statistics.ts";
 import { generatorDoubt } from "./generator-limit.ts";
 import { judgeTallies, type ProbeResult, perS } from "./probe.ts";
 

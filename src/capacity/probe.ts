@@ -3,8 +3,7 @@ import { isWholeAnswer } from "../contract/streams.ts";
 import { type CallLine, classOf, dueWithin, type Span } from "../history/line.ts";
 import { judgeObjectives } from "../history/objective-verdicts.ts";
 import type { Objective } from "../history/objectives.ts";
-import { add, known } from "../history/statistics/counts.ts";
-import { median, sequentialLines } from "../history/statistics/statistics.ts";
+import { add, known, median, sequentialLines } from "../history/statistics/statistics.ts";
 
 /** Why the rate is played: to find a rate that breaks, to narrow it down, to be sure of the answer, to try the generator. */
 export type Purpose = "bracket" | "narrow" | "confirm" | "beyond";

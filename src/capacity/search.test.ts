@@ -1,6 +1,6 @@
 /** The search beside servers whose capacity stands in books, in virtual time: what it answers, and how often it is right. */
 import { describe, expect, test } from "vitest";
-import type { Arrivals } from "../workload/arrivals.ts";
+import type { Arrivals } from "../workload/load-profiles.ts";
 import { type Answer, demandVerdict } from "./capacity-claims.ts";
 import type { ProbeResult } from "./probe.ts";
 import { nextStep, POLICY, type SearchPolicy } from "./search.ts";

@@ -1,11 +1,10 @@
 /** `floodgate capacity`: the highest rate inside the objectives, the limit met first, replicas and headroom. */
-import { Command } from "commander";
 import { answerText, type Found, probeTable } from "../capacity/capacity-claims.ts";
 import { wrapped } from "../report/terminal.ts";
 import { type CapacityWishes, findCapacity, planCapacity } from "../run/capacity/capacity.ts";
-import type { Arrivals } from "../workload/arrivals.ts";
+import type { Arrivals } from "../workload/load-profiles.ts";
 import { budgetLine, guardLines, type JudgingOptions, judgingCommand, ON_SERVED } from "./judging-command.ts";
-import { withOptions } from "./options.ts";
+import type { CommandRows } from "./options.ts";
 import { printNote, type Shown } from "./printing.ts";
 
 type CapacityOptions = JudgingOptions & {
@@ -64,17 +63,22 @@ const foundLines = ({ answer, limit, advice, objectives }: Found): string[] => [
 /** Objectives for the reference platform, whose target file states none. */
 const SLO_ON_SERVED = "refusals<=1%,ttfe_p99<=800ms";
 
-export const capacityCommand = (): Command =>
+const ROWS: CommandRows = {
+  about: "find the highest rate inside the objectives, and which limit is met first",
+  options: [
+    ["--scenario <name>", "what is played", undefined, "chat-past-capacity"],
+    ["--slo <objectives>", "e.g. 'refusals<=1%,p99<=300ms' (default: slo of the target file)"],
+    ["--demand <file>", "JSON: what has to be carried; replicas and headroom follow"],
+    ["--arrivals <how>", "how calls arrive", ["poisson", "uniform"], "poisson"],
+    ["--short", "about a third of the time, a wider interval"],
+  ],
+  help: EXPLAINED,
+};
+
+export const capacityCommand = () =>
   judgingCommand<CapacityOptions>(
-    withOptions(new Command("capacity"), [
-      ["--scenario <name>", "what is played", undefined, "chat-past-capacity"],
-      ["--slo <objectives>", "e.g. 'refusals<=1%,p99<=300ms' (default: slo of the target file)"],
-      ["--demand <file>", "JSON: what has to be carried; replicas and headroom follow"],
-      ["--arrivals <how>", "how calls arrive", ["poisson", "uniform"], "poisson"],
-      ["--short", "about a third of the time, a wider interval"],
-    ])
-      .description("find the highest rate inside the objectives, and which limit is met first")
-      .addHelpText("after", EXPLAINED),
+    "capacity",
+    ROWS,
     ({ target, scenario: story, arrivals, demand: demandFile, short = false, ...options }) => {
       const slo = options.slo ?? (target === undefined ? SLO_ON_SERVED : undefined);
       const wishes = { slo, arrivals, demandFile, short, story };

@@ -1,24 +1,29 @@
 /** `floodgate chaos`: fault experiments, random schedules of faults, and healing of faults that a run left. */
 import { dirname } from "node:path";
-import { Command } from "commander";
-import { isLoopbackHost } from "../contract/loopback.ts";
+import { isLoopbackHost } from "../contract/address.ts";
 import { plannedEmbedded } from "../deployments/tenants.ts";
 import { HOLDS_ALWAYS } from "../faults/experiments.ts";
 import { aboutFault, type Component, type Fault, faultKey } from "../faults/fault.ts";
 import { startWatchdogServer } from "../faults/watchdog-server.ts";
 import { FAULT_STATE_WORDS } from "../history/run-document.ts";
 import { wrapped } from "../report/terminal.ts";
-import { EXIT, UsageError } from "../run/exit-codes.ts";
+import { EXIT } from "../run/exit-codes.ts";
 import { type Healed, type HealedRun, healLeftOpen } from "../run/experiments/left-open.ts";
-import { chaosRefusals, chaosStages, experimentsFor, runChaos } from "../run/experiments/run-chaos.ts";
-import { type ExploreWish, runExplore } from "../run/exploration/run-explore.ts";
-import { type PreparedTarget, prepareTarget } from "../stages/prepare-target.ts";
+import {
+  chaosRefusals,
+  chaosStages,
+  type ExploreWish,
+  experimentsFor,
+  runChaos,
+  runExplore,
+} from "../run/experiments/run-chaos.ts";
+import { type PreparedTarget, prepareTarget } from "../stages/stage-plan.ts";
 import { handOverToken, makeToken } from "../supervision/private-file.ts";
+import { UsageError } from "../supervision/user-file.ts";
 import { createSecrets } from "../target/secrets.ts";
-import { readTargetFile } from "../target/target-file.ts";
-import { lockTarget } from "../target/target-guard.ts";
+import { lockTarget, readTargetFile } from "../target/target-file.ts";
 import { type JudgingOptions, judgingCommand, LIMITER, type Limiter, REPORTS, stagesPlan } from "./judging-command.ts";
-import { EMBEDDED_ALONE, type Exclusion, excluding, type OptionRow, seconds, withOptions } from "./options.ts";
+import { EMBEDDED_ALONE, type Exclusion, type OptionRow, seconds } from "./options.ts";
 import { printNote, printResult, printShown } from "./printing.ts";
 import { untilStopped } from "./serve.ts";
 
@@ -190,12 +195,13 @@ which heals when the heartbeat of the run stops; without one it is refused
 (exit 5). There: chaos --watchdog --target FILE --listen HOST:PORT. Here, in the
 target file: "watchdog": { "url": "http://HOST:PORT", "token": "env:NAME" }.`;
 
-export const chaosCommand = (): Command =>
+const ABOUT = "break something under load, see what callers get, heal it, see it recover";
+const EXPERIMENT = ["[experiment...]", "names as in --list (default: all that the deployment can have)"] as const;
+
+export const chaosCommand = () =>
   judgingCommand<ChaosOptions>(
-    withOptions(excluding(new Command("chaos"), EXCLUSIONS), OPTIONS)
-      .description("break something under load, see what callers get, heal it, see it recover")
-      .argument("[experiment...]", "names as in --list (default: all that the deployment can have)")
-      .addHelpText("after", HELP),
+    "chaos",
+    { about: ABOUT, operands: [EXPERIMENT], options: OPTIONS, exclusions: EXCLUSIONS, help: HELP },
     async (options, command) => {
       const [names] = command.processedArgs as [string[]];
       const { target: targetFile, short = false, limiter } = options;

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { RunDocument } from "../history/run-document.ts";
-import { REPOSITORY } from "../supervision/repository.ts";
+import { REPOSITORY } from "../supervision/run-folder.ts";
 import { ENTRY } from "./command.fixture.ts";
 
 const demo = (...args: string[]) => spawnSync(process.execPath, [ENTRY, "demo", ...args], { encoding: "utf8" });

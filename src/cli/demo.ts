@@ -1,16 +1,16 @@
 /** `floodgate demo`: the reference platform with a planted defect, and the verdict that finds it, in under a minute. */
 
 import { appendFile, writeFile } from "node:fs/promises";
-import { Command } from "commander";
 import type { Mutant } from "../mutants/mutant.ts";
 import { htmlReport } from "../report/page/html.ts";
 import { wrapped } from "../report/terminal.ts";
-import { EXIT, UsageError } from "../run/exit-codes.ts";
+import { EXIT } from "../run/exit-codes.ts";
 import { outcomesSeen } from "../run/read-run.ts";
 import { commitOf, composeDocument } from "../run/run-reports.ts";
-import { REPOSITORY } from "../supervision/repository.ts";
-import { type DemoProgress, PLANTABLE, PLANTED, playDemo } from "../trials/demo.ts";
-import { called } from "./options.ts";
+import { REPOSITORY } from "../supervision/run-folder.ts";
+import { UsageError } from "../supervision/user-file.ts";
+import { type DemoProgress, PLANTABLE, PLANTED, playDemo } from "../trials/trials.ts";
+import { called, commandOf } from "./options.ts";
 import { printJson, printNote, printResult } from "./printing.ts";
 
 type DemoOptions = { list?: boolean; page?: string; json?: boolean; quiet?: boolean };
@@ -39,45 +39,44 @@ const checkPage = (path: string): Promise<void> =>
     throw new UsageError(`--page: ${path} cannot be written (${code}); name another file`);
   });
 
-export const demoCommand = (): Command =>
-  new Command("demo")
-    .description("plant defects in the reference platform and see them found; no Go, no network, no file")
-    .argument("[defect...]", `what is planted (default: ${PLANTED.join(", ")})`)
-    .option("--list", "show what can be planted, and end")
-    .option("--page <file>", "write the report's page to this file")
-    .option("--json", "print run.json on stdout")
-    .option("--quiet", "the verdict alone")
-    .addHelpText(
-      "after",
-      "\nExit codes: 1 everything that was planted is found, which is a failed run;\n4 something was not found.",
-    )
-    .action(async (names: string[], options: DemoOptions) => {
-      if (options.list === true) {
-        for (const { name, harm } of PLANTABLE) printResult(`${wrapped(harm, `${name}  `, 4).join("\n")}\n`);
-        return;
-      }
-      const defects = chosen(names);
-      const { page, json, quiet } = options;
-      if (page !== undefined) await checkPage(page);
-      const started = new Date();
-      const { stages, series, missed } = await playDemo(defects, quiet === true ? (): void => {} : show);
-      const document = composeDocument({
-        id: `demo-${defects.map(({ name }) => name).join("-and-")}`.slice(0, 100),
-        ...{ profile: "demo", seed: 1, started, finished: new Date(), commit: await commitOf(REPOSITORY) },
-        target: { name: "the reference platform, spoilt on purpose", base_url: "", embedded: true },
-        ...{ stages, claims: stages.flatMap(({ claims }) => claims), tools: { k6: null, toxiproxy: null } },
-        ...{ deployments: [], measurements: [], calibration: [], standIns: [] },
-        outcomesSeen: outcomesSeen(
-          [],
-          stages.map(({ summary }) => summary),
-        ),
-      });
-      const found = `${defects.length - missed.length} of ${defects.length} planted defects found`;
-      const open = missed.length === 0 ? "" : `; not found: ${missed.join(", ")}`;
-      const seconds = Math.round(document.duration_ms / 1000);
-      printNote(`\n${document.verdict.toUpperCase()}  ${found} in ${seconds} s${open}\n`);
-      if (page !== undefined) await writeFile(page, htmlReport(document, series));
-      printNote(page === undefined ? "With --page FILE the report's page is written, too.\n" : `The page: ${page}\n`);
-      if (json === true) printJson(document);
-      process.exitCode = missed.length > 0 ? EXIT.inconclusive : document.exit_code;
+export const demoCommand = () =>
+  commandOf("demo", {
+    about: "plant defects in the reference platform and see them found; no Go, no network, no file",
+    operands: [["[defect...]", `what is planted (default: ${PLANTED.join(", ")})`]],
+    options: [
+      ["--list", "show what can be planted, and end"],
+      ["--page <file>", "write the report's page to this file"],
+      ["--json", "print run.json on stdout"],
+      ["--quiet", "the verdict alone"],
+    ],
+    help: "\nExit codes: 1 everything that was planted is found, which is a failed run;\n4 something was not found.",
+  }).action(async (names: string[], options: DemoOptions) => {
+    if (options.list === true) {
+      for (const { name, harm } of PLANTABLE) printResult(`${wrapped(harm, `${name}  `, 4).join("\n")}\n`);
+      return;
+    }
+    const defects = chosen(names);
+    const { page, json, quiet } = options;
+    if (page !== undefined) await checkPage(page);
+    const started = new Date();
+    const { stages, series, missed } = await playDemo(defects, quiet === true ? (): void => {} : show);
+    const document = composeDocument({
+      id: `demo-${defects.map(({ name }) => name).join("-and-")}`.slice(0, 100),
+      ...{ profile: "demo", seed: 1, started, finished: new Date(), commit: await commitOf(REPOSITORY) },
+      target: { name: "the reference platform, spoilt on purpose", base_url: "", embedded: true },
+      ...{ stages, claims: stages.flatMap(({ claims }) => claims), tools: { k6: null, toxiproxy: null } },
+      ...{ deployments: [], measurements: [], calibration: [], standIns: [] },
+      outcomesSeen: outcomesSeen(
+        [],
+        stages.map(({ summary }) => summary),
+      ),
     });
+    const found = `${defects.length - missed.length} of ${defects.length} planted defects found`;
+    const open = missed.length === 0 ? "" : `; not found: ${missed.join(", ")}`;
+    const seconds = Math.round(document.duration_ms / 1000);
+    printNote(`\n${document.verdict.toUpperCase()}  ${found} in ${seconds} s${open}\n`);
+    if (page !== undefined) await writeFile(page, htmlReport(document, series));
+    printNote(page === undefined ? "With --page FILE the report's page is written, too.\n" : `The page: ${page}\n`);
+    if (json === true) printJson(document);
+    process.exitCode = missed.length > 0 ? EXIT.inconclusive : document.exit_code;
+  });

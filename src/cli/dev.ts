@@ -1,8 +1,9 @@
 /** `floodgate dev …`: commands for the work on Floodgate itself. */
+
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Command } from "commander";
+import type { Command } from "commander";
 import { describeSchedule } from "../faults/fault-schedule.ts";
 import type { Series } from "../history/series.ts";
 import { MUTANTS } from "../mutants/catalogue.ts";
@@ -10,26 +11,24 @@ import { type Mutant, nobody } from "../mutants/mutant.ts";
 import { HEALTHY } from "../platform/parts.ts";
 import { pictureOf, THEMES } from "../report/picture.ts";
 import { listEntry } from "../report/terminal.ts";
-import { EXIT, EXIT_OF_SIGNAL, UsageError } from "../run/exit-codes.ts";
-import { runChaos } from "../run/experiments/run-chaos.ts";
-import { replayScheduleCrash, runExplore } from "../run/exploration/run-explore.ts";
+import { EXIT, EXIT_OF_SIGNAL } from "../run/exit-codes.ts";
+import { replayScheduleCrash, runChaos, runExplore } from "../run/experiments/run-chaos.ts";
 import { readScheduleCrash, type ScheduleCrash } from "../simulation/search-schedules.ts";
-import { prepareTarget } from "../stages/prepare-target.ts";
-import { REPOSITORY } from "../supervision/repository.ts";
+import { prepareTarget } from "../stages/stage-plan.ts";
+import { REPOSITORY } from "../supervision/run-folder.ts";
 import { listenForStop } from "../supervision/stop-signals.ts";
-import { RECORDED_BOUNDS, readUserJson } from "../supervision/user-file.ts";
+import { RECORDED_BOUNDS, readUserJson, UsageError } from "../supervision/user-file.ts";
 import { buildTools } from "../tools/find-tool.ts";
-import * as experiments from "../trials/experiment-trials.ts";
 import { tryLaws } from "../trials/laws.ts";
-import { matrixOf, mutantsTable } from "../trials/table.ts";
+import * as tables from "../trials/table.ts";
 import { COLUMNS, isRight, isWrong, MINI_STAGE_NAMES, planTrials, type Trial, tryAll } from "../trials/trials.ts";
 import { readCrash } from "../verify/crash.ts";
 import { replayCrash } from "../verify/run-verify.ts";
 import { type ExploreOptions, exploreWish } from "./chaos.ts";
 import { LIMITER, type Limiter, REPORTS, recorded, recordingOptions } from "./judging-command.ts";
-import { called, excluding, I_OWN, seconds, whole, withOptions } from "./options.ts";
+import { called, commandOf, I_OWN, seconds, whole } from "./options.ts";
 import { narrator, printJson, printNote, printResult, printShown } from "./printing.ts";
-import { addServeOptions, type ServeOptions, serve } from "./serve.ts";
+import { type ServeOptions, serve, serveCommandOf } from "./serve.ts";
 
 type MutantsOptions = Partial<Record<"everywhere" | "list" | "json" | "quiet" | "experiments", boolean>> & {
   stage?: string[];
@@ -92,11 +91,11 @@ const tryMutants = async (mutants: readonly Mutant[], options: MutantsOptions): 
     const trials = [...laws, ...(await tryAll(attempts, onTrial))];
     process.exitCode = trials.some(isWrong) ? EXIT.fail : trials.every(isRight) ? EXIT.pass : EXIT.inconclusive;
     say.end();
-    const rows = matrixOf(mutants, trials);
+    const rows = tables.matrixOf(mutants, trials);
     if (json === true) {
       const shown = rows.map(({ mutant, must, cells }) => ({ mutant, must, cells }));
       printJson({ exit_code: process.exitCode, columns, rows: shown, trials });
-    } else printResult(mutantsTable(rows, columns));
+    } else printResult(tables.mutantsTable(rows, columns));
     if (!quiet) printNote(summaryOf(mutants, trials, performance.now() / 1000));
   } finally {
     say.end();
@@ -117,23 +116,23 @@ const played = async (names: readonly string[], mutant: string | null, reports: 
   return (await runChaos(run).finally(say.end)).document;
 };
 
-const tried = async (trial: experiments.ExperimentTrial, ...how: [reports: string, MutantsOptions]) => {
+const tried = async (trial: tables.ExperimentTrial, ...how: [reports: string, MutantsOptions]) => {
   for (let attempt = 1; ; attempt += 1) {
-    const judged = experiments.judgeTrial(trial, await played([trial.passes, trial.on], trial.mutant, ...how));
+    const judged = tables.judgeTrial(trial, await played([trial.passes, trial.on], trial.mutant, ...how));
     if (judged.verdict !== "undecided" || attempt === ATTEMPTS) return judged;
   }
 };
 
 /** Tries fault mutants on real experiments, after the healthy platform: a judge that fails it proves nothing. */
 const tryOnExperiments = async (names: readonly string[], options: MutantsOptions): Promise<void> => {
-  const known = experiments.EXPERIMENT_TRIALS.map(({ mutant }) => mutant);
+  const known = tables.EXPERIMENT_TRIALS.map(({ mutant }) => mutant);
   requireKnown("no experiment is made to kill", names, known, "some");
-  const trials = experiments.EXPERIMENT_TRIALS.filter(({ mutant }) => names.length === 0 || names.includes(mutant));
+  const trials = tables.EXPERIMENT_TRIALS.filter(({ mutant }) => names.length === 0 || names.includes(mutant));
   const reports = mkdtempSync(join(tmpdir(), "floodgate-mutants-"));
   using atEnd = new DisposableStack();
   atEnd.defer(() => rmSync(reports, { recursive: true, force: true, maxRetries: 3 }));
-  const faults = experiments.healthyFaults(await played(experiments.experimentsOf(trials), null, reports, options));
-  const judged: experiments.ExperimentJudged[] = [];
+  const faults = tables.healthyFaults(await played(tables.experimentsOf(trials), null, reports, options));
+  const judged: tables.ExperimentJudged[] = [];
   for (const trial of trials) judged.push(await tried(trial, reports, options));
   const open = judged.filter(({ verdict }) => verdict !== "killed");
   const isFailed = faults.length > 0 || open.some(({ verdict }) => verdict !== "undecided");
@@ -142,7 +141,7 @@ const tryOnExperiments = async (names: readonly string[], options: MutantsOption
   printShown(options.json, {
     document: { exit_code: process.exitCode, healthy: faults, trials: judged },
     lines: [
-      ...experiments.trialsTable(judged),
+      ...tables.trialsTable(judged),
       ...judged.flatMap(({ mutant, told }) => told.map((line) => `${mutant}: ${line}`)),
       `the healthy platform ${healthy}`,
       ...faults.map((line) => `  ${line}`),
@@ -150,56 +149,60 @@ const tryOnExperiments = async (names: readonly string[], options: MutantsOption
   });
 };
 
-const mutantsCommand = (): Command =>
-  withOptions(new Command("mutants"), [LIMITER])
-    .description("who must catch each mutant, and who did: by properties, verify, load, chaos, gate")
-    .argument("[name...]", "only these mutants")
-    .option("--stage <name...>", "only mutants that must be caught on these small stages")
-    .option("--columns <name...>", `only these judges: ${COLUMNS.join(", ")}`)
-    .option("--everywhere", "each mutant on every small stage, to see who else would have caught it (an hour or so)")
-    .option("--experiments", "those of the fault kind before the real experiments of chaos (ten minutes or so)")
-    .option("--list", "say what each mutant does and who must catch it, and end")
-    .option("--json", "print matrix and trials as JSON on stdout")
-    .option("--quiet", "no progress")
-    .action(async (names: string[], options: MutantsOptions) => {
-      if (options.experiments === true) return tryOnExperiments(names, options);
-      const mutants = chosen(names, options);
-      if (options.list !== true) return tryMutants(mutants, options);
-      for (const { name, stage, kills, harm } of mutants) {
-        printResult(listEntry(name, `on ${stage}, by ${kills.join(" and ")}`, harm));
-      }
-    });
+const mutantsCommand = () =>
+  commandOf("mutants", {
+    about: "who must catch each mutant, and who did: by properties, verify, load, chaos, gate",
+    operands: [["[name...]", "only these mutants"]],
+    options: [
+      LIMITER,
+      ["--stage <name...>", "only mutants that must be caught on these small stages"],
+      ["--columns <name...>", `only these judges: ${COLUMNS.join(", ")}`],
+      ["--everywhere", "each mutant on every small stage, to see who else would have caught it (an hour or so)"],
+      ["--experiments", "those of the fault kind before the real experiments of chaos (ten minutes or so)"],
+      ["--list", "say what each mutant does and who must catch it, and end"],
+      ["--json", "print matrix and trials as JSON on stdout"],
+      ["--quiet", "no progress"],
+    ],
+  }).action(async (names: string[], options: MutantsOptions) => {
+    if (options.experiments === true) return tryOnExperiments(names, options);
+    const mutants = chosen(names, options);
+    if (options.list !== true) return tryMutants(mutants, options);
+    for (const { name, stage, kills, harm } of mutants) {
+      printResult(listEntry(name, `on ${stage}, by ${kills.join(" and ")}`, harm));
+    }
+  });
 
-const toolsCommand = (): Command =>
-  new Command("tools")
-    .description("build k6 (with k6/x/sse) and toxiproxy into .tools/; nothing happens when nothing changed")
-    .action(async () => {
-      const { k6, toxiproxy } = await buildTools((line) => void printNote(line));
-      printResult(`k6 ${k6.version} ${k6.path}\ntoxiproxy ${toxiproxy.version} ${toxiproxy.path}`);
-    });
+const ABOUT_TOOLS = "build k6 (with k6/x/sse) and toxiproxy into .tools/; nothing happens when nothing changed";
+
+const toolsCommand = () =>
+  commandOf("tools", { about: ABOUT_TOOLS }).action(async () => {
+    const { k6, toxiproxy } = await buildTools((line) => void printNote(line));
+    printResult(`k6 ${k6.version} ${k6.path}\ntoxiproxy ${toxiproxy.version} ${toxiproxy.path}`);
+  });
 
 const mutantCalled = (name: string): Mutant =>
   called("mutant", name, MUTANTS, "`floodgate dev mutants --list` shows them all");
 
-const serveCommand = (): Command =>
-  addServeOptions(
-    new Command("serve")
-      .description("`serve` with a mutant planted")
-      .requiredOption("--mutant <name>", "the behaviour that is spoilt"),
-  ).action((options: ServeOptions & { mutant: string }) => serve(options, mutantCalled(options.mutant).spoil(HEALTHY)));
+const serveCommand = () =>
+  serveCommandOf("`serve` with a mutant planted")
+    .requiredOption("--mutant <name>", "the behaviour that is spoilt")
+    .action((options: ServeOptions & { mutant: string }) =>
+      serve(options, mutantCalled(options.mutant).spoil(HEALTHY)),
+    );
 
-const exploreCommand = (): Command =>
+const exploreCommand = () =>
   recordingOptions(
-    excluding(
-      withOptions(new Command("explore"), [
+    commandOf("explore", {
+      about: "the random search of `chaos --explore`, for so many schedules, or with a mutant planted",
+      options: [
         ["--mutant <name>", "the spoilt platform in place of the healthy one (virtual links)"],
         ["--schedules <n>", "end after so many", whole(1)],
         ["--for <time>", "end after so long (default: 10m)", seconds],
         ["--real", "on real links: toxiproxy and the embedded deployment"],
         LIMITER,
-      ]),
-      [["mutant", "real", "a mutant is planted on virtual links only: leave out --real or --mutant"]],
-    ).description("the random search of `chaos --explore`, for so many schedules, or with a mutant planted"),
+      ],
+      exclusions: [["mutant", "real", "a mutant is planted on virtual links only: leave out --real or --mutant"]],
+    }),
   ).action(async (options: ExploreOptions & { schedules?: number; mutant?: string }, command: Command) => {
     const mutant = options.mutant === undefined ? null : mutantCalled(options.mutant).name;
     const wish = { ...exploreWish(options), mutant, most: options.schedules };
@@ -229,42 +232,44 @@ const replayRule = async (file: string, { target: targetFile, iOwn: owned = [] }
   return { what: crash.rule, replayed: await replayCrash(crash, target, secrets) };
 };
 
-const replayCommand = (): Command =>
-  withOptions(new Command("replay"), [I_OWN])
-    .description("one recorded failing case again: fixed, failing or unclear")
-    .argument("<file>", "a file of a run's crashes/")
-    .option("--target <file>", "target file of the deployment")
-    .option("--json", "print the result as JSON on stdout")
-    .action(async (file: string, options: ReplayOptions) => {
-      const crash = await readScheduleCrash(file);
-      const { what, replayed } =
-        crash === null
-          ? await replayRule(file, options)
-          : { what: describeSchedule(crash.schedule), replayed: await replaySchedule(crash, file) };
-      const { verdict, reason, expected, got } = replayed;
-      if (options.json === true) printJson(replayed);
-      printNote(`${verdict}: ${what}: ${reason}\n  expected: ${expected}\n  got: ${got}`);
-      process.exitCode = EXIT_OF[verdict];
-    });
+const replayCommand = () =>
+  commandOf("replay", {
+    about: "one recorded failing case again: fixed, failing or unclear",
+    operands: [["<file>", "a file of a run's crashes/"]],
+    options: [
+      I_OWN,
+      ["--target <file>", "target file of the deployment"],
+      ["--json", "print the result as JSON on stdout"],
+    ],
+  }).action(async (file: string, options: ReplayOptions) => {
+    const crash = await readScheduleCrash(file);
+    const { what, replayed } =
+      crash === null
+        ? await replayRule(file, options)
+        : { what: describeSchedule(crash.schedule), replayed: await replaySchedule(crash, file) };
+    const { verdict, reason, expected, got } = replayed;
+    if (options.json === true) printJson(replayed);
+    printNote(`${verdict}: ${what}: ${reason}\n  expected: ${expected}\n  got: ${got}`);
+    process.exitCode = EXIT_OF[verdict];
+  });
 
-const pictureCommand = (): Command =>
-  new Command("picture")
-    .description("write the pictures of the README, light and dark, from a run folder")
-    .argument("[run]", "a run folder (default: reports/sample)")
-    .option("--out <folder>", "where they go (default: .github)")
-    .action((run = join(REPOSITORY, "reports/sample"), { out = join(REPOSITORY, ".github") }) => {
-      const series = readUserJson(join(run, "series.json"), RECORDED_BOUNDS) as Series;
-      for (const theme of ["light", "dark"] as const) {
-        const file = join(out, `overload-${theme}.svg`);
-        writeFileSync(file, pictureOf(series, THEMES[theme]));
-        printResult(file);
-      }
-    });
+const pictureCommand = () =>
+  commandOf("picture", {
+    about: "write the pictures of the README, light and dark, from a run folder",
+    operands: [["[run]", "a run folder (default: reports/sample)"]],
+    options: [["--out <folder>", "where they go (default: .github)"]],
+  }).action((run = join(REPOSITORY, "reports/sample"), { out = join(REPOSITORY, ".github") }) => {
+    const series = readUserJson(join(run, "series.json"), RECORDED_BOUNDS) as Series;
+    for (const theme of ["light", "dark"] as const) {
+      const file = join(out, `overload-${theme}.svg`);
+      writeFileSync(file, pictureOf(series, THEMES[theme]));
+      printResult(file);
+    }
+  });
 
 const COMMANDS = [toolsCommand, mutantsCommand, serveCommand, replayCommand, pictureCommand, exploreCommand];
 
-export const devCommand = (): Command =>
-  COMMANDS.reduce(
-    (dev, make) => dev.addCommand(make()),
-    new Command("dev").description("for those who work on Floodgate"),
-  );
+export const devCommand = () => {
+  const dev = commandOf("dev", { about: "for those who work on Floodgate" });
+  return COMMANDS.reduce((dev, make) => dev.addCommand(make()), dev);
+};

@@ -2,26 +2,25 @@
  * `floodgate doctor`: tools, what this machine can measure, whether a target file works, and its deployment's limits;
  * `floodgate init`: a commented target file for a deployment, with what its answers show.
  */
+
 import { existsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { Command } from "commander";
-import { AddressError, type HttpAddress, parseHttpUrl } from "../contract/address.ts";
-import { isLoopbackHost } from "../contract/loopback.ts";
+import { AddressError, type HttpAddress, isLoopbackHost, parseHttpUrl } from "../contract/address.ts";
 import type { StatedStreamEnds } from "../contract/streams.ts";
+import { checkObjectives } from "../history/objective-verdicts.ts";
 import { ObjectiveError } from "../history/objectives.ts";
 import { counted } from "../report/figures.ts";
 import { wrapped } from "../report/terminal.ts";
 import { calibrateMachine } from "../run/calibration/calibrate.ts";
-import { EXIT, EXIT_OF_SIGNAL, neverOver, UsageError, worstExit, writeNewJson } from "../run/exit-codes.ts";
+import { EXIT, EXIT_OF_SIGNAL, worstExit } from "../run/exit-codes.ts";
 import { findLimits } from "../run/limits/find-limits.ts";
 import * as copies from "../run/limits/limits-into-file.ts";
-import { misspeltRequired, prepareTarget } from "../stages/prepare-target.ts";
-import { checkObjectives } from "../stages/stage-claims.ts";
-import { REPOSITORY } from "../supervision/repository.ts";
+import { misspeltRequired, prepareTarget } from "../stages/stage-plan.ts";
+import { REPOSITORY } from "../supervision/run-folder.ts";
 import { listenForStop } from "../supervision/stop-signals.ts";
+import { neverOver, UsageError, writeNewJson } from "../supervision/user-file.ts";
 import type { Target } from "../target/target.ts";
-import { checkTarget, ORIGIN_TO_REPLACE, readTargetFile } from "../target/target-file.ts";
-import { lockTarget } from "../target/target-guard.ts";
+import { checkTarget, lockTarget, ORIGIN_TO_REPLACE, readTargetFile } from "../target/target-file.ts";
 import { diagnoseTarget } from "../verify/doctor/diagnose-target.ts";
 import { type Probed, probeAddress } from "../verify/doctor/find-base-url.ts";
 import { type Finding, finding, type Section, worstOf } from "../verify/doctor/finding.ts";
@@ -29,7 +28,7 @@ import { askStreamEnds } from "../verify/doctor/stream-ends.ts";
 import { KEY_VARIABLES, proposeTarget } from "../verify/doctor/target-proposal.ts";
 import { calibrationSection, machineHere, toolsHere } from "../verify/doctor/this-machine.ts";
 import { TargetUnreachableError } from "../verify/reach.ts";
-import { checkPrecise, type Exclusion, excluding, I_OWN, once, withOptions } from "./options.ts";
+import { checkPrecise, commandOf, type Exclusion, I_OWN, type OptionRow, once } from "./options.ts";
 import { printNote, printResult, printShown } from "./printing.ts";
 
 /** The column in which a finding's text begins, behind its state. */
@@ -156,18 +155,20 @@ const EXCLUSIONS: readonly Exclusion[] = [
   ["out", "!find-limits", "--out names the copy that --find-limits writes; give both"],
 ];
 
-export const doctorCommand = (): Command =>
-  withOptions(excluding(new Command("doctor"), EXCLUSIONS), [
-    ["--target <file>", "also try each role of this target file once (at most 60 calls)", once],
-    I_OWN,
-    ["--calibrate", "also play known delays and stalls to both drivers, and which rates ours holds (30 s)"],
-    ["--precise", "calibrate the open-loop driver as load --precise uses it: it takes a whole core"],
-    ["--find-limits", `find caps, slots, rate and burst by calls (${copies.AT_MOST}), into a copy of the file`],
-    ["--out <file>", "the copy that --find-limits writes (default: FILE.limits.json)", once],
-    ["--json", "print what was found as JSON on stdout"],
-  ])
-    .description("look at tools, this machine and, with --target, a target file")
-    .action(doctor);
+const OPTIONS: readonly OptionRow[] = [
+  ["--target <file>", "also try each role of this target file once (at most 60 calls)", once],
+  I_OWN,
+  ["--calibrate", "also play known delays and stalls to both drivers, and which rates ours holds (30 s)"],
+  ["--precise", "calibrate the open-loop driver as load --precise uses it: it takes a whole core"],
+  ["--find-limits", `find caps, slots, rate and burst by calls (${copies.AT_MOST}), into a copy of the file`],
+  ["--out <file>", "the copy that --find-limits writes (default: FILE.limits.json)", once],
+  ["--json", "print what was found as JSON on stdout"],
+];
+
+const ABOUT = "look at tools, this machine and, with --target, a target file";
+
+export const doctorCommand = () =>
+  commandOf("doctor", { about: ABOUT, options: OPTIONS, exclusions: EXCLUSIONS }).action(doctor);
 
 type InitOptions = { target: string; out: string; origin?: string; ca?: string; iOwn?: string[]; plainHttp?: boolean };
 
@@ -267,12 +268,16 @@ const init = async (options: InitOptions): Promise<void> => {
   printResult([...(probed === null ? notAsked : []), written, ...nextSteps(options, url, has)].join("\n"));
 };
 
-export const initCommand = (): Command =>
-  withOptions(new Command("init"), [I_OWN])
-    .description("write a commented target file for a deployment")
+export const initCommand = () =>
+  commandOf("init", {
+    about: "write a commented target file for a deployment",
+    options: [
+      I_OWN,
+      ["--out <file>", "where to write; a file that is there is never overwritten", undefined, "target.json"],
+      ["--plain-http", "allow http:// beyond loopback, where keys travel in clear"],
+      ["--origin <url>", "an origin in the publishable key's allowlist"],
+      ["--ca <file>", "PEM file of the authority that signed its certificate"],
+    ],
+  })
     .requiredOption("--target <url>", "the deployment's address, with or without /v1", once)
-    .option("--out <file>", "where to write; a file that is there is never overwritten", "target.json")
-    .option("--plain-http", "allow http:// beyond loopback, where keys travel in clear")
-    .option("--origin <url>", "an origin in the publishable key's allowlist")
-    .option("--ca <file>", "PEM file of the authority that signed its certificate")
     .action(init);

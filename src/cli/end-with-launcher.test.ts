@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { hasEnded, isAlive, type ProcessId, signalProcess, startTimeOf } from "../supervision/processes.ts";
-import { REPOSITORY } from "../supervision/repository.ts";
+import { REPOSITORY } from "../supervision/run-folder.ts";
 import { waitUntil } from "../supervision/waiting.ts";
 import { processesAbout } from "./command.fixture.ts";
 

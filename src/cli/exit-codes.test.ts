@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { RunDocument } from "../history/run-document.ts";
-import { REPOSITORY } from "../supervision/repository.ts";
+import { REPOSITORY } from "../supervision/run-folder.ts";
 import { ENTRY, runCommand, startCommand } from "./command.fixture.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "floodgate-exit-cli-"));

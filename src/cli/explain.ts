@@ -5,7 +5,7 @@
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { Argument, Command } from "commander";
+import { Argument, type Command } from "commander";
 import { noSuch } from "../contract/nearest.ts";
 import { EXPERIMENTS } from "../faults/experiments.ts";
 import { groupOf } from "../history/run-document.ts";
@@ -14,10 +14,11 @@ import { MUTANTS } from "../mutants/catalogue.ts";
 import { CLAIM_FAMILIES, familyOf } from "../report/claim-families.ts";
 import { meaningOf } from "../report/page/definitions.ts";
 import { wrapped } from "../report/terminal.ts";
-import { UsageError } from "../run/exit-codes.ts";
 import { SCENARIOS, SUITES } from "../run/suites/suites.ts";
-import { REPOSITORY } from "../supervision/repository.ts";
+import { REPOSITORY } from "../supervision/run-folder.ts";
+import { UsageError } from "../supervision/user-file.ts";
 import { RULES } from "../verify/catalogue.ts";
+import { commandOf } from "./options.ts";
 import { printResult, printShown } from "./printing.ts";
 
 /** The requirements by number, each with its tag: `[R]` stated, `[A]` ambiguous, `[G]` a gap. */
@@ -136,28 +137,28 @@ const listed = (): string[] => [
   `  verify/<rule>  ${RULES.length} rules; npx floodgate verify --list`,
 ];
 
-export const explainCommand = (): Command =>
-  new Command("explain")
-    .description("what a claim of a report means, how it is judged, what breaks it; what a measurement is")
-    .argument(
-      "[claim]",
-      "its id, as the report has it; a measurement, such as ttfe_ms_p99; or the number of a requirement; without one, all claims are listed",
-    )
-    .option("--json", "print it as JSON")
-    .action((claim: string | undefined, { json }: { json?: boolean }) => {
-      if (claim === undefined) return printResult(listed().join("\n"));
-      if (/^\d+$/.test(claim)) {
-        const found = explainItem(Number(claim));
-        const { id, means, rules, invariants, claims, tests } = found;
-        const told = { Says: [means], Rules: rules, Invariants: invariants, Claims: claims, Tests: tests };
-        return printShown(json, { document: found, lines: [`Requirement ${id}`, "", ...under(told)] });
-      }
-      const means = meaningOf(claim);
-      if (means !== undefined)
-        return printShown(json, { document: { id: claim, means }, lines: [claim, "", ...under({ Means: [means] })] });
-      const explained = explain(claim);
-      printShown(json, { document: explained, lines: linesOf(explained) });
-    });
+const CLAIM =
+  "its id, as the report has it; a measurement, such as ttfe_ms_p99; or the number of a requirement; without one, all claims are listed";
+
+export const explainCommand = () =>
+  commandOf("explain", {
+    about: "what a claim of a report means, how it is judged, what breaks it; what a measurement is",
+    operands: [["[claim]", CLAIM]],
+    options: [["--json", "print it as JSON"]],
+  }).action((claim: string | undefined, { json }: { json?: boolean }) => {
+    if (claim === undefined) return printResult(listed().join("\n"));
+    if (/^\d+$/.test(claim)) {
+      const found = explainItem(Number(claim));
+      const { id, means, rules, invariants, claims, tests } = found;
+      const told = { Says: [means], Rules: rules, Invariants: invariants, Claims: claims, Tests: tests };
+      return printShown(json, { document: found, lines: [`Requirement ${id}`, "", ...under(told)] });
+    }
+    const means = meaningOf(claim);
+    if (means !== undefined)
+      return printShown(json, { document: { id: claim, means }, lines: [claim, "", ...under({ Means: [means] })] });
+    const explained = explain(claim);
+    printShown(json, { document: explained, lines: linesOf(explained) });
+  });
 
 const NAMES: Readonly<Record<string, () => readonly string[]>> = {
   run: () => [...SUITES.keys()],
@@ -220,9 +221,10 @@ const SCRIPTS: Readonly<Record<string, (all: readonly Words[]) => string>> = {
   fish: forFish,
 };
 
-export const completionCommand = (commands: () => Promise<readonly Command[]>): Command =>
-  new Command("completion")
-    .description("print a script that completes commands, options and names in your shell")
-    .addHelpText("after", "\nbash and zsh read the file that you write by `source FILE` in ~/.bashrc or\n~/.zshrc.")
+export const completionCommand = (commands: () => Promise<readonly Command[]>) =>
+  commandOf("completion", {
+    about: "print a script that completes commands, options and names in your shell",
+    help: "\nbash and zsh read the file that you write by `source FILE` in ~/.bashrc or\n~/.zshrc.",
+  })
     .addArgument(new Argument("<shell>").choices(Object.keys(SCRIPTS)))
     .action(async (shell: string) => printResult(SCRIPTS[shell]?.((await commands()).map(wordsOf)) ?? ""));

@@ -1,19 +1,18 @@
 /** `floodgate gate`: is the head worse than the base? Both are loaded in turn, or recorded runs are compared. */
-import { Command } from "commander";
 import { PAIRS_DEFAULT, PAIRS_MOST } from "../gate/block-plan.ts";
 import type { RecordedComparison } from "../gate/recorded-comparison.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import {
   compareRuns,
   compareWithBaseline,
+  GATE_SCENARIO,
   type GateWishes,
   gateTargets,
   planGate,
   saveBaseline,
-} from "../run/gate/gate-targets.ts";
-import { GATE_SCENARIO } from "../run/gate/run-gate.ts";
+} from "../run/gate/run-gate.ts";
 import { guardLines, type JudgingOptions, judgingCommand, ON_SERVED } from "./judging-command.ts";
-import { type Exclusion, excluding, type OptionRow, once, positive, whole, withOptions } from "./options.ts";
+import { type Exclusion, type OptionRow, once, positive, whole } from "./options.ts";
 import { printJson, printNote, type Shown } from "./printing.ts";
 
 type GateOptions = JudgingOptions & { scenario: string } & Partial<Record<"rate" | "pairs", number>> &
@@ -110,11 +109,12 @@ const isRecorded = async (options: GateOptions): Promise<boolean> => {
   return true;
 };
 
-export const gateCommand = (): Command => {
+const ABOUT = "compare two deployments: is the head worse than the base?";
+
+export const gateCommand = () => {
   const command = judgingCommand<GateOptions>(
-    withOptions(excluding(new Command("gate"), EXCLUSIONS), OPTIONS)
-      .description("compare two deployments: is the head worse than the base?")
-      .addHelpText("after", EXPLAINED),
+    "gate",
+    { about: ABOUT, options: OPTIONS, exclusions: EXCLUSIONS, help: EXPLAINED },
     async (options) => {
       if (await isRecorded(options)) return null;
       const { base, head, scenario, rate: ratePerS, pairs } = options;

@@ -5,14 +5,21 @@ import { judgingCommand } from "./judging-command.ts";
 /** The command that would repeat a run, of a command that ends as soon as it is known. */
 const replayOf = async (...words: string[]): Promise<string> => {
   const command = judgingCommand(
-    new Command("load")
-      .argument("[scenario]", "", "smoke")
-      .argument("[rest...]")
-      .option("--rate <n>", "", Number)
-      .option("--only <id...>")
-      .option("--slo <text>")
-      .option("--arrivals <how>", "", "poisson")
-      .option("--short"),
+    "load",
+    {
+      about: "",
+      operands: [
+        ["[scenario]", "", "smoke"],
+        ["[rest...]", ""],
+      ],
+      options: [
+        ["--rate <n>", "", Number],
+        ["--only <id...>", ""],
+        ["--slo <text>", ""],
+        ["--arrivals <how>", "", undefined, "poisson"],
+        ["--short", ""],
+      ],
+    },
     () => ({ play: (common) => Promise.reject(new Error(common.replay)) }),
   );
   const root = new Command("floodgate").addCommand(command);

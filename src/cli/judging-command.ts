@@ -1,13 +1,13 @@
 /** What commands that judge a deployment share: options, the plan of `--dry-run`, recording, replay and exit code. */
 import { basename, join, sep } from "node:path";
 import { type Command, Option } from "commander";
-import { SERVED_TEXT, withServed } from "../deployments/part.ts";
+import { SERVED_TEXT, withServed } from "../deployments/deployment.ts";
 import { terminalText, wrapped } from "../report/terminal.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import type { RunRequest, RunResult } from "../run/recorded-run.ts";
-import { type PlannedTarget, type PlanRequest, planStages } from "../stages/prepare-target.ts";
-import { REPOSITORY } from "../supervision/repository.ts";
-import { I_OWN, type OptionRow, once, whole, withOptions } from "./options.ts";
+import { type PlannedTarget, type PlanRequest, planStages } from "../stages/stage-plan.ts";
+import { REPOSITORY } from "../supervision/run-folder.ts";
+import { type CommandRows, commandOf, I_OWN, type OptionRow, once, whole, withOptions } from "./options.ts";
 import { isTerminal, narrator, printJson, printNote, printPainted, printShown, type Shown } from "./printing.ts";
 
 export type JudgingOptions = Partial<Record<"json" | "quiet" | "dryRun" | "heal", boolean>> &
@@ -141,14 +141,15 @@ export const stagesPlan = async (request: PlanRequest): Promise<Shown> => {
 export const ON_SERVED = `no --target: played on the reference platform, started here (${SERVED_TEXT}); \`npx floodgate init --target URL\` writes a file for your deployment`;
 
 /**
- * Makes `command`, which has its own options and arguments, judge a deployment. `choose` throws a `UsageError` for
+ * Makes a command, with options and operands of its own, that judges a deployment. `choose` throws a `UsageError` for
  * options that do not go together, and returns `null` if it has already done the work, such as printing a list.
  */
 export const judgingCommand = <O extends JudgingOptions>(
-  command: Command,
+  name: string,
+  rows: CommandRows,
   choose: (options: O, command: Command) => Promise<Judging | null> | Judging | null,
 ): Command => {
-  withOptions(command, [
+  const command = withOptions(commandOf(name, rows), [
     ["--target <file>", "target file of the deployment", once],
     I_OWN,
     ["--dry-run", "send nothing; show what would be sent and spent"],

@@ -1,6 +1,5 @@
 /** `floodgate run` and `floodgate load`: a suite; one scenario, or a k6 script of the user's own. */
 import { closeSync } from "node:fs";
-import { Command } from "commander";
 import { plannedEmbedded } from "../deployments/tenants.ts";
 import { closedLoopRefusal } from "../drivers/autocannon/autocannon.ts";
 import { clip, oneLine } from "../report/escape.ts";
@@ -10,7 +9,6 @@ import { wrapped } from "../report/terminal.ts";
 import { LOG_FORMAT_NAMES, LOG_FORMATS } from "../run/access-log/log-formats.ts";
 import * as reading from "../run/access-log/read-log.ts";
 import { runScript, runStages } from "../run/bodies.ts";
-import { UsageError } from "../run/exit-codes.ts";
 import { writeOperator } from "../run/operator/write-operator.ts";
 import {
   afterScenario,
@@ -22,7 +20,7 @@ import {
 } from "../run/suites/suites.ts";
 import { callsOfCutLog, type LoadStage, type StagePlan, type SuiteFor, shortened } from "../stages/stage-plan.ts";
 import { redact, SECRET_WORDS } from "../supervision/redaction.ts";
-import { openUserFile, UserFileError } from "../supervision/user-file.ts";
+import { openUserFile, UsageError, UserFileError } from "../supervision/user-file.ts";
 import type { Target } from "../target/target.ts";
 import { PROFILES } from "../workload/load-profiles.ts";
 import { type JudgingOptions, judgingCommand, LIMITER, type Limiter, stagesPlan } from "./judging-command.ts";
@@ -41,16 +39,16 @@ its parts. What a deployment lacks for a stage is skipped by name.
 Exit codes: 0 every claim that must hold and was judged holds; 1 one is broken;
 4 one could not be decided, or something in \`required\` was not judged.`;
 
-export const runCommand = (): Command =>
+export const runCommand = () =>
   judgingCommand<JudgingOptions & { limiter: Limiter; short?: boolean }>(
-    checks
-      .withOptions(checks.excluding(new Command("run"), [checks.EMBEDDED_ALONE]), [
-        LIMITER,
-        ["--short", "stages of minutes take a fifth of their time, for a first look"],
-      ])
-      .description("play a suite: rules, load and faults, judged and reported")
-      .argument("[suite]", `one of ${SUITE_NAMES}`, "smoke")
-      .addHelpText("after", ABOUT_SUITES),
+    "run",
+    {
+      about: "play a suite: rules, load and faults, judged and reported",
+      operands: [["[suite]", `one of ${SUITE_NAMES}`, "smoke"]],
+      options: [LIMITER, ["--short", "stages of minutes take a fifth of their time, for a first look"]],
+      exclusions: [checks.EMBEDDED_ALONE],
+      help: ABOUT_SUITES,
+    },
     ({ limiter, short = false }, { processedArgs: [name] }) => {
       const suite = checks.called("suite", name, SUITES.values(), `expected one of ${SUITE_NAMES}`);
       const stages = { stages: suite.stages, short };
@@ -270,57 +268,60 @@ const writeForOperator = async (stage: LoadStage, folder: string, options: LoadO
   printShown(json, { document: written, lines });
 };
 
-export const loadCommand = (): Command =>
-  judgingCommand<LoadOptions>(
-    checks
-      .withOptions(checks.excluding(new Command("load"), EXCLUSIONS), OPTIONS)
-      .description("play one scenario, or a k6 script of your own")
-      .argument("[scenario]", "its name; all are listed where none is given")
-      .argument("[k6-arguments...]", "after --script FILE and --: for k6"),
-    async (options, { processedArgs }) => {
-      const [scenario, rest] = processedArgs as [string | undefined, string[]];
-      const { script } = options;
-      if (script !== undefined) {
-        checkScript(script);
-        const args = scenario === undefined ? [] : [scenario, ...rest];
-        return {
-          plan: async () => ({ document: { would_send: null, reason: UNKNOWN }, lines: [UNKNOWN] }),
-          play: (common) => runScript({ ...common, profile: "load", script, args }),
-        };
-      }
-      if (rest.length > 0) {
-        throw new UsageError(
-          `load plays one scenario, ${scenario}; got ${rest.join(" ")} as well. What follows it belongs to --script FILE; each file of a log has a --profile of its own`,
-        );
-      }
-      if (scenario === undefined) {
-        printResult(`Scenarios, played by: npx floodgate load NAME\n${LISTED}`);
-        return null;
-      }
-      const stage = await stageOf(scenario, options);
-      // Printed before anything starts, so that a user can stop if the log was misread.
-      if (stage.replayed !== undefined) {
-        const cutTo = callsOfCutLog(options.short === true ? (shortened(stage) as LoadStage) : stage);
-        const cut = cutTo === null ? [] : [cutReplayText(cutTo, stage.replayed)];
-        for (const line of [...replayedLogText(stage.replayed), ...cut]) {
-          printNote(`--profile ${[options.profile].flat().join(" ")}: ${line}`);
-        }
-      }
-      if (options.operator !== undefined) {
-        await writeForOperator(stage, options.operator, options);
-        return null;
-      }
-      const stagesFor = (given: SuiteFor): StagePlan[] => {
-        checkLoop(stage, given.target);
-        return [...withItsPair(stage), ...afterScenario(stage, given)];
-      };
-      const stages = { stages: stagesFor, short: options.short === true };
-      const canJudge = (required: string): boolean => required.replace(/^load\//, "") === scenario;
-      // A scenario that never exceeds what it is made to exceed is skipped, and alone in its run that decides nothing.
-      const required = (): string[] => [`reached/${stage.name}`];
+const ROWS: checks.CommandRows = {
+  about: "play one scenario, or a k6 script of your own",
+  operands: [
+    ["[scenario]", "its name; all are listed where none is given"],
+    ["[k6-arguments...]", "after --script FILE and --: for k6"],
+  ],
+  options: OPTIONS,
+  exclusions: EXCLUSIONS,
+};
+
+export const loadCommand = () =>
+  judgingCommand<LoadOptions>("load", ROWS, async (options, { processedArgs }) => {
+    const [scenario, rest] = processedArgs as [string | undefined, string[]];
+    const { script } = options;
+    if (script !== undefined) {
+      checkScript(script);
+      const args = scenario === undefined ? [] : [scenario, ...rest];
       return {
-        plan: (place) => stagesPlan({ ...place, stages }),
-        play: (common) => runStages({ canJudge, required, ...common, profile: `load-${scenario}`, stages }),
+        plan: async () => ({ document: { would_send: null, reason: UNKNOWN }, lines: [UNKNOWN] }),
+        play: (common) => runScript({ ...common, profile: "load", script, args }),
       };
-    },
-  );
+    }
+    if (rest.length > 0) {
+      throw new UsageError(
+        `load plays one scenario, ${scenario}; got ${rest.join(" ")} as well. What follows it belongs to --script FILE; each file of a log has a --profile of its own`,
+      );
+    }
+    if (scenario === undefined) {
+      printResult(`Scenarios, played by: npx floodgate load NAME\n${LISTED}`);
+      return null;
+    }
+    const stage = await stageOf(scenario, options);
+    // Printed before anything starts, so that a user can stop if the log was misread.
+    if (stage.replayed !== undefined) {
+      const cutTo = callsOfCutLog(options.short === true ? (shortened(stage) as LoadStage) : stage);
+      const cut = cutTo === null ? [] : [cutReplayText(cutTo, stage.replayed)];
+      for (const line of [...replayedLogText(stage.replayed), ...cut]) {
+        printNote(`--profile ${[options.profile].flat().join(" ")}: ${line}`);
+      }
+    }
+    if (options.operator !== undefined) {
+      await writeForOperator(stage, options.operator, options);
+      return null;
+    }
+    const stagesFor = (given: SuiteFor): StagePlan[] => {
+      checkLoop(stage, given.target);
+      return [...withItsPair(stage), ...afterScenario(stage, given)];
+    };
+    const stages = { stages: stagesFor, short: options.short === true };
+    const canJudge = (required: string): boolean => required.replace(/^load\//, "") === scenario;
+    // A scenario that never exceeds what it is made to exceed is skipped, and alone in its run that decides nothing.
+    const required = (): string[] => [`reached/${stage.name}`];
+    return {
+      plan: (place) => stagesPlan({ ...place, stages }),
+      play: (common) => runStages({ canJudge, required, ...common, profile: `load-${scenario}`, stages }),
+    };
+  });

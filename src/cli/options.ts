@@ -1,11 +1,11 @@
 /** Checks options before a command does anything: each value, and which options go together. */
 
 import { availableParallelism } from "node:os";
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { Command, InvalidArgumentError, Option } from "commander";
 import { AddressError, canonicalHost } from "../contract/address.ts";
 import { noSuch } from "../contract/nearest.ts";
-import { UsageError } from "../run/exit-codes.ts";
 import type { LoadStage } from "../stages/stage-plan.ts";
+import { UsageError } from "../supervision/user-file.ts";
 
 /** Finds an item by its name; throws `UsageError` with the nearest name, or with where all names are listed. */
 export const called = <T extends { name: string }>(what: string, name: string, all: Iterable<T>, listing: string) => {
@@ -101,14 +101,27 @@ const isGiven = (command: Command, what: string): boolean => {
   return value !== undefined && isTyped && !(typeof value === "string" && value.trim() === "");
 };
 
-export const excluding = (command: Command, rows: readonly Exclusion[]): Command =>
-  command.hook("preAction", () => {
-    for (const [options, notWith, sentence] of rows) {
+/** What the help of a command says, and what it takes. An operand that need not be given may have a default. */
+export type CommandRows = {
+  about: string;
+  operands?: readonly (readonly [name: string, about: string, or?: string])[];
+  options?: readonly OptionRow[];
+  exclusions?: readonly Exclusion[];
+  help?: string;
+};
+
+export const commandOf = (name: string, rows: CommandRows): Command => {
+  const { about, operands = [], options = [], exclusions = [], help = "" } = rows;
+  const command = withOptions(new Command(name).description(about), options).addHelpText("after", help);
+  for (const operand of operands) command.argument(...operand);
+  return command.hook("preAction", () => {
+    for (const [options, notWith, sentence] of exclusions) {
       const given = options.split(" ").filter((name) => isGiven(command, name));
       if (given.length === 0 || !notWith.split(" ").some((name) => isGiven(command, name))) continue;
       throw new UsageError(sentence.replace("$given", given.map((name) => `--${name.split("=")[0]}`).join(", ")));
     }
   });
+};
 
 // biome-ignore format: a row is a line
 export const EMBEDDED_ALONE: Exclusion = ["limiter=redis", "target", "--limiter redis applies to the embedded deployment alone: omit it or --target"];

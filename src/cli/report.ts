@@ -2,15 +2,16 @@
 
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { Command } from "commander";
+import type { Command } from "commander";
 import { htmlOverlay, type Recorded } from "../report/page/html-overlay.ts";
 import { terminalText } from "../report/terminal.ts";
+import { mergeParts, readParts } from "../run/bodies.ts";
 import { worstExit } from "../run/exit-codes.ts";
-import { mergeParts, readParts } from "../run/merge-parts.ts";
 import { judgeAgain } from "../run/read-run.ts";
 import { wordsOf, writeReports } from "../run/run-reports.ts";
 import { openRunFolder } from "../supervision/run-folder.ts";
 import { recorded } from "./judging-command.ts";
+import { commandOf } from "./options.ts";
 import { isTerminal, printJson, printNote, printPainted } from "./printing.ts";
 
 type Reported = Recorded & { folder: string };
@@ -48,23 +49,25 @@ const joined = async (command: Command, files: readonly string[]): Promise<void>
   await recorded(command, (common) => mergeParts({ ...common, replay }, parts));
 };
 
-export const reportCommand = (): Command =>
-  new Command("report")
-    .description("judge recorded runs again and render them again; two are compared")
-    .argument("<run...>", "run folders")
-    .option("--merge", "the arguments are the parts of one distributed run, one file each: joined, they are one run")
-    .option("--out <dir>", "with --merge: where the run folder is made (default: under reports/runs)")
-    .option("--json", "print the content of run.json on stdout")
-    .addHelpText("after", "\nExit codes: those of the runs as they are judged now; of several runs the worst.")
-    .action(async (runs: string[], { json = false, merge }: { json?: boolean; merge?: true }, command: Command) => {
-      if (merge === true) return joined(command, runs);
-      const reported: Reported[] = [];
-      for (const run of runs) reported.push(await reportOne(run, json));
-      const [a, b] = reported;
-      if (reported.length === 2 && a !== undefined && b !== undefined) {
-        const { writeText, pathOf } = openRunFolder(b.folder);
-        await writeText("compared.html", htmlOverlay(a, b));
-        printNote(`Both runs laid over each other: ${pathOf("compared.html")}`);
-      }
-      process.exitCode = worstExit(...reported.map(({ document }) => document.exit_code));
-    });
+export const reportCommand = () =>
+  commandOf("report", {
+    about: "judge recorded runs again and render them again; two are compared",
+    operands: [["<run...>", "run folders"]],
+    options: [
+      ["--merge", "the arguments are the parts of one distributed run, one file each: joined, they are one run"],
+      ["--out <dir>", "with --merge: where the run folder is made (default: under reports/runs)"],
+      ["--json", "print the content of run.json on stdout"],
+    ],
+    help: "\nExit codes: those of the runs as they are judged now; of several runs the worst.",
+  }).action(async (runs: string[], { json = false, merge }: { json?: boolean; merge?: true }, command: Command) => {
+    if (merge === true) return joined(command, runs);
+    const reported: Reported[] = [];
+    for (const run of runs) reported.push(await reportOne(run, json));
+    const [a, b] = reported;
+    if (reported.length === 2 && a !== undefined && b !== undefined) {
+      const { writeText, pathOf } = openRunFolder(b.folder);
+      await writeText("compared.html", htmlOverlay(a, b));
+      printNote(`Both runs laid over each other: ${pathOf("compared.html")}`);
+    }
+    process.exitCode = worstExit(...reported.map(({ document }) => document.exit_code));
+  });

@@ -1,19 +1,18 @@
 /** `floodgate serve`: the reference platform or one role of it, and a target file for its demo organizations. */
 import { randomBytes } from "node:crypto";
 import { resolve } from "node:path";
-import { Command, InvalidArgumentError } from "commander";
+import { InvalidArgumentError } from "commander";
 import { isObject } from "../contract/envelopes.ts";
 import { EMBEDDED_LIMITS, referenceTarget, seedNow } from "../deployments/tenants.ts";
 import type { InferenceOptions } from "../platform/inference.ts";
 import type { Parts } from "../platform/parts.ts";
 import { demoTenants, storeSeed } from "../platform/seed.ts";
 import { ROLES, type Role, type RoleOptions, type Running, startRole, type Urls } from "../platform/start-role.ts";
-import { UsageError } from "../run/exit-codes.ts";
 import { handOverToken, writePrivateFile } from "../supervision/private-file.ts";
-import { readUserFile, readUserJson, UserFileError } from "../supervision/user-file.ts";
+import { readUserFile, readUserJson, UsageError, UserFileError } from "../supervision/user-file.ts";
 import type { Target } from "../target/target.ts";
 import { checkTarget } from "../target/target-file.ts";
-import { type Exclusion, excluding, type OptionRow, positive, upTo, whole, withOptions } from "./options.ts";
+import { commandOf, type Exclusion, type OptionRow, positive, upTo, whole } from "./options.ts";
 import { printNote, printResult } from "./printing.ts";
 
 type Change = InferenceOptions["changes"][number];
@@ -116,8 +115,8 @@ const OPTIONS: readonly OptionRow[] = [
   ["--target-from <file>", "the rest of that target file, where this process is not the whole deployment"],
 ];
 
-export const addServeOptions = (command: Command): Command =>
-  withOptions(excluding(command, EXCLUSIONS), OPTIONS).addHelpText("after", EXPLAINED);
+export const serveCommandOf = (about: string) =>
+  commandOf("serve", { about, options: OPTIONS, exclusions: EXCLUSIONS, help: EXPLAINED });
 
 const PEM_BYTES_MAX = 1 << 20;
 
@@ -276,7 +275,7 @@ export const serve = async (options: ServeOptions, parts?: Parts): Promise<void>
   process.exit(0);
 };
 
-export const serveCommand = (): Command =>
-  addServeOptions(
-    new Command("serve").description("start the reference platform; its URLs are printed as one line of JSON"),
-  ).action((options: ServeOptions) => serve(options));
+export const serveCommand = () =>
+  serveCommandOf("start the reference platform; its URLs are printed as one line of JSON").action(
+    (options: ServeOptions) => serve(options),
+  );

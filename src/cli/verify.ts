@@ -1,5 +1,4 @@
 /** `floodgate verify`: black-box conformance of any deployment, rule by rule. */
-import { Command } from "commander";
 import type { RunEvents } from "../deployments/deployment.ts";
 import { listEntry, wrapped } from "../report/terminal.ts";
 import { planOfTarget, type VerifyWishes, verifyTarget } from "../run/bodies.ts";
@@ -8,7 +7,7 @@ import { AT_A_TIME } from "../verify/context.ts";
 import type { VerifyProgress } from "../verify/run-verify.ts";
 import { RATE_PER_S } from "../verify/sending/throttle.ts";
 import { guardLines, type JudgingOptions, judgingCommand, ON_SERVED } from "./judging-command.ts";
-import { positive } from "./options.ts";
+import { type CommandRows, positive } from "./options.ts";
 import { printShown, type Shown } from "./printing.ts";
 
 type VerifyOptions = JudgingOptions &
@@ -70,19 +69,25 @@ export const tellRules = ({ progress, result }: Pick<RunEvents, "progress" | "re
   };
 };
 
-export const verifyCommand = (): Command =>
+const ROWS: CommandRows = {
+  about: "try the rules of the API one by one, from outside, on any deployment",
+  options: [
+    ["--only <id...>", "only these rules or phases"],
+    ["--skip <id...>", "not these rules or phases"],
+    ["--list", "list the rules; nothing is sent"],
+    ["--rate <n>", `calls per second (default ${RATE_PER_S})`, positive],
+    ["--require-all", "a skipped rule makes the run inconclusive"],
+    ["--keep-answers", "keep what was answered, masked, in answers.ndjson of the run folder"],
+    ["--allow-writes", "may make and remove keys"],
+    ["--allow-quota-burn", "may use up the allowance of the expendable organizations"],
+    ["--allow-load", "may send short bursts, up to permits.load_max_rps"],
+  ],
+};
+
+export const verifyCommand = () =>
   judgingCommand<VerifyOptions>(
-    new Command("verify")
-      .description("try the rules of the API one by one, from outside, on any deployment")
-      .option("--only <id...>", "only these rules or phases")
-      .option("--skip <id...>", "not these rules or phases")
-      .option("--list", "list the rules; nothing is sent")
-      .option("--rate <n>", `calls per second (default ${RATE_PER_S})`, positive)
-      .option("--require-all", "a skipped rule makes the run inconclusive")
-      .option("--keep-answers", "keep what was answered, masked, in answers.ndjson of the run folder")
-      .option("--allow-writes", "may make and remove keys")
-      .option("--allow-quota-burn", "may use up the allowance of the expendable organizations")
-      .option("--allow-load", "may send short bursts, up to permits.load_max_rps"),
+    "verify",
+    ROWS,
     ({ list, json, only, skip, rate: ratePerS, keepAnswers, requireAll, ...options }) => {
       if (list === true) {
         printShown(json, listed());

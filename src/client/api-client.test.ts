@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { CallLine } from "../history/line.ts";
+import { createRunClock, wallUs } from "../supervision/waiting.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { exchangeStep, type Step, stepOf } from "../workload/step.ts";
 import { type ApiClient, openApiClient } from "./api-client.ts";
-import { createRunClock, wallUs } from "./clock.ts";
 import { type StubApi, startStubApi } from "./stub-api.fixture.ts";
 
 let stub: StubApi;

@@ -3,17 +3,25 @@ import { isObject, parseJson } from "../contract/envelopes.ts";
 import { routeOf } from "../contract/routes.ts";
 import { lastEventOf } from "../contract/streams.ts";
 import type { CallLine } from "../history/line.ts";
+import type { RunClock } from "../supervision/waiting.ts";
 import type { Secrets } from "../target/secrets.ts";
 import { CredentialMissingError, credentialFinder, readStated } from "../target/stated-credentials.ts";
 import type { Target } from "../target/target.ts";
 import type { BudgetGuard, Charging, Taken } from "../workload/budget.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
 import type { HeldSession } from "../workload/handover.ts";
-import { credentialName, headersOf, nobodysCredential, urlOf } from "../workload/request.ts";
-import { type CredentialRef, exchangeStep, type SessionWanted, type Step } from "../workload/step.ts";
+import {
+  type CredentialRef,
+  credentialName,
+  exchangeStep,
+  headersOf,
+  nobodysCredential,
+  type SessionWanted,
+  type Step,
+  urlOf,
+} from "../workload/step.ts";
 import { renewAtMs, TIMEOUTS, type Timeouts } from "../workload/timeouts.ts";
 import { type CallContext, lineOf } from "./call-line.ts";
-import type { RunClock } from "./clock.ts";
 import { type OutgoingRequest, type Received, startRequest } from "./send-request.ts";
 import { openTransport } from "./transport.ts";
 

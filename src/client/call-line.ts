@@ -5,8 +5,7 @@ import { countedAs, ERROR_IN_BODY, emptyOutcome, isListed, outcomeOfStream } fro
 import { isStreamed } from "../contract/routes.ts";
 import { transportCode } from "../contract/transport-codes.ts";
 import type { CallLine } from "../history/line.ts";
-import { mayHaveAnyBody } from "../workload/request.ts";
-import type { Step } from "../workload/step.ts";
+import { mayHaveAnyBody, type Step } from "../workload/step.ts";
 import type { Received } from "./send-request.ts";
 
 export type CallContext = {

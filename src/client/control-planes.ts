@@ -3,7 +3,7 @@ import { parseJson } from "../contract/envelopes.ts";
 import { foreignId, foreignName, shapeOf, shapeOfBody } from "../contract/foreign-text.ts";
 import { isListed } from "../contract/refusals.ts";
 import type { LedgerLine } from "../history/line.ts";
-import type { Counts, Gauges } from "../history/stage-facts.ts";
+import type { Counts, Gauges } from "../history/run-document.ts";
 import { bearer, CONTROL_CALL_MS, type ControlCall, callControl } from "./control-call.ts";
 
 const LEDGER: ControlCall = { withinMs: 30_000, silentMs: CONTROL_CALL_MS, mostBytes: 256 << 20 };

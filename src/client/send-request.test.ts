@@ -3,8 +3,8 @@ import { type AddressInfo, createServer as createTcpServer, type Socket, type Se
 import { Agent } from "undici";
 import { afterEach, describe, expect, test } from "vitest";
 import { lastEventOf, writeEvent } from "../contract/streams.ts";
+import { createRunClock, wallUs } from "../supervision/waiting.ts";
 import { TIMEOUTS, type Timeouts } from "../workload/timeouts.ts";
-import { createRunClock, wallUs } from "./clock.ts";
 import { type OutgoingRequest, type Received, sendRequest } from "./send-request.ts";
 
 const clock = createRunClock(wallUs());

@@ -11,8 +11,8 @@ import {
   NO_LAST_EVENT,
   type StreamEnd,
 } from "../contract/streams.ts";
+import type { RunClock } from "../supervision/waiting.ts";
 import type { Timeouts } from "../workload/timeouts.ts";
-import type { RunClock } from "./clock.ts";
 import { codeOf, endOf, isFirstOnConnection, isOurs } from "./transport.ts";
 
 export type SeenEvent = { name: string; data: string };

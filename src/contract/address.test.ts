@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { AddressError, canonicalHost, parseHttpUrl } from "./address.ts";
-import { isLoopbackHost } from "./loopback.ts";
+import { AddressError, canonicalHost, isLoopbackHost, parseHttpUrl } from "./address.ts";
 
 describe("a host has one spelling", () => {
   test.each([

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isLoopbackHost } from "./loopback.ts";
+import { isLoopbackHost } from "./address.ts";
 
 test.each(["localhost", "LOCALHOST", "127.0.0.1", "127.8.0.255", "::1", "[::1]"])("%s is loopback", (host) => {
   expect(isLoopbackHost(host)).toBe(true);

@@ -2,8 +2,7 @@
  * Tells whether a browser sent a request to a listener for programs. A page can call a loopback port, but cannot hide its
  * origin, the name that it calls (`Host`, against DNS rebinding), or that its body is not JSON.
  */
-import { AddressError, canonicalHost, parseAddress } from "./address.ts";
-import { isLoopbackHost } from "./loopback.ts";
+import { AddressError, canonicalHost, isLoopbackHost, parseAddress } from "./address.ts";
 
 type Knock = {
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;

@@ -1,6 +1,6 @@
 /** Admits products and scopes that the key stores and its tier admits (items 46, 74-78, 156, 158; B6, A5, A15-A17). */
 import { PRODUCT_SCOPE, type Product, type Scope } from "../contract/routes.ts";
-import { type KeyKind, type KeyRecord, type KeySnapshot, TIER_ADMITS } from "./records.ts";
+import { type KeyKind, type KeyRecord, type KeySnapshot, TIER_ADMITS } from "./call.ts";
 
 type AdmissionRefusal = "insufficient_scope" | "product_not_allowed" | "tier_capability_not_allowed";
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import type { KeyRecord, Organization } from "./call.ts";
 import { decideCreation, decideRevocation, decideUpdate, type KeyCreation, type KeyUpdate } from "./management.ts";
-import type { KeyRecord, Organization } from "./records.ts";
 
 const org = (more: Partial<Organization> = {}): Organization => ({
   id: "org_1",

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import type { Organization, Tier } from "./call.ts";
 import { fits, mapLoadCap, overCapRefusal, windowOf } from "./meters.ts";
-import type { Organization, Tier } from "./records.ts";
 
 const org = (tier: Tier | null): Organization => ({ tier, map_load_allowance: 10 }) as Organization;
 

@@ -3,7 +3,7 @@
  */
 import { HARD_STOP_FACTOR } from "../contract/refusals.ts";
 import type { Meter } from "../contract/routes.ts";
-import type { Organization } from "./records.ts";
+import type { Organization } from "./call.ts";
 
 export const mapLoadCap = (org: Organization): number =>
   org.tier === "Pro" ? org.map_load_allowance * HARD_STOP_FACTOR : org.map_load_allowance;

@@ -1,8 +1,16 @@
 import { describe, expect, test } from "vitest";
 import { type RouteName, routeOf } from "../contract/routes.ts";
-import { type Ask, Call, type Deployment, type Refuse, type TakeOutcome, UNAVAILABLE } from "./call.ts";
+import {
+  type Ask,
+  Call,
+  type Deployment,
+  type KeyRecord,
+  type Organization,
+  type Refuse,
+  type TakeOutcome,
+  UNAVAILABLE,
+} from "./call.ts";
 import { advance, HEALTHY_ORDERS } from "./order.ts";
-import type { KeyRecord, Organization } from "./records.ts";
 import { fixedShedder } from "./shedding.ts";
 
 const NOW_MS = 1_800_000_000_000;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { parseAddress } from "../contract/address.ts";
+import type { KeyRecord } from "./call.ts";
 import { addressListed, inBlock, normalizeOrigin, originListed } from "./origin.ts";
-import type { KeyRecord } from "./records.ts";
 
 const key = (more: Partial<KeyRecord>): KeyRecord =>
   ({ kind: "publishable", env: "live", allowed_origins: [], allowed_ips: [], ...more }) as KeyRecord;

@@ -1,9 +1,8 @@
 /**
  * Matches origins and addresses against a key's lists (items 43-44, 52-56, 71-73, 145-152; A6). Any `Origin` means a browser.
  */
-import { parseAddress } from "../contract/address.ts";
-import { isLoopbackHost } from "../contract/loopback.ts";
-import type { KeyRecord } from "./records.ts";
+import { isLoopbackHost, parseAddress } from "../contract/address.ts";
+import type { KeyRecord } from "./call.ts";
 
 const DEFAULT_PORT: Readonly<Record<string, string>> = { "http:": "80", "https:": "443" };
 

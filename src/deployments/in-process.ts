@@ -2,7 +2,7 @@
 import { knowControlToken } from "../client/control-planes.ts";
 import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
 import type { LedgerLine } from "../history/line.ts";
-import type { Limits, StageFacts, TenantFacts } from "../history/stage-facts.ts";
+import type { Limits, StageFacts, TenantFacts } from "../history/run-document.ts";
 import type { LimiterStore } from "../platform/limiter/store.ts";
 import type { Parts } from "../platform/parts.ts";
 import { type SeedTenant, storeSeed } from "../platform/seed.ts";

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { createServer } from "node:net";
 import { expect, test } from "vitest";
-import { cpuStatPaths, parseNetstat, parsePortsShare, parseThrottledUs, watchHost } from "./host-notes.ts";
+import { cpuStatPaths, parseNetstat, parsePortsShare, parseThrottledUs, watchHost } from "./driver.ts";
 
 test("counters of the network stack are read by name from two lines", () => {
   const text = "TcpExt: SyncookiesSent ListenOverflows TCPSynRetrans\nTcpExt: 1 22 333\nIpExt: InNoRoutes\nIpExt: 5\n";

@@ -6,16 +6,15 @@
 import { join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { describe, expect, type TestContext, test } from "vitest";
-import { wallUs } from "../client/clock.ts";
 import type { CallLine } from "../history/line.ts";
 import { measureStage } from "../history/measure-stage.fixture.ts";
+import { wallUs } from "../supervision/waiting.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
-import { arrivalTimesUs } from "../workload/arrivals.ts";
 import { guardBudget } from "../workload/budget.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
-import { constant, type Profile } from "../workload/load-profiles.ts";
+import { arrivalTimesUs, constant, type Profile } from "../workload/load-profiles.ts";
 import { driveAutocannon, notPlain } from "./autocannon/autocannon.ts";
 import { runK6 } from "./k6/k6.ts";
 import { k6OrSkip, ROOT } from "./k6/run-k6.fixture.ts";

@@ -1,12 +1,12 @@
 /** What a stream came to, by both drivers at one server: each call is answered in another way, and both have to say the same of it. */
 import type { ServerResponse } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { wallUs } from "../client/clock.ts";
 import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
 import { isError } from "../contract/refusals.ts";
 import { VOCABULARIES, writeEvent } from "../contract/streams.ts";
 import type { CallLine } from "../history/line.ts";
 import { measureStage } from "../history/measure-stage.fixture.ts";
+import { wallUs } from "../supervision/waiting.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";

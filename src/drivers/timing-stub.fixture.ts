@@ -6,8 +6,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
-import { wallUs } from "../client/clock.ts";
-import { blockThread } from "../supervision/waiting.ts";
+import { blockThread, wallUs } from "../supervision/waiting.ts";
 
 export type TimingOptions = {
   /** From a call to the head of its answer. */

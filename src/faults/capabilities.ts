@@ -1,5 +1,5 @@
 /** Says by name, before contact, what a deployment lacks for a disturbance, and makes the injector of each fault. */
-import { isLoopbackHost } from "../contract/loopback.ts";
+import { isLoopbackHost } from "../contract/address.ts";
 import type { Deployment, LinkName, OwnParts } from "../deployments/deployment.ts";
 import type { Held, RemoteWatch } from "../deployments/remote-watch.ts";
 import { type Disturbance, type DisturbanceContext, type Faults, linksOf } from "./disturbance.ts";

@@ -1,7 +1,7 @@
 /** A fault as a value (which component is broken, by what means, and how), and the interface of what injects it. */
-import type { Limits } from "../history/stage-facts.ts";
+import type { Limits } from "../history/run-document.ts";
 import { REFUSAL_OF } from "../invariants/evidence/fault-windows.ts";
-import type { Undo } from "../supervision/undo.ts";
+import type { Undo } from "../supervision/journal.ts";
 import { type FaultStream, linkBudgetMs, makeFault } from "./link-faults.ts";
 
 /** `edge` is the way from callers to the API; `service` is everything that the operator controls. */

@@ -4,7 +4,7 @@
  * our server. A link is whole if its proxy is enabled, listens and has no toxic of ours, and every step was answered.
  */
 import { controlGet, controlSend } from "../client/control-planes.ts";
-import type { ChangeUndo, UndoPorts } from "../supervision/undo.ts";
+import type { ChangeUndo, UndoPorts } from "../supervision/journal.ts";
 import { isServing, type Serving } from "../tools/link-probe.ts";
 import {
   type CallOptions,

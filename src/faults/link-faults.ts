@@ -1,6 +1,6 @@
 /** The faults of a proxied link: the toxic or disabled proxy that causes each, and what a client then sees. */
 import type { FaultLine } from "../history/line.ts";
-import { dependencyBudgetMs, type Limits } from "../history/stage-facts.ts";
+import { dependencyBudgetMs, type Limits } from "../history/run-document.ts";
 import { pause } from "../supervision/waiting.ts";
 import type { LinkSeen } from "../tools/link-probe.ts";
 import type { Toxic, ToxicShape, ToxicStream } from "../tools/toxics.ts";

@@ -4,11 +4,10 @@
  */
 import { lstatSync, readFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
-import type { RunItself } from "../supervision/journal.ts";
+import type { NamedUndo, RunItself, TargetName, Undo } from "../supervision/journal.ts";
 import { whyNotOwn } from "../supervision/private-file.ts";
 import { carriesMark, hasEnded } from "../supervision/processes.ts";
 import { FOLDER_MARK } from "../supervision/supervisor.ts";
-import type { NamedUndo, TargetName, Undo } from "../supervision/undo.ts";
 import type { Target } from "../target/target.ts";
 import { isSameTarget } from "../target/target-urls.ts";
 

@@ -7,7 +7,7 @@ import { Type } from "typebox";
 import { parseHttpUrl } from "../contract/address.ts";
 import { type Held, LEASE_MS } from "../deployments/remote-watch.ts";
 import { admitToken, RequestError, route, routeWith, startHttpService } from "../platform/links/http-service.ts";
-import { type NamedUndo, runUndo } from "../supervision/undo.ts";
+import { type NamedUndo, runUndo } from "../supervision/journal.ts";
 import { pause } from "../supervision/waiting.ts";
 import type { Target } from "../target/target.ts";
 import { targetName } from "../target/target-urls.ts";

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { arrivalTimesUs } from "../workload/arrivals.ts";
-import { profileDurationS } from "../workload/load-profiles.ts";
+import { arrivalTimesUs, profileDurationS } from "../workload/load-profiles.ts";
 import { callsOfBlock, loadFor, looksFrom, orderOf, pairTakesS, partsOfBlock, profileOfBlock } from "./block-plan.ts";
 
 describe("the looks", () => {

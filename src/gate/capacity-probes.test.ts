@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { CallLine } from "../history/line.ts";
-import { arrivalTimesUs } from "../workload/arrivals.ts";
-import { constant } from "../workload/load-profiles.ts";
+import { arrivalTimesUs, constant } from "../workload/load-profiles.ts";
 import { capacityOf, nextProbe, PROBE_S, type Probe, probeOf } from "./block-plan.ts";
 
 const call = (atUs: number, outcome: string): CallLine => ({

@@ -3,8 +3,7 @@
  * scatter between runs. Claims come first: a *must* that passed before and fails now is a regression, even in one run.
  */
 import { someOf } from "../contract/lists.ts";
-import { eitherOf } from "../history/played-again.ts";
-import type { Claim, RunDocument } from "../history/run-document.ts";
+import { type Claim, eitherOf, type RunDocument } from "../history/run-document.ts";
 import { median } from "../history/statistics/statistics.ts";
 import { doubledRanks, holm } from "./signed-rank.ts";
 

@@ -32,7 +32,7 @@ const witnessed = ({ schedule, lines, stamps }: CalibrationPlay): { startUs: num
   const byId = new Map(stamps.map((stamp) => [stamp.id, stamp]));
   const found = lines.flatMap((line) => {
     const stamp = byId.get(line.id);
-    // The number of a call stands at the end of its id (workload/request.ts).
+    // The number of a call stands at the end of its id (workload/step.ts).
     const offset = schedule[Number(/-(\d+)$/.exec(line.id)?.[1] ?? Number.NaN)];
     return stamp === undefined || offset === undefined ? [] : [{ offset, line, stamp }];
   });

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { callFold, NEIGHBOURS } from "./call-fold.ts";
-import { seriesFold } from "./fold-series.ts";
 import type { CallLine, FoldLine, Line } from "./line.ts";
 import { measureStage } from "./measure-stage.fixture.ts";
 import { outcomesOf } from "./outcomes-of.fixture.ts";
+import { seriesFold } from "./series.ts";
 import { sumOf } from "./statistics/statistics.ts";
 
 const OUTCOMES = ["200", "200", "201", "200", "429 rate_limited", "200", "indeterminate"] as const;

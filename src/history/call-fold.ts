@@ -5,8 +5,8 @@
 import type { CallFacts } from "../contract/call-facts.ts";
 import { streamResult } from "../contract/streams.ts";
 import { type CallKind, type CallLine, type FoldLine, OWN_OF_CALL } from "./line.ts";
-import { known } from "./statistics/counts.ts";
 import { Histogram } from "./statistics/histogram.ts";
+import { known } from "./statistics/statistics.ts";
 import { type DurationName, durationsOfCall, FOLD_SPAN_US, joinedMoments, momentsOf } from "./tally.ts";
 
 /** The most kinds of one organization on one route. It bounds the memory when a deployment varies its answers. */

@@ -1,8 +1,7 @@
 import { expect, test } from "vitest";
 import { faultStates, statesReached } from "./fault-states.ts";
-import type { CallLine, FaultLine, LedgerLine, Line } from "./line.ts";
-import { lineTimeUs } from "./line.ts";
-import type { StageFacts } from "./stage-facts.ts";
+import { type CallLine, type FaultLine, type LedgerLine, type Line, lineTimeUs } from "./line.ts";
+import type { StageFacts } from "./run-document.ts";
 
 const STARTED_MS = Date.UTC(2026, 10, 22);
 const facts = (more: Partial<StageFacts> = {}): StageFacts => ({

@@ -1,9 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { seriesFold } from "./fold-series.ts";
 import type { CallLine } from "./line.ts";
 import { measureStage } from "./measure-stage.fixture.ts";
 import { outcomesOf } from "./outcomes-of.fixture.ts";
-import { coarserSeries, countOf, mergeSparse, quantileMs, type StageSeries } from "./series.ts";
+import { coarserSeries, countOf, mergeSparse, quantileMs, type StageSeries, seriesFold } from "./series.ts";
 import { sumOf } from "./statistics/statistics.ts";
 
 const call = (i: number, atMs: number, over: Partial<CallLine> = {}): CallLine => ({

@@ -1,5 +1,5 @@
 /** What generator and host did in a stage, for tests. */
-import type { StageHost } from "./stage-facts.ts";
+import type { StageHost } from "./run-document.ts";
 
 export const CALM: StageHost = {
   host: null,

@@ -1,13 +1,18 @@
 /** Folds the lines of one stage into its summary and its measurements, by the names of `run.json`, in bounded memory. */
 import { STREAM_ENDS, type StreamEnd } from "../contract/streams.ts";
 import { type CallLine, classOf, FOLDED_DURATIONS, type FoldedMoments, type FoldLine, type Line } from "./line.ts";
-import type { Measurement, StageSummary } from "./run-document.ts";
-import { countedSummary } from "./stage-facts.ts";
+import { countedSummary, type Measurement, type StageSummary } from "./run-document.ts";
 import { BatchedHistogram } from "./statistics/batched-histogram.ts";
-import { add, known } from "./statistics/counts.ts";
-import { fairnessIndex, type Interval, sumOf } from "./statistics/statistics.ts";
-import type { DurationName } from "./tally.ts";
-import { countedIn, DURATIONS, durationOf, durationsOfCall, FOLD_SPAN_US, joinedMoments } from "./tally.ts";
+import { add, fairnessIndex, type Interval, known, sumOf } from "./statistics/statistics.ts";
+import {
+  countedIn,
+  DURATIONS,
+  type DurationName,
+  durationOf,
+  durationsOfCall,
+  FOLD_SPAN_US,
+  joinedMoments,
+} from "./tally.ts";
 
 /**
  * `offeredRatePerS`: the schedule's mean, for `rate_error`. `scheduledMs`: how long it sends; without it the rate is read from

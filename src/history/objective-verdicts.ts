@@ -1,11 +1,15 @@
-/** Judges objectives: met or missed if the whole 95 % interval keeps or breaks the limit, else open. */
+/**
+ * Judges objectives: met or missed if the whole 95 % interval keeps or breaks the limit, else open; and the `slo` of a target
+ * file, which has objectives for kinds of calls.
+ */
+
+import { nearest } from "../contract/nearest.ts";
 import { isError } from "../contract/refusals.ts";
-import { isStreamed } from "../contract/routes.ts";
+import { isStreamed, ROUTE_NAMES } from "../contract/routes.ts";
 import { isWholeAnswer } from "../contract/streams.ts";
-import { type CallLine, classOf, type FoldLine, stayMs } from "./line.ts";
-import type { Objective } from "./objectives.ts";
-import { type Claim, claimOf } from "./run-document.ts";
-import type { StageHost } from "./stage-facts.ts";
+import { type CallLine, classOf, type FoldLine, type Line, stayMs } from "./line.ts";
+import { type Objective, ObjectiveError, parseObjectives } from "./objectives.ts";
+import { type Claim, claimOf, type StageHost } from "./run-document.ts";
 import { Histogram } from "./statistics/histogram.ts";
 import { callsToShow, type Interval, quantileRanks, wilsonInterval } from "./statistics/statistics.ts";
 import { durationOf } from "./tally.ts";
@@ -234,4 +238,71 @@ export const sloClaim = (
   const objectives = verdicts.map(({ objective }) => objective);
   const about = { id, stage, level: "should" as const, expected: namesOf(verdicts), objectives, got, replay };
   return claimOf({ ...about, ...together(verdicts) });
+};
+
+/** The `slo` of a target file: kinds of calls, and the objectives of each. */
+type StatedObjectives = { readonly slo?: Readonly<Record<string, string>> };
+
+/** The names that `slo` may have, and the routes that each means. */
+const KINDS: ReadonlyMap<string, RegExp> = new Map([
+  ["all", /^/],
+  ["catalog", /^design\.(styles|samples|themes)$/],
+  ["chat", /^chat\./],
+  ["design", /^design\./],
+  ["exchange", /^sdk\.sessions$/],
+  ["maps", /^maps\./],
+  ["poi", /^poi\./],
+  ...ROUTE_NAMES.map((name) => [name, new RegExp(`^${RegExp.escape(name)}$`)] as const),
+]);
+
+const isMeant = (name: string): ((route: string) => boolean) => {
+  const kind = KINDS.get(name);
+  if (kind !== undefined) return (route) => kind.test(route);
+  const names = [...KINDS.keys()];
+  const meant = nearest(name, names);
+  const others = meant === null ? "" : `; did you mean ${meant}?`;
+  throw new ObjectiveError(`slo.${name}: expected the name of one of ${names.join(", ")}${others}`);
+};
+
+/** Throws `ObjectiveError` for a name or an objective that cannot be read. */
+export const checkObjectives = ({ slo = {} }: StatedObjectives): void => {
+  for (const [name, text] of Object.entries(slo)) {
+    isMeant(name);
+    parseObjectives(text);
+  }
+};
+
+export const openObjectives = ({ slo = {} }: StatedObjectives, stage: string) => {
+  const kinds = Object.entries(slo).map(([name, text]) => ({
+    name,
+    meant: isMeant(name),
+    tally: objectivesTally(parseObjectives(text)),
+    text,
+    /** Calls of this kind that were folded together with other kinds, so that their times are not known. */
+    mixed: 0,
+  }));
+  return {
+    see: (line: Line): void => {
+      for (const kind of kinds) {
+        if (line.type === "call" && kind.meant(line.route)) kind.tally.see(line);
+        if (line.type !== "fold") continue;
+        const meant = line.kinds.filter(({ call }) => kind.meant(call.route)).reduce((sum, { n }) => sum + n, 0);
+        if (meant === line.offered) kind.tally.fold(line);
+        else kind.mixed += meant;
+      }
+    },
+    /** Claims `slo/<name>/<stage>` for the kinds that were called. `lacking`: why none of them can be judged. */
+    claims: (replay: string, host?: StageHost, lacking?: string): Claim[] =>
+      kinds
+        .filter(({ tally, mixed }) => tally.calls() + mixed > 0)
+        .map(({ name, text, tally, mixed }) => {
+          const folded = `every call whole; ${mixed} calls of this kind were folded together with others`;
+          const missing = lacking ?? (mixed === 0 ? null : folded);
+          if (missing === null) return sloClaim({ name, stage, replay }, tally.verdicts(host));
+          return claimOf({
+            ...{ id: `slo/${name}/${stage}`, stage, level: "should", verdict: "skipped", replay },
+            ...{ reason: `skipped: ${missing}`, expected: text, got: "not judged" },
+          });
+        }),
+  };
 };

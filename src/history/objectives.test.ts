@@ -3,7 +3,7 @@ import type { CallLine } from "./line.ts";
 import { CALM } from "./machines.fixture.ts";
 import { judgeObjectives, type ObjectiveVerdict, sloClaim } from "./objective-verdicts.ts";
 import { ObjectiveError, parseObjectives } from "./objectives.ts";
-import type { StageHost } from "./stage-facts.ts";
+import type { StageHost } from "./run-document.ts";
 
 describe("parseObjectives", () => {
   test("reads metrics, operators, limits and units", () => {

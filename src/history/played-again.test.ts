@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { claimOf } from "./claim.fixture.ts";
-import { decidedByBoth, eitherOf, secondOf } from "./played-again.ts";
-import type { Claim } from "./run-document.ts";
+import { type Claim, decidedByBoth, eitherOf, secondOf } from "./run-document.ts";
 
 const claim = (stage: string, verdict: Claim["verdict"], over: Partial<Claim> = {}): Claim =>
   claimOf(`recovers/${stage}`, {

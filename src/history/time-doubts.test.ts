@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { HostFacts, StageHost } from "./stage-facts.ts";
+import type { HostFacts, StageHost } from "./run-document.ts";
 import { doubtsAgainst, hostNotesOf, timeDoubts } from "./time-doubts.ts";
 
 const CALM: HostFacts = {

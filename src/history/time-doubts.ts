@@ -3,8 +3,7 @@
  * or a failure; a disturbance that only slows calls may explain a failure.
  */
 import { someOf } from "../contract/lists.ts";
-import type { Calibration } from "./run-document.ts";
-import type { HostFacts, StageHost } from "./stage-facts.ts";
+import type { Calibration, HostFacts, StageHost } from "./run-document.ts";
 
 /** `tail`: the share of the slowest calls that decides a claim, 0.01 for a p99; `limitMs`: the time that it compares with. */
 export type AboutTime = { tail: number; limitMs: number };

@@ -1,8 +1,8 @@
 /** Judges that an organization gets all of its monthly allowance of map loads, and no more. */
 import { HARD_STOP_FACTOR } from "../contract/refusals.ts";
 import type { CallLine, Line } from "../history/line.ts";
-import type { StageFacts } from "../history/stage-facts.ts";
-import { known } from "../history/statistics/counts.ts";
+import type { StageFacts } from "../history/run-document.ts";
+import { known } from "../history/statistics/statistics.ts";
 import { joinCharges, meterOf, Sums, signedSize } from "./evidence/charges.ts";
 import { earliestUs, isAdmitted, isDefinite, isUnnamed, latestUs, MARK_MARGIN_US } from "./evidence/moments.ts";
 import { Evidence, failed, inconclusive, type Judge, passed, skipped, skippedWhenShared, unseen } from "./invariant.ts";

@@ -1,8 +1,7 @@
 /** Judges which share of calls the API itself answered, and not by a server error that the specification does not know. */
 import { CODES_OF_THE_GENERATOR } from "../contract/transport-codes.ts";
 import type { CallLine } from "../history/line.ts";
-import { add } from "../history/statistics/counts.ts";
-import { exactInterval, sumOf } from "../history/statistics/statistics.ts";
+import { add, exactInterval, sumOf } from "../history/statistics/statistics.ts";
 import { standstillDoubts } from "../history/time-doubts.ts";
 import { ownFaults, recoveryUs } from "./evidence/fault-windows.ts";
 import { isDefinite, isServerError } from "./evidence/moments.ts";

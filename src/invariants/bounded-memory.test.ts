@@ -6,7 +6,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
 import type { CallLine } from "../history/line.ts";
-import type { StageFacts } from "../history/stage-facts.ts";
+import type { StageFacts } from "../history/run-document.ts";
 import { INVARIANTS } from "./catalogue.ts";
 import { type Invariant, openJudges } from "./invariant.ts";
 

@@ -3,8 +3,8 @@ import { findSecrets } from "../contract/credentials.ts";
 import { admissionOf } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
 import { type CallLine, type Line, lineTimeUs } from "../history/line.ts";
-import type { StageFacts } from "../history/stage-facts.ts";
-import { known } from "../history/statistics/counts.ts";
+import type { StageFacts } from "../history/run-document.ts";
+import { known } from "../history/statistics/statistics.ts";
 import {
   CAPABILITY,
   either,

@@ -1,5 +1,5 @@
 /** Judges what a replica still holds after a stage: slots, and what was opened for a fault. */
-import type { Gauges } from "../history/stage-facts.ts";
+import type { Gauges } from "../history/run-document.ts";
 import { isAdmitted, isReference } from "./evidence/moments.ts";
 import { Evidence, failed, inconclusive, type Judge, passed, skipped, skippedWhenShared } from "./invariant.ts";
 

@@ -1,7 +1,7 @@
 /** Judges sheds below a cap by the most calls that can have been in flight. */
 import { Heap } from "../history/heap.ts";
 import { type CallLine, type Line, lineTimeUs } from "../history/line.ts";
-import { add as addTo, known } from "../history/statistics/counts.ts";
+import { add as addTo, known } from "../history/statistics/statistics.ts";
 import {
   changesCaps,
   earliestUs,

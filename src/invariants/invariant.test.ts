@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { CALM } from "../history/machines.fixture.ts";
-import type { StageFacts, StageHost } from "../history/stage-facts.ts";
+import type { StageFacts, StageHost } from "../history/run-document.ts";
 import { INVARIANTS } from "./catalogue.ts";
 import { type ClaimedVerdict, judgedOn } from "./on-host.fixture.ts";
 

@@ -1,7 +1,6 @@
 /** An invariant: a statement, and a fold over one stage's lines in order of time, with bounded state; how a stage is judged. */
 import { type CallLine, type Line, lineTimeUs } from "../history/line.ts";
-import type { Claim, ClaimVerdict, Level } from "../history/run-document.ts";
-import type { StageFacts } from "../history/stage-facts.ts";
+import type { Claim, ClaimVerdict, Level, StageFacts } from "../history/run-document.ts";
 import { callsOfFold } from "../history/tally.ts";
 import { type AboutTime, doubtsAgainst, inDoubt, timeDoubts } from "../history/time-doubts.ts";
 import { isDefinite, openSettling, type Settling } from "./evidence/moments.ts";

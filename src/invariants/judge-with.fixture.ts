@@ -1,5 +1,5 @@
 import type { Line } from "../history/line.ts";
-import type { StageFacts } from "../history/stage-facts.ts";
+import type { StageFacts } from "../history/run-document.ts";
 import { type Finding, type Invariant, openJudge } from "./invariant.ts";
 
 /** Runs one invariant over the lines of one stage. */

@@ -1,5 +1,5 @@
 /** A judge of a known verdict, about time or not, so that what becomes of it on a host can be seen. */
-import type { StageFacts } from "../history/stage-facts.ts";
+import type { StageFacts } from "../history/run-document.ts";
 import type { Finding } from "./invariant.ts";
 import { judgeWith } from "./judge-with.fixture.ts";
 

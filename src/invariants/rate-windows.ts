@@ -2,7 +2,7 @@
 import { RATE_LIMITED } from "../contract/refusals.ts";
 import { Heap } from "../history/heap.ts";
 import { type CallLine, lineTimeUs } from "../history/line.ts";
-import { known } from "../history/statistics/counts.ts";
+import { known } from "../history/statistics/statistics.ts";
 import { changesReplicas, decidedByUs, earliestUs, isAdmitted, isReference } from "./evidence/moments.ts";
 import { Evidence, failed, type Judge, passed, skipped, unseen } from "./invariant.ts";
 

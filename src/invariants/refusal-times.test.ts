@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { CallLine, FaultLine, Line } from "../history/line.ts";
 import { CALM, LATE } from "../history/machines.fixture.ts";
-import type { StageHost } from "../history/stage-facts.ts";
+import type { StageHost } from "../history/run-document.ts";
 import { createPooledRefusals } from "./refusal-times.ts";
 
 const fault = (phase: FaultLine["phase"], atMs: number): Line => ({

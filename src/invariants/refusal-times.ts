@@ -1,7 +1,6 @@
 /** Judges how long calls take while a dependency is broken: each call of a stage, and the p99 over a run's experiments. */
 import type { CallLine, Line } from "../history/line.ts";
-import { type Claim, claimOf } from "../history/run-document.ts";
-import { dependencyBudgetMs, type Limits, type StageHost } from "../history/stage-facts.ts";
+import { type Claim, claimOf, dependencyBudgetMs, type Limits, type StageHost } from "../history/run-document.ts";
 import { callsForInterval, quantile, quantileInterval, sumOf } from "../history/statistics/statistics.ts";
 import { standstillDoubts, timeDoubts } from "../history/time-doubts.ts";
 import { type FaultWindow, FaultWindows, REFUSAL_OF } from "./evidence/fault-windows.ts";

@@ -1,5 +1,5 @@
 /** Mutants of the key service, of look-ups of key records and of what a session contains. */
-import type { KeySnapshot, Tier } from "../core/records.ts";
+import type { KeySnapshot, Tier } from "../core/call.ts";
 import { type KeyLookup, nameOfLookup } from "../platform/keys.ts";
 import { members, type Spoil, spoilt } from "./mutant.ts";
 

@@ -7,12 +7,12 @@ import {
   admitToken,
   type HttpService,
   RequestError,
+  reasonOf,
   route,
   routeWith,
   type ServiceRoute,
   startHttpService,
 } from "./links/http-service.ts";
-import { reasonOf } from "./reason-of.ts";
 
 /** 16 or more visible ASCII characters: valid in an HTTP header without encoding, and too long to guess. */
 const USABLE = /^[\x21-\x7e]{16,}$/;

@@ -5,9 +5,8 @@
 import { type Static, Type } from "typebox";
 import { Compile } from "typebox/schema";
 import { REFUSALS, type RefusalName } from "../contract/refusals.ts";
-import type { ChangedKey } from "../core/call.ts";
+import { type ChangedKey, KEY_RECORD, type KeySnapshot, ORGANIZATION } from "../core/call.ts";
 import { KEY_CREATION, KEY_UPDATE, type ManagementRefusal } from "../core/management.ts";
-import { KEY_RECORD, type KeySnapshot, ORGANIZATION } from "../core/records.ts";
 import { openLink } from "./links/batch.ts";
 import type { Network } from "./links/network.ts";
 

@@ -1,13 +1,13 @@
 /** Services with a control plane of their own, and what an operator asks of it, for tests. */
+
+import type { KeyRecord, Organization } from "../core/call.ts";
 import type { LedgerLine } from "../core/meters.ts";
-import type { KeyRecord, Organization } from "../core/records.ts";
 import type { Clock } from "./clock.ts";
 import { type ControlPart, startControlPlane } from "./control-plane.ts";
 import type { OperableKeys } from "./keys/keys.fixture.ts";
 import type { Keys } from "./keys.ts";
 import type { Limiter, OperableLimiter } from "./limiter.ts";
-import type { HttpService } from "./links/http-service.ts";
-import { RequestError } from "./links/http-service.ts";
+import { type HttpService, RequestError } from "./links/http-service.ts";
 
 /** As `startServe` has it. */
 const TOKEN = "a-control-token-for-tests";

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Agent, request } from "undici";
-import type { KeyRecord, Organization } from "../core/records.ts";
+import type { KeyRecord, Organization } from "../core/call.ts";
 import { type RedisServer, startRedisServer } from "./limiter/redis-server.fixture.ts";
 import { OPERATOR, type ServeProcess, startServe } from "./serve-process.fixture.ts";
 

@@ -1,8 +1,8 @@
 /** The schemas that validate requests and make `/openapi.json`. `x-harness-choice`: the specification shows no type. */
 import { type TSchema, Type } from "typebox";
 import { PRODUCTS, type RouteName, routeOf, SCOPES } from "../contract/routes.ts";
+import { KEY_RECORD } from "../core/call.ts";
 import { KEY_CREATION, KEY_UPDATE } from "../core/management.ts";
-import { KEY_RECORD } from "../core/records.ts";
 
 /** Marks a choice where the specification says "not shown". */
 const chosen = { "x-harness-choice": true } as const;

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { scopeRefusal } from "../core/admission.ts";
+import type { KeySnapshot } from "../core/call.ts";
 import { mapLoadCap } from "../core/meters.ts";
-import type { KeySnapshot } from "../core/records.ts";
 import { ADMIN_ROLES, KEY_ROLES } from "../target/roles.ts";
 import { shiftableClock } from "./clock.ts";
 import { asking, localKeys } from "./keys/keys.fixture.ts";

@@ -4,7 +4,7 @@
  */
 import { HARD_STOP_FACTOR } from "../contract/refusals.ts";
 import { SCOPES } from "../contract/routes.ts";
-import { type Organization, TIER_DEFAULTS } from "../core/records.ts";
+import { type Organization, TIER_DEFAULTS } from "../core/call.ts";
 import type { KeyInput, KeyStore } from "./keys/store.ts";
 import type { Limiter } from "./limiter.ts";
 

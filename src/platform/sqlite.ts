@@ -1,6 +1,6 @@
 /** Opens an SQLite file and runs transactions, for meters and keys alike. */
 import { DatabaseSync } from "node:sqlite";
-import { reasonOf } from "./reason-of.ts";
+import { reasonOf } from "./links/http-service.ts";
 
 const opened = (path: string): DatabaseSync => {
   let db: DatabaseSync | undefined;

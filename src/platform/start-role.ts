@@ -1,6 +1,6 @@
 /** Starts one role, or API, key service and limiter in one process, joined by HTTP over TCP, so that proxies fit in. */
 import { randomBytes } from "node:crypto";
-import { isLoopbackHost } from "../contract/loopback.ts";
+import { isLoopbackHost } from "../contract/address.ts";
 import { isBlock } from "../core/origin.ts";
 import { type ApiService, startApiService } from "./api/api-service.ts";
 import type { ApiOptions } from "./api/context.ts";
@@ -14,9 +14,9 @@ import { createHttpKeys } from "./keys.ts";
 import { ledgerRoute, startLimiterService } from "./limiter/limiter-service.ts";
 import { openLimiterStore } from "./limiter/store.ts";
 import { createHttpLimiter, type Limiter, type OperableLimiter } from "./limiter.ts";
+import { reasonOf } from "./links/http-service.ts";
 import { countedNetwork, type Network, TCP } from "./links/network.ts";
 import { HEALTHY, type Parts } from "./parts.ts";
-import { reasonOf } from "./reason-of.ts";
 import type { Administration } from "./seed.ts";
 
 export const ROLES = ["all", "api", "keys", "limiter", "front"] as const;

@@ -1,7 +1,7 @@
 /** A series made by hand, for the examples of this folder: load that rises past a cap, a fault, streams, three organizations. */
-import { seriesFold } from "../history/fold-series.ts";
+
 import type { CallLine } from "../history/line.ts";
-import type { Series } from "../history/series.ts";
+import { type Series, seriesFold } from "../history/series.ts";
 
 type MadeSeries = {
   stage?: string;

@@ -6,7 +6,7 @@
  */
 import type { Line } from "../history/line.ts";
 import type { Sample } from "../history/series.ts";
-import { known } from "../history/statistics/counts.ts";
+import { known } from "../history/statistics/statistics.ts";
 import { DURATIONS, eachDuration } from "../history/tally.ts";
 
 type Attributes = Record<string, string>;

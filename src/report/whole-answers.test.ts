@@ -2,12 +2,11 @@
 import { expect, test } from "vitest";
 import { isWhole } from "../gate/block.ts";
 import { callFold } from "../history/call-fold.ts";
-import { seriesFold } from "../history/fold-series.ts";
 import type { CallLine, FoldLine } from "../history/line.ts";
 import { measureStage } from "../history/measure-stage.fixture.ts";
 import { objectivesTally } from "../history/objective-verdicts.ts";
 import { parseObjectives } from "../history/objectives.ts";
-import { countOf } from "../history/series.ts";
+import { countOf, seriesFold } from "../history/series.ts";
 import { otlpMetrics } from "./otlp-metrics.ts";
 
 const stream = (more: Partial<CallLine>): CallLine => ({

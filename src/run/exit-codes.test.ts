@@ -7,10 +7,10 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { RunContext } from "../deployments/deployment.ts";
 import { claimOf } from "../history/claim.fixture.ts";
-import type { RunDocument } from "../history/run-document.ts";
-import { bareFacts, type StageOutcome } from "../history/stage-facts.ts";
+import { bareFacts, type RunDocument, type StageOutcome } from "../history/run-document.ts";
+import { UsageError } from "../supervision/user-file.ts";
 import { inTime } from "../supervision/waiting.ts";
-import { EXIT, exitCodeOf, UsageError, worstExit } from "./exit-codes.ts";
+import { EXIT, exitCodeOf, worstExit } from "./exit-codes.ts";
 import { QUIET } from "./play-quietly.fixture.ts";
 import { recordRun } from "./recorded-run.ts";
 

@@ -16,7 +16,7 @@ import { createSecrets } from "../target/secrets.ts";
 import type { Target, Transport } from "../target/target.ts";
 import { probeAddress } from "../verify/doctor/find-base-url.ts";
 import { EXIT, exitCodeOf } from "./exit-codes.ts";
-import { lookFirst } from "./look-first.ts";
+import { lookFirst } from "./recorded-run.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "floodgate-look-"));
 const made = makeCertificates(folder);

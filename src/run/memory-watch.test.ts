@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { expect, test } from "vitest";
 
-const MODULE = new URL("./memory-watch.ts", import.meta.url).href;
+const MODULE = new URL("./recorded-run.ts", import.meta.url).href;
 
 const run = async (body: string): Promise<{ code: number | null; out: string }> => {
   const script = `

@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
 import { startK6 } from "../drivers/k6/k6-process.ts";
-import { REPOSITORY } from "../supervision/repository.ts";
+import { REPOSITORY } from "../supervision/run-folder.ts";
 import type { Printed } from "../workload/handover.ts";
-import { mergeParts, readParts } from "./merge-parts.ts";
+import { mergeParts, readParts } from "./bodies.ts";
 import { QUIET } from "./play-quietly.fixture.ts";
 
 const binary = join(REPOSITORY, ".tools/k6");

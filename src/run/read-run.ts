@@ -6,24 +6,28 @@ import { isDeepStrictEqual } from "node:util";
 import { parseJson } from "../contract/envelopes.ts";
 import { ERROR_IN_STREAM, OUTCOMES } from "../contract/refusals.ts";
 import { transportCode } from "../contract/transport-codes.ts";
-import { seriesFold } from "../history/fold-series.ts";
 import type { CallLine, LedgerLine, Line } from "../history/line.ts";
-import { decidedByBoth } from "../history/played-again.ts";
-import type { Claim, RunDocument, StageSummary } from "../history/run-document.ts";
-import type { Sample } from "../history/series.ts";
-import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
+import {
+  bareFacts,
+  type Claim,
+  decidedByBoth,
+  type RunDocument,
+  type StageFacts,
+  type StageSummary,
+} from "../history/run-document.ts";
+import { type Sample, seriesFold } from "../history/series.ts";
 import { inTimeOrder, Lateness } from "../history/time-order.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { judgeStage, ofCutOffStage, openJudges } from "../invariants/invariant.ts";
 import { createIsolation, type IsolationPart } from "../shedding/isolation.ts";
 import { openStageCurve } from "../shedding/stage-curve.ts";
-import { openUserFile, RECORDED_BOUNDS, readUserJson, UserFileError } from "../supervision/user-file.ts";
-import { EXIT, UsageError } from "./exit-codes.ts";
+import { openUserFile, RECORDED_BOUNDS, readUserJson, UsageError, UserFileError } from "../supervision/user-file.ts";
+import { EXIT } from "./exit-codes.ts";
 import { ifReached, type StageRecord, shown, verdictOf } from "./run-reports.ts";
 
 type OlderCall = Omit<CallLine, "started_us" | "connect_us" | "attempt"> & { started_us?: number };
 
-/** How calls' ids end; made by workload/request.ts, client/api-client.ts, scenarios/shared/sessions.ts. */
+/** How calls' ids end; made by workload/step.ts, client/api-client.ts, scenarios/shared/sessions.ts. */
 const MINTED = /-(?:s\d+|v\d+s\d+)$/;
 const REPEATED = /r(\d+)$/;
 const LATER_STEP = /-\d+_\d+(?:r\d+)?$/;

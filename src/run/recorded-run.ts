@@ -1,9 +1,13 @@
 /** The shell of every command that judges a deployment; the body does the rest. Reports through `events` alone. */
 import { randomBytes } from "node:crypto";
 import { rmSync, writeFileSync } from "node:fs";
-import { wallUs } from "../client/clock.ts";
+import { dirname } from "node:path";
+import { getHeapSpaceStatistics, getHeapStatistics } from "node:v8";
+import { toldOf } from "../client/network-errors.ts";
+import { certificateText, lookAtTcp, lookAtTls, placeOf, speaksPlainHttp, speaksTls } from "../client/tls-look.ts";
+import { tlsFiles, wrongTlsFile } from "../client/transport.ts";
 import { type Deployment, type RunContext, type RunEvents, stoppedBy } from "../deployments/deployment.ts";
-import { fromTarget } from "../deployments/from-target.ts";
+import { fromTarget } from "../deployments/embedded.ts";
 import { WATCHDOG_PROCESS } from "../faults/watchdog-process.ts";
 import { failedChecks } from "../history/calibration-checks.ts";
 import {
@@ -14,21 +18,22 @@ import {
   type RunDocument,
   type StandIn,
 } from "../history/run-document.ts";
-import { known } from "../history/statistics/counts.ts";
-import type { PreparedTarget } from "../stages/prepare-target.ts";
+import { known } from "../history/statistics/statistics.ts";
+import type { PreparedTarget } from "../stages/stage-plan.ts";
+import { runShellCommand } from "../supervision/child.ts";
 import { openJournal } from "../supervision/journal.ts";
 import { redactor } from "../supervision/redaction.ts";
-import { REPOSITORY } from "../supervision/repository.ts";
-import type { RunFolder } from "../supervision/run-folder.ts";
+import { REPOSITORY, type RunFolder } from "../supervision/run-folder.ts";
 import { listenForStop, type StopSignals } from "../supervision/stop-signals.ts";
 import { Supervisor } from "../supervision/supervisor.ts";
-import { lockTarget } from "../target/target-guard.ts";
+import { UsageError } from "../supervision/user-file.ts";
+import { wallUs } from "../supervision/waiting.ts";
+import { lockTarget } from "../target/target-file.ts";
 import { findTool } from "../tools/find-tool.ts";
 import { ToolMissing, type ToolName } from "../tools/tool-recipe.ts";
+import { TargetUnreachableError } from "../verify/reach.ts";
 import { EXIT_OF_SIGNAL, exitCodeOf } from "./exit-codes.ts";
 import { healBeforehand, requireNothingLeft } from "./experiments/left-open.ts";
-import { lookFirst, prepareFixtures } from "./look-first.ts";
-import { watchMemory } from "./memory-watch.ts";
 import { startOtlpExport } from "./otlp-export.ts";
 import { judgeSecrets } from "./read-run.ts";
 import { createRecorder, makeRunFolder, type Recorder } from "./recorder.ts";
@@ -268,4 +273,93 @@ export const recordRun = async <T>(
   progress.unwritten.push(...[journal.trouble() ?? []].flat(), ...(await recorder.close()));
   rmSync(folder.pathOf(ROOM), { force: true });
   return { document: await finish(request, recorded, stop), folder, came };
+};
+
+// Prepares a deployment before a run sends anything: runs the commands of its `fixtures`, then looks once whether it
+// accepts connections by the stated protocol and with a trusted certificate.
+
+const refuse = ({ text, todo }: ReturnType<typeof toldOf>): never => {
+  throw new TargetUnreachableError(`${text}; ${todo}`);
+};
+
+/** Throws `TargetUnreachableError`, or `SecretError` and `UsageError` for a file that is missing or wrong. */
+export const lookFirst = async ({ target, secrets }: Pick<PreparedTarget, "target" | "secrets">): Promise<void> => {
+  const { transport = {}, base_url: url } = target;
+  const wrong = wrongTlsFile(await tlsFiles(transport, secrets));
+  if (wrong !== null) throw new UsageError(wrong);
+  for (const [name, ref] of Object.entries(transport.headers ?? {})) {
+    await secrets.read(ref, `transport.headers.${name}`);
+  }
+  const proxy = typeof transport.proxy === "string" ? await secrets.read(transport.proxy, "transport.proxy") : url;
+  const code = URL.canParse(proxy) ? await lookAtTcp(placeOf(proxy)) : null;
+  if (code !== null) refuse(toldOf(`${proxy === url ? url : "the proxy of transport.proxy"} does not answer`, code));
+  if (proxy !== url) return;
+  const seen = await lookAtTls(target, secrets);
+  if (seen === null) {
+    const isTlsAlone = (await speaksTls(placeOf(url))) && !(await speaksPlainHttp(url));
+    if (isTlsAlone) refuse(toldOf(`${url} does not answer`, "tls_expected"));
+  } else if ("error" in seen) refuse(toldOf(`${url}: the handshake failed`, seen.error));
+  else if (transport.protocol === "h2" && seen.alpn !== "h2") {
+    const todo = 'write "h1" there, or turn HTTP/2 on at the gateway';
+    refuse({ text: `${url}: offers HTTP/1.1 alone, and transport.protocol says h2`, todo });
+  } else if (seen.distrust !== null) refuse(toldOf(`${url}: ${certificateText(seen)}; not trusted`, seen.distrust));
+};
+
+const LIMIT_MS = 300_000;
+
+/** Runs `fixtures.reset`, then `fixtures.provision`; their output goes to `logs/`. */
+export const prepareFixtures = async (context: RunContext, { file, target }: PreparedTarget): Promise<void> => {
+  for (const name of ["reset", "provision"] as const) {
+    const command = target.fixtures?.[name];
+    if (command === undefined || command === null) continue;
+    context.events.step(`fixtures.${name} of ${file}`);
+    const id = context.journal.about({ kind: "fixture", name: `fixtures.${name}`, detail: command });
+    try {
+      const said: string[] = [];
+      const signal = AbortSignal.any([context.signal, AbortSignal.timeout(LIMIT_MS)]);
+      const onOutput = (text: string): void => void said.push(text);
+      await runShellCommand(command, { what: `command of fixtures.${name}`, cwd: dirname(file), signal, onOutput });
+      await context.folder.writeText(`logs/fixtures-${name}.log`, said.join(""));
+      context.journal.undone(id, "done");
+    } catch (error) {
+      const why = `expected the command to end with 0: ${(error as Error).message}`;
+      throw new TargetUnreachableError(`fixtures.${name} of ${file}: ${why}`);
+    }
+  }
+};
+
+// Ends a run in order before its heap is full: V8 would abort without a report and with faults in place.
+
+/** V8's limit includes the young generation (three half spaces of 32 MiB), but V8 aborts when the old one is full. */
+const YOUNG_BYTES = 96 << 20;
+
+const oldGeneration = (): { used: number; limit: number } => {
+  const used = getHeapSpaceStatistics()
+    .filter(({ space_name: name }) => !name.startsWith("new_") && !name.startsWith("read_only"))
+    .reduce((sum, { space_used_size: size }) => sum + size, 0);
+  return { used, limit: getHeapStatistics().heap_size_limit - YOUNG_BYTES };
+};
+
+const EVERY_MS = 250;
+const FULL_SHARE = 0.9;
+/** Looks in a row that find the heap full, so that garbage does not count: it is collected in between. */
+const LOOKS = 3;
+
+/** Calls `onFull` once when the heap is nearly full. Returns the function that ends the watch. */
+export const watchMemory = (onFull: (error: Error) => void): (() => void) => {
+  let full = 0;
+  const timer = setInterval(() => {
+    const { used, limit } = oldGeneration();
+    full = used > limit * FULL_SHARE ? full + 1 : 0;
+    if (full < LOOKS) return;
+    clearInterval(timer);
+    const why = `the memory of this process is full (${Math.round(limit / 1e6)} MB), so the run was ended before the system would have ended it`;
+    onFull(
+      new Error(
+        `${why}; play it shorter or at a lower rate, or give it more by NODE_OPTIONS=--max-old-space-size=MEGABYTES`,
+      ),
+    );
+  }, EVERY_MS);
+  timer.unref();
+  return () => clearInterval(timer);
 };

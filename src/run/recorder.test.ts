@@ -2,10 +2,10 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { seriesFold } from "../history/fold-series.ts";
 import { type Line, lineTimeUs } from "../history/line.ts";
 import { measureStage } from "../history/measure-stage.fixture.ts";
-import type { StageOutcome } from "../history/stage-facts.ts";
+import type { StageOutcome } from "../history/run-document.ts";
+import { seriesFold } from "../history/series.ts";
 import { madeRun } from "../report/made-run.fixture.ts";
 import { createRecorder, makeRunFolder } from "./recorder.ts";
 

@@ -1,20 +1,18 @@
 /** What is on disk of a run while it goes on, so that a killed run leaves its lines and an inconclusive `run.json`. */
+
 import { randomBytes } from "node:crypto";
 import * as fs from "node:fs";
 import { join, relative, resolve } from "node:path";
 import type { Recording, RecordingOptions } from "../deployments/deployment.ts";
 import { callFold } from "../history/call-fold.ts";
-import { seriesFold } from "../history/fold-series.ts";
 import type { Line } from "../history/line.ts";
-import type { RunDocument } from "../history/run-document.ts";
-import type { Sample } from "../history/series.ts";
-import type { RecordedStage, StageOutcome } from "../history/stage-facts.ts";
+import type { RecordedStage, RunDocument, StageOutcome } from "../history/run-document.ts";
+import { type Sample, seriesFold } from "../history/series.ts";
 import { inTimeOrder, Lateness } from "../history/time-order.ts";
 import { looksWrong } from "../invariants/evidence/legal-answers.ts";
 import type { Redactor } from "../supervision/redaction.ts";
 import { openRunFolder, type RunFolder } from "../supervision/run-folder.ts";
-import { makeFolders } from "../supervision/user-file.ts";
-import { atPlace, UsageError } from "./exit-codes.ts";
+import { atPlace, makeFolders, UsageError } from "../supervision/user-file.ts";
 import type { OtlpExport } from "./otlp-export.ts";
 import { jsonLines, outcomeName } from "./read-run.ts";
 import { type StageRecord, wordsOf } from "./run-reports.ts";

@@ -8,10 +8,17 @@ import { cleanValue } from "../contract/foreign-text.ts";
 import { OUTCOMES } from "../contract/refusals.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { isGatewayAlone } from "../history/line.ts";
-import { decidedByBoth } from "../history/played-again.ts";
-import { type Claim, doubt, type RunDocument, type StageSummary, type StandIn } from "../history/run-document.ts";
+import {
+  type Claim,
+  decidedByBoth,
+  doubt,
+  type RecordedStage,
+  type RunDocument,
+  type StageFacts,
+  type StageSummary,
+  type StandIn,
+} from "../history/run-document.ts";
 import type { Series } from "../history/series.ts";
-import type { RecordedStage, StageFacts } from "../history/stage-facts.ts";
 import { nightJson } from "../report/night.ts";
 import { openMetrics } from "../report/openmetrics.ts";
 import { type Earlier, type Found, htmlReport } from "../report/page/html.ts";

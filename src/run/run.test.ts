@@ -12,7 +12,7 @@ import { ENTRY, type RunningCommand, startCommand } from "../cli/command.fixture
 import type { RunDocument } from "../history/run-document.ts";
 import { type JournalEntry, openEffects, readJournal } from "../supervision/journal.ts";
 import { isAlive, type ProcessId, parentOf, signalProcess, startTimeOf } from "../supervision/processes.ts";
-import { REPOSITORY } from "../supervision/repository.ts";
+import { REPOSITORY } from "../supervision/run-folder.ts";
 import { waitUntil } from "../supervision/waiting.ts";
 
 const PART = join(import.meta.dirname, "smoke-part.fixture.ts");

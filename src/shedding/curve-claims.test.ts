@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { CALM } from "../history/machines.fixture.ts";
-import type { Claim } from "../history/run-document.ts";
-import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
+import { bareFacts, type Claim, type StageFacts } from "../history/run-document.ts";
 import { LOWEST_IF_GUESSED, profileDurationS, upAndDown } from "../workload/load-profiles.ts";
 import { uniform } from "../workload/random.ts";
 import { kneeRamp } from "../workload/stories/find-knee.ts";

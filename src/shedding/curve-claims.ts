@@ -4,8 +4,15 @@
  * capacity that moved, a key's rate below the deployment's capacity, a late generator.
  */
 import { RATE_LIMITED } from "../contract/refusals.ts";
-import { type Claim, claimOf, type Level, type Measurement } from "../history/run-document.ts";
-import type { Gauges, RampStep, StageFacts } from "../history/stage-facts.ts";
+import {
+  type Claim,
+  claimOf,
+  type Gauges,
+  type Level,
+  type Measurement,
+  type RampStep,
+  type StageFacts,
+} from "../history/run-document.ts";
 import { sumOf } from "../history/statistics/statistics.ts";
 import type { Curve, CurveLevel, Estimate, Pass } from "./curve.ts";
 import { type Finding, found, machineDoubts, skipped } from "./finding.ts";

@@ -1,6 +1,5 @@
 /** A finding: the verdict of a judge with its reason, before it becomes a claim. */
-import type { Claim } from "../history/run-document.ts";
-import type { StageHost } from "../history/stage-facts.ts";
+import type { Claim, StageHost } from "../history/run-document.ts";
 import { doubtsAgainst, timeDoubts } from "../history/time-doubts.ts";
 
 export type Finding = Pick<Claim, "verdict" | "reason"> & Partial<Pick<Claim, "got" | "evidence">>;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { CallLine } from "../history/line.ts";
-import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
+import { bareFacts, type StageFacts } from "../history/run-document.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
 import { profileCalls, profilePeakPerS } from "../workload/load-profiles.ts";
 import { noisyNeighbour, noisyNeighbourAlone } from "../workload/stories/noisy.ts";

@@ -6,10 +6,8 @@
  */
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import { classOf, type Line } from "../history/line.ts";
-import { type Claim, claimOf, type Measurement } from "../history/run-document.ts";
-import type { StageFacts } from "../history/stage-facts.ts";
-import { add } from "../history/statistics/counts.ts";
-import { exactInterval, shareBelow } from "../history/statistics/statistics.ts";
+import { type Claim, claimOf, type Measurement, type StageFacts } from "../history/run-document.ts";
+import { add, exactInterval, shareBelow } from "../history/statistics/statistics.ts";
 import { type Finding, found, open, skipped } from "./finding.ts";
 
 /** What a stage plays: the quiet calls beside the noisy organization, or alone. */

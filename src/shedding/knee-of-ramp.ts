@@ -5,7 +5,7 @@
  */
 import { RATE_LIMITED } from "../contract/refusals.ts";
 import { type CallLine, classOf, dueWithin, type Span, stayMs } from "../history/line.ts";
-import type { RampStep } from "../history/stage-facts.ts";
+import type { RampStep } from "../history/run-document.ts";
 import { mean, median, mostAtOnce, quantileInterval, sumOf, Z_95 } from "../history/statistics/statistics.ts";
 import type { RateFound } from "../workload/callers/target-view.ts";
 import type { Profile } from "../workload/load-profiles.ts";

@@ -3,8 +3,14 @@
  * nothing else may explain it: an uneven calm phase, a late generator, a busy machine, other callers, an injected
  * fault. If others may call, the loss also has to end with a pause of our load.
  */
-import { type Claim, claimOf, type Level, type Measurement } from "../history/run-document.ts";
-import type { StageFacts, StepFacts } from "../history/stage-facts.ts";
+import {
+  type Claim,
+  claimOf,
+  type Level,
+  type Measurement,
+  type StageFacts,
+  type StepFacts,
+} from "../history/run-document.ts";
 import { type Finding, found, machineDoubts, open, skipped } from "./finding.ts";
 import type { SettledAfter, Settling } from "./settling.ts";
 

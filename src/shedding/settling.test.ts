@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { CallLine, FaultLine, Line } from "../history/line.ts";
-import { type ClaimVerdict, claimOf } from "../history/run-document.ts";
-import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
+import { bareFacts, type ClaimVerdict, claimOf, type StageFacts } from "../history/run-document.ts";
 import { constant, type Profile, storm } from "../workload/load-profiles.ts";
 import { openSettling, type Settling, spansOf } from "./settling.ts";
 import { settlingClaims, settlingMeasures } from "./settling-claims.ts";

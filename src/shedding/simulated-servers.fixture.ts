@@ -1,7 +1,6 @@
 /** Servers in virtual time, each with a capacity that is known, and the lines of a load played against one. */
 import type { CallLine } from "../history/line.ts";
-import { arrivalTimesUs } from "../workload/arrivals.ts";
-import type { Profile } from "../workload/load-profiles.ts";
+import { arrivalTimesUs, type Profile } from "../workload/load-profiles.ts";
 import { exponential, uniform } from "../workload/random.ts";
 
 type Answer = { doneUs: number; outcome: string; firstEventUs?: number; isCut?: true };

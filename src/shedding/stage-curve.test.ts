@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
+import { bareFacts, type StageFacts } from "../history/run-document.ts";
 import { upAndDown } from "../workload/load-profiles.ts";
 import { playRamp, queueing, START_US } from "./simulated-servers.fixture.ts";
 import { openStageCurve } from "./stage-curve.ts";

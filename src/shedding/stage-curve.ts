@@ -5,8 +5,14 @@
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import type { Line } from "../history/line.ts";
 import { type Objective, parseObjectives } from "../history/objectives.ts";
-import { type Claim, claimOf, doubt, type Measurement } from "../history/run-document.ts";
-import type { StageFacts, StepFacts } from "../history/stage-facts.ts";
+import {
+  type Claim,
+  claimOf,
+  doubt,
+  type Measurement,
+  type StageFacts,
+  type StepFacts,
+} from "../history/run-document.ts";
 import { type Curve, levelsOf } from "./curve.ts";
 import { judgeCurve } from "./curve-claims.ts";
 import { openCurve } from "./curve-fold.ts";

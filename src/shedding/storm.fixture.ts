@@ -1,8 +1,7 @@
 /** Servers in virtual time whose state an overload changes, and callers who retry. */
 import { Heap } from "../history/heap.ts";
 import type { CallLine } from "../history/line.ts";
-import { arrivalTimesUs } from "../workload/arrivals.ts";
-import type { Profile } from "../workload/load-profiles.ts";
+import { arrivalTimesUs, type Profile } from "../workload/load-profiles.ts";
 import { exponential, uniform } from "../workload/random.ts";
 import { queueing, type Server } from "./simulated-servers.fixture.ts";
 

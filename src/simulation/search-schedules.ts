@@ -6,8 +6,7 @@ import { routeOf } from "../contract/routes.ts";
 import { describeSchedule, drawSchedule, type FaultSchedule } from "../faults/fault-schedule.ts";
 import { LINK_FAULTS } from "../faults/link-faults.ts";
 import type { Line } from "../history/line.ts";
-import type { Claim } from "../history/run-document.ts";
-import type { StageFacts } from "../history/stage-facts.ts";
+import type { Claim, StageFacts } from "../history/run-document.ts";
 import { RECORDED_BOUNDS, readUserJson, UserFileError } from "../supervision/user-file.ts";
 import { STORIES } from "../workload/catalogue.ts";
 

@@ -4,7 +4,7 @@ import { availableParallelism } from "node:os";
 import { afterEach, describe, expect, test } from "vitest";
 import { givenWayTicks, givingWay, machineTime, TICKS_PER_S } from "../supervision/processes.ts";
 import { waitUntil } from "../supervision/waiting.ts";
-import { idleOtherCores, portHere, watchMachineUse } from "./machine-use.ts";
+import { idleOtherCores, portHere, watchMachineUse } from "./witnesses.ts";
 
 const children: ChildProcess[] = [];
 afterEach(() => {
@@ -59,7 +59,7 @@ describe.skipIf(process.platform !== "linux")("who used the cores", () => {
 
   test.skipIf(!canPin)("on the core that a run is pinned to, others are seen, however idle the rest is", async () => {
     burn(6_000, false, "exec taskset -c 0");
-    const module = new URL("machine-use.ts", import.meta.url).href;
+    const module = new URL("witnesses.ts", import.meta.url).href;
     const code = `const ended = (await import(${JSON.stringify(module)})).watchMachineUse(null);
       await new Promise((resolve) => setTimeout(resolve, 1_500)); console.log(JSON.stringify(ended()));`;
     const args = ["-c", "0", process.execPath, "--input-type=module", "-e", code];

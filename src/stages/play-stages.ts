@@ -3,7 +3,6 @@
  * rules of verify/ are a stage too.
  */
 
-import { createRunClock } from "../client/clock.ts";
 import { takeProtocols } from "../client/transport.ts";
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import { type Deployment, type RunContext, stoppedBy } from "../deployments/deployment.ts";
@@ -13,14 +12,21 @@ import { consequencesOf } from "../faults/disturbance.ts";
 import { moveClock } from "../faults/injectors/operator.ts";
 import type { CallLine, Line } from "../history/line.ts";
 import { stageMeasure } from "../history/measure.ts";
-import { isUndecided, secondOf } from "../history/played-again.ts";
-import { claimOf, doubt } from "../history/run-document.ts";
-import { bareFacts, type StageOutcome, stageOutcome } from "../history/stage-facts.ts";
+import {
+  bareFacts,
+  claimOf,
+  doubt,
+  isUndecided,
+  type StageOutcome,
+  secondOf,
+  stageOutcome,
+} from "../history/run-document.ts";
 import { hostNotesOf } from "../history/time-doubts.ts";
 import { createPooledRefusals } from "../invariants/refusal-times.ts";
 import { createIsolation } from "../shedding/isolation.ts";
 import { rateFoundOf, readRamp } from "../shedding/knee-of-ramp.ts";
 import type { RunFolder } from "../supervision/run-folder.ts";
+import { createRunClock } from "../supervision/waiting.ts";
 import type { KeyRole } from "../target/roles.ts";
 import { SHED_SINCE_MIN } from "../verify/rules/caps.ts";
 import { PATIENCE_MS, runVerify, VERIFY_COMMAND, type VerifyOptions, type VerifyResult } from "../verify/run-verify.ts";
@@ -29,7 +35,7 @@ import { runtimeCallers } from "../workload/callers/callers.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { RAMPS } from "../workload/story.ts";
-import { playLoadStage } from "./load-stage.ts";
+import { playLoadStage } from "./play.ts";
 import { unplayedStage, watchGrowth } from "./stage-claims.ts";
 import {
   driverOf,
@@ -94,7 +100,7 @@ const findCapacity = async (context: RunContext, deployment: Deployment, plan: L
 /** The most stages played again; a machine that disturbs more of them would disturb the second try too. */
 const PLAYED_AGAIN_MAX = 5;
 
-/** The stage to play again if a disturbed machine left it undecided, else `null` (history/played-again.ts). */
+/** The stage to play again if a disturbed machine left it undecided, else `null`. */
 export const stageAgain = (plan: StagePlan, outcome: StageOutcome): LoadStage | null => {
   if (plan.kind !== "load" || plan.disturbance === undefined) return null;
   const { isDrawn, movesClock } = consequencesOf(plan.disturbance);

@@ -1,8 +1,7 @@
-/** Plays a stage or a level. Whatever throws, the load and everything beside it have ended on return. */
-
+/** Plays, drains and judges a stage; plays a level. Whatever throws, the load and everything beside it have ended on return. */
 import { dirname, join } from "node:path";
-import { wallUs } from "../client/clock.ts";
-import type { Deployment, RunContext } from "../deployments/deployment.ts";
+import { setImmediate } from "node:timers/promises";
+import { type Deployment, type RunContext, stoppedBy } from "../deployments/deployment.ts";
 import { driveAutocannon } from "../drivers/autocannon/autocannon.ts";
 import type { Drive, DriveJob, Driven, Driver } from "../drivers/driver.ts";
 import { driveK6 } from "../drivers/k6/k6.ts";
@@ -13,19 +12,56 @@ import {
   type DisturbanceContext,
   type Disturbed,
   faultFacts,
+  faultRecords,
   inconclusive,
   watchBesideFault,
 } from "../faults/disturbance.ts";
 import { breakBySchedule, injectBesideLoad } from "../faults/experiment.ts";
 import { changeDeployment } from "../faults/injectors/operator.ts";
 import { createRecentCalls } from "../faults/seen-by-callers.ts";
+import { faultStates, statesReached } from "../history/fault-states.ts";
 import type { CallLine, FaultLine, Line, MarkLine } from "../history/line.ts";
-import { REPOSITORY } from "../supervision/repository.ts";
+import { type StageMeasure, stageMeasure } from "../history/measure.ts";
+import { openObjectives } from "../history/objective-verdicts.ts";
+import {
+  HTTP_VERSIONS,
+  type Measurement,
+  type Offered,
+  type StageFacts,
+  type StageOutcome,
+  type StageSummary,
+} from "../history/run-document.ts";
+import { hostNotesOf } from "../history/time-doubts.ts";
+import { invariantsFor } from "../invariants/catalogue.ts";
+import { NO_SCHEDULE, ofCutOffStage, openJudges } from "../invariants/invariant.ts";
+import { cutReplayText, replayedLogText, slowedReplayText } from "../report/replayed-log-text.ts";
+import { curveLines } from "../report/shown-curve.ts";
+import { openStageCurve } from "../shedding/stage-curve.ts";
+import { REPOSITORY } from "../supervision/run-folder.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
-import { pause } from "../supervision/waiting.ts";
-import { profilePeakPerS } from "../workload/load-profiles.ts";
-import { sampleStage } from "./machine-use.ts";
-import type { LoadStage } from "./stage-plan.ts";
+import { pause, wallUs } from "../supervision/waiting.ts";
+import { lowestLevel, streamers } from "../workload/callers/overload.ts";
+import type { TargetView } from "../workload/callers/target-view.ts";
+import { countArrivals, levelsBeyond, profileDurationS, profilePeakPerS } from "../workload/load-profiles.ts";
+import { onThisMachine, reachedClaims, skippedStage } from "./stage-claims.ts";
+import {
+  callsOfCutLog,
+  isIncidental,
+  type LoadStage,
+  plannedFor,
+  stageMissing,
+  storyOfPlan,
+  viewWith,
+} from "./stage-plan.ts";
+import {
+  idleOtherCores,
+  openWitness,
+  readTenants,
+  sampleStage,
+  stageHost,
+  statedFacts,
+  watchMachineUse,
+} from "./witnesses.ts";
 
 /** Registers processes to end and folders to remove if the runner cannot. */
 export type Hands = Pick<Supervisor, "adopt" | "ownFolder">;
@@ -184,4 +220,192 @@ export const playLevel = async (
     isClear === undefined ? undefined : untilClear,
   );
   return { ...driven, lines, cutOffUs };
+};
+
+// A whole stage: its lines are read back from disk to be judged, so that memory stays bounded.
+
+/** Ends the measurements. The offered rate counts the seed's arrivals, not their expected number. */
+const measured = (
+  plan: LoadStage,
+  measure: StageMeasure,
+  { driven, job, durationMs }: { driven: Driven; job: Drive["job"]; durationMs: number },
+) => {
+  const { profile, arrivals, seed } = job;
+  if (driven.scheduledMs === 0) return measure.end({ durationMs });
+  const isWhole = plan.disturbance === undefined && plan.leavesOut !== true;
+  const offered = countArrivals(profile, arrivals, seed);
+  const wholeMs = profileDurationS(profile) * 1000;
+  // A driver may end with the last arrival, long before the end of the schedule.
+  const scheduledMs = measure.arrivals() >= offered ? wholeMs : Math.min(driven.scheduledMs, wholeMs);
+  return measure.end({
+    durationMs,
+    ...(isWhole ? { offeredRatePerS: offered / profileDurationS(profile), scheduledMs } : {}),
+  });
+};
+
+/** A closed loop measures from the moment of sending, so its times get names of their own. */
+const closedLoopFigures = (measurements: readonly Measurement[]): Measurement[] =>
+  measurements.flatMap((one) => {
+    if (!one.name.includes("_ms_")) return [one];
+    return one.name.startsWith("latency_ms_") ? [{ ...one, name: `closed_loop_${one.name}` }] : [];
+  });
+
+/** What judges of the curve or of a step need to know. Of the target file's `slo` only the objectives of chat apply. */
+const shapeFacts = (
+  { step: of, curve, ratePerS }: LoadStage,
+  offered: Offered,
+  view: TargetView,
+  { target: { slo = {} }, found: { ramp } }: Deployment,
+) => {
+  const ofStreams = [slo.all, slo.chat, slo["chat.control"]].filter((text) => text !== undefined);
+  const objectives = ofStreams.join(",") || undefined;
+  const step = of && { of, objectives };
+  if (curve !== true) return step ? { offered, step } : {};
+  const { global_in_flight, slots = global_in_flight, org_in_flight: ofOrg = Number.POSITIVE_INFINITY } = view.limits;
+  return {
+    ...{ offered, step },
+    curve: {
+      not_played: levelsBeyond(offered, lowestLevel(view, ratePerS)),
+      // Organizations may reach their own caps before all slots are busy.
+      slots: slots === undefined ? undefined : Math.floor(Math.min(slots, ofOrg / streamers(view).shares.org)),
+      ...{ objectives, ramp },
+    },
+  };
+};
+
+/** Lines judged in one turn of the event loop, so that a stop signal need not wait. */
+const TURN_LINES = 10_000;
+
+export const playLoadStage = async (
+  context: RunContext,
+  deployment: Deployment,
+  plan: LoadStage,
+  /** `driver` replaces the driver that the plan names. */
+  { onLine, driver }: { onLine?: (line: Line) => void; driver?: Driver } = {},
+): Promise<StageOutcome> => {
+  const { seed, replay, epochUs } = context;
+  const { target } = deployment;
+  const { name: stage } = plan;
+  const story = storyOfPlan(plan);
+  const tenants = await readTenants(target);
+  const readings = Object.fromEntries(Object.entries(tenants).map(([org, { used_at_start: used }]) => [org, { used }]));
+  const view = viewWith(deployment, readings);
+  const lacking = stageMissing(plan, deployment, view);
+  if (lacking.length > 0) return skippedStage(plan, deployment, lacking, replay);
+  for (const org of story.noisy(view)) if (tenants[org] !== undefined) tenants[org].noisy = true;
+  const planned = plannedFor(plan, deployment, view);
+  if (planned === null) {
+    const lacks = "a rate: `limits` state none and a ramp inside permits.load_max_rps met no limit";
+    return skippedStage(plan, deployment, [lacks], replay);
+  }
+  const { profile, arrivals, reach, slowedTo } = planned;
+  const slowed = slowedTo === undefined ? [] : [slowedReplayText(slowedTo)];
+  for (const text of slowed) context.events.warning(`${stage}: ${text}`);
+  const idRun = `${context.run}.${stage}`;
+  const job: Drive["job"] = {
+    ...{ stage, idPrefix: `${idRun}.c`, story: plan.story, seed, profile, arrivals, target, view, epochUs },
+    reference: deployment.reference ? true : undefined,
+    precise: plan.precise,
+  };
+  const faulted = faultFacts(plan.disturbance, profilePeakPerS(profile), target.limits);
+  const witness = await openWitness(context, deployment, idRun, {
+    ...{ tenants, isFaulted: faulted.faults, countsLookups: plan.tenants === "few" },
+  });
+  const began = performance.now();
+  const recording = await context.record(stage, { fold: plan.fold === true, reference: deployment.reference });
+  const measure = stageMeasure(stage);
+  const isClosedLoop = plan.driver === "autocannon";
+  const objectives = plan.objectives === true ? openObjectives(target, stage) : null;
+  const machineUse = watchMachineUse(target.base_url);
+  const see = (line: Line): void => {
+    measure.see(line);
+    objectives?.see(line);
+    onLine?.(line);
+  };
+  const how = { onLine: see, onDisturbance: witness.disturbed, driver };
+  const { driven, disturbed, faults } = await play(context, deployment, plan, job, how);
+  const durationMs = performance.now() - began;
+  const used = machineUse();
+  const { summary, ...figures } = measured(plan, measure, { driven, job, durationMs });
+  const measurements = isClosedLoop ? closedLoopFigures(figures.measurements) : figures.measurements;
+  const calibration = context.failedChecks(plan.driver);
+  const { seen, observed, interference } = await witness.end();
+  const idle = await idleOtherCores(used, target.base_url, context.signal);
+  const host = stageHost(measure.lag, { driven, used: { ...used, ...idle }, measurements, calibration });
+  const isCutOff = context.signal.aborted || stoppedBy(context) !== null || driven.isCutOff === true;
+  const offered: Offered = { start_us: driven.startUs ?? measure.firstDueUs(), pieces: profile.pieces };
+  const facts: StageFacts = {
+    ...statedFacts(stage, deployment),
+    started_at_ms: epochUs / 1000,
+    incidental: isIncidental(plan) ? true : undefined,
+    closed_loop: isClosedLoop ? true : undefined,
+    cut_off: isCutOff ? true : undefined,
+    ...{ tenants, host },
+    ...faulted,
+    ...shapeFacts(plan, offered, view, deployment),
+    ...seen,
+  };
+  const { protocols = [] } = driven;
+  const stated = target.transport?.protocol ?? "h1";
+  const problems = [
+    ...driven.problems,
+    // Behind a proxy only the played calls show the protocol.
+    ...protocols
+      .filter((one) => one !== stated)
+      .map((one) => `${HTTP_VERSIONS[one]} was agreed upon with the target, and transport.protocol is "${stated}"`)
+      .map(inconclusive),
+    ...disturbed.problems,
+    ...interference.taints.map(inconclusive),
+  ]
+    .filter(({ about }) => about !== "time")
+    .map((problem) => onThisMachine(problem, host, target.limits?.limiter_budget_ms));
+  const states = faultStates(facts.limits);
+  const curve = openStageCurve(facts);
+  const judges = openJudges(invariantsFor(plan.judges), facts);
+  let judged = 0;
+  for (const line of await recording.lines()) {
+    judges.see(line);
+    states.see(line);
+    curve?.see(line);
+    if (++judged % TURN_LINES === 0) await setImmediate();
+  }
+  const judgements = judges.claims(replay);
+  const shedding = curve?.end(replay);
+  if (shedding?.curve != null) {
+    for (const line of curveLines(shedding.curve)) context.events.result(line);
+    await context.folder.writeJson("curve.json", shedding.curve);
+  }
+  const { measurements: ofShedding = [] } = shedding ?? {};
+  // A measurement of the curve, which has an interval, replaces the stage's own of the same name.
+  const ofStage = measurements.filter(({ name }) => !ofShedding.some((one) => one.name === name));
+  const ofObservers = Object.entries(observed.values).map(([name, value]): Measurement => {
+    return { name: `observed_${name}`, stage, value, unit: "1", low: null, high: null, n: 1 };
+  });
+  const whole: StageSummary = {
+    ...{ ...summary, driver: plan.driver, protocols: protocols.length === 0 ? undefined : [...protocols] },
+    states: plan.requiredStates && statesReached(states.times(facts), plan.requiredStates),
+    replayed: plan.replayed,
+  };
+  const claims = [
+    ...reachedClaims(plan, { problems, notes: disturbed.notes, reach, summary: whole }, replay),
+    ...judgements,
+    ...(shedding?.claims ?? []),
+    ...(objectives?.claims(replay, host, isClosedLoop ? NO_SCHEDULE : undefined) ?? []),
+  ];
+  const cutTo = callsOfCutLog(plan);
+  const notes = [
+    ...(plan.replayed === undefined ? [] : replayedLogText(plan.replayed)),
+    ...(plan.replayed === undefined || cutTo === null ? [] : [cutReplayText(cutTo, plan.replayed)]),
+    ...[...slowed, ...hostNotesOf(host), ...interference.notes, ...observed.troubles],
+  ];
+  return {
+    summary: whole,
+    facts,
+    claims: isCutOff ? claims.map(ofCutOffStage) : claims,
+    measurements: [...ofStage, ...ofShedding, ...ofObservers],
+    faults: faultRecords(faults),
+    isLeftBroken: disturbed.isLeftBroken,
+    didNotRecover: problems.some(({ about, verdict }) => about === "recovery" && verdict === "fail"),
+    notes: [...driven.notes, ...notes.map((note) => `${stage}: ${note}`)],
+  };
 };

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { scenarioStage } from "../run/suites/suites.ts";
-import { intentOf, prepareTarget } from "./prepare-target.ts";
+import { intentOf, prepareTarget } from "./stage-plan.ts";
 
 vi.mock("node:fs", { spy: true });
 

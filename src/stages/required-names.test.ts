@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { EXPERIMENTS } from "../faults/experiments.ts";
-import { misspeltRequired } from "./prepare-target.ts";
+import { misspeltRequired } from "./stage-plan.ts";
 
 const said = (name: string): string[] => misspeltRequired({ required: [name] });
 

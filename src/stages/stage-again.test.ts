@@ -1,8 +1,7 @@
 import { expect, test } from "vitest";
 import { claimOf } from "../history/claim.fixture.ts";
 import { CALM, LATE } from "../history/machines.fixture.ts";
-import type { Claim } from "../history/run-document.ts";
-import { bareFacts, type StageHost, type StageOutcome } from "../history/stage-facts.ts";
+import { bareFacts, type Claim, type StageHost, type StageOutcome } from "../history/run-document.ts";
 import { stageAgain } from "./play-stages.ts";
 import type { LoadStage } from "./stage-plan.ts";
 

@@ -1,23 +1,20 @@
-/** Claims that are no invariant's: whether a stage reached what it is about, growth, the `slo` of a target file. */
+/** Claims that are no invariant's: whether a stage reached what it is about, and growth. */
 import { readGauges } from "../client/control-planes.ts";
-import { nearest } from "../contract/nearest.ts";
-import { ROUTE_NAMES } from "../contract/routes.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { Problem } from "../drivers/driver.ts";
-import type { Line } from "../history/line.ts";
-import { objectivesTally, sloClaim } from "../history/objective-verdicts.ts";
-import { ObjectiveError, parseObjectives } from "../history/objectives.ts";
 import {
   type Claim,
   claimOf,
+  countedSummary,
   FAULT_STATE_WORDS,
   type Measurement,
+  type StageHost,
+  type StageOutcome,
   type StageSummary,
+  stageOutcome,
 } from "../history/run-document.ts";
-import { countedSummary, type StageHost, type StageOutcome, stageOutcome } from "../history/stage-facts.ts";
 import { judgeGrowth, type Reading } from "../history/statistics/growth.ts";
 import { standstillDoubts } from "../history/time-doubts.ts";
-import type { Target } from "../target/target.ts";
 import type { Reach } from "../workload/story.ts";
 import { driverOf, type LoadStage, type StagePlan } from "./stage-plan.ts";
 import { type Observed, observe, statedFacts } from "./witnesses.ts";
@@ -197,69 +194,5 @@ export const watchGrowth = (deployment: Pick<Deployment, "target">) => {
       await looking;
     },
     judged: (replay: string) => growthOf(readings, replay),
-  };
-};
-
-/** The names that `slo` may have, and the routes that each means. */
-const KINDS: ReadonlyMap<string, RegExp> = new Map([
-  ["all", /^/],
-  ["catalog", /^design\.(styles|samples|themes)$/],
-  ["chat", /^chat\./],
-  ["design", /^design\./],
-  ["exchange", /^sdk\.sessions$/],
-  ["maps", /^maps\./],
-  ["poi", /^poi\./],
-  ...ROUTE_NAMES.map((name) => [name, new RegExp(`^${RegExp.escape(name)}$`)] as const),
-]);
-
-const isMeant = (name: string): ((route: string) => boolean) => {
-  const kind = KINDS.get(name);
-  if (kind !== undefined) return (route) => kind.test(route);
-  const names = [...KINDS.keys()];
-  const meant = nearest(name, names);
-  const others = meant === null ? "" : `; did you mean ${meant}?`;
-  throw new ObjectiveError(`slo.${name}: expected the name of one of ${names.join(", ")}${others}`);
-};
-
-/** Throws `ObjectiveError` for a name or an objective that cannot be read. */
-export const checkObjectives = ({ slo = {} }: Pick<Target, "slo">): void => {
-  for (const [name, text] of Object.entries(slo)) {
-    isMeant(name);
-    parseObjectives(text);
-  }
-};
-
-export const openObjectives = ({ slo = {} }: Pick<Target, "slo">, stage: string) => {
-  const kinds = Object.entries(slo).map(([name, text]) => ({
-    name,
-    meant: isMeant(name),
-    tally: objectivesTally(parseObjectives(text)),
-    text,
-    /** Calls of this kind that were folded together with other kinds, so that their times are not known. */
-    mixed: 0,
-  }));
-  return {
-    see: (line: Line): void => {
-      for (const kind of kinds) {
-        if (line.type === "call" && kind.meant(line.route)) kind.tally.see(line);
-        if (line.type !== "fold") continue;
-        const meant = line.kinds.filter(({ call }) => kind.meant(call.route)).reduce((sum, { n }) => sum + n, 0);
-        if (meant === line.offered) kind.tally.fold(line);
-        else kind.mixed += meant;
-      }
-    },
-    /** Claims `slo/<name>/<stage>` for the kinds that were called. `lacking`: why none of them can be judged. */
-    claims: (replay: string, host?: StageHost, lacking?: string): Claim[] =>
-      kinds
-        .filter(({ tally, mixed }) => tally.calls() + mixed > 0)
-        .map(({ name, text, tally, mixed }) => {
-          const folded = `every call whole; ${mixed} calls of this kind were folded together with others`;
-          const missing = lacking ?? (mixed === 0 ? null : folded);
-          if (missing === null) return sloClaim({ name, stage, replay }, tally.verdicts(host));
-          return claimOf({
-            ...{ id: `slo/${name}/${stage}`, stage, level: "should", verdict: "skipped", replay },
-            ...{ reason: `skipped: ${missing}`, expected: text, got: "not judged" },
-          });
-        }),
   };
 };

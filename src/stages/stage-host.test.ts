@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Driven } from "../drivers/driver.ts";
 import { Histogram } from "../history/statistics/histogram.ts";
-import { stageHost } from "./machine-use.ts";
+import { stageHost } from "./witnesses.ts";
 
 const driven = (problems: Driven["problems"]): Driven => ({ problems, notes: [], host: null, scheduledMs: 1_000 });
 const used = { cores: 2, target_cores: 0.3, other_cores: 0.1 };

@@ -7,8 +7,7 @@ import { closeSync, constants, fstatSync, lstatSync, openSync, type Stats } from
 import { link, lstat, mkdir, open, rename, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { parseHttpUrl } from "../contract/address.ts";
-import { isLoopbackHost } from "../contract/loopback.ts";
+import { isLoopbackHost, parseHttpUrl } from "../contract/address.ts";
 
 /** Reports whether a file belongs to the effective user, who owns what is written; always true without user ids. */
 export const isOwn = ({ uid }: { uid: number }): boolean => uid === (process.geteuid?.() ?? uid);

@@ -4,6 +4,7 @@ import { createWriteStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, normalize } from "node:path";
 import { finished } from "node:stream/promises";
+import { fileURLToPath } from "node:url";
 import { writePrivateFile } from "./private-file.ts";
 import { redactor as ofThisProcess, type Redactor } from "./redaction.ts";
 import { makeFolders } from "./user-file.ts";
@@ -55,3 +56,7 @@ export const openRunFolder = (path: string, redactor: Redactor = ofThisProcess, 
     },
   };
 };
+
+// The folder that contains `src` and `scenarios`.
+
+export const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));

@@ -8,9 +8,8 @@ import { writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { type ChildSpec, startChild } from "./child.ts";
-import { type Journal, RUN_ITSELF } from "./journal.ts";
+import { type Effect, type Journal, RUN_ITSELF } from "./journal.ts";
 import { birthOf, endGroup, type GroupId, isGroupAlive, RUN_MARK, signalGroup, signalProcess } from "./processes.ts";
-import type { Effect } from "./undo.ts";
 import { inTime, pause } from "./waiting.ts";
 import { startWatchdog } from "./watchdog.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { runUndo, type Undo } from "./undo.ts";
+import { runUndo, type Undo } from "./journal.ts";
 
 const limits = (did: string[]) => ({
   ports: {

@@ -1,6 +1,12 @@
-/** Reads files and makes folders that the user named. A pipe, a device, a folder or a huge file is refused at once. */
+/** Reads and writes files and makes folders that the user named. A pipe, a device, a folder or a huge file is refused at once. */
 import { closeSync, constants, fstatSync, mkdirSync, openSync, readSync, type Stats, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
+import { writePrivateFile } from "./private-file.ts";
+
+/** A mistake of the user, which ends a command with the exit code of usage; the message says what to do. */
+export class UsageError extends Error {
+  override name = "UsageError";
+}
 
 /**
  * The message is a clause that says what was found in place of what was expected. `code`: the system's, such as ENOENT;
@@ -201,4 +207,28 @@ export const fileProblem = (error: unknown) => {
   if (code === undefined) return null;
   const means = MEANS[code] ?? NO_ROOM[code];
   return means === undefined ? null : { code, sentence: `${means} (${code})`, isLackOfRoom: code in NO_ROOM };
+};
+
+export const neverOver = (path: string): UsageError =>
+  new UsageError(`${path} is there already and is not overwritten: name another file with --out, or move it`);
+
+/** Writes a new file, readable by its owner only, since it may hold keys. Throws `UsageError`. `given`: as the user named it. */
+export const writeNewJson = (path: string, value: unknown, given = path): Promise<void> =>
+  writePrivateFile(path, `${JSON.stringify(value, null, 2)}\n`, { mayReplace: false }).catch(
+    ({ code }: NodeJS.ErrnoException) => {
+      if (code === "EEXIST") throw neverOver(given);
+      throw new UsageError(`--out ${path}: expected a file that can be written (${code})`);
+    },
+  );
+
+/** Runs `act`, which writes to a place that the user can name. Throws `UsageError` if the place is unusable. */
+export const atPlace = <T>(what: string, act: () => T, option = ""): T => {
+  try {
+    return act();
+  } catch (error) {
+    const problem = fileProblem(error);
+    if (problem === null) throw error;
+    const sentence = `${what}: ${problem.sentence}`;
+    throw problem.isLackOfRoom ? new Error(sentence) : new UsageError(`${sentence}; name another place${option}`);
+  }
 };

@@ -1,4 +1,4 @@
-/** Waits with a deadline, so that no fixed sleep is needed; and a pause that blocks the thread. */
+/** Waits with a deadline, so that no fixed sleep is needed; a pause that blocks the thread; and the clock of a run. */
 
 /**
  * Resolves after `ms`, or as soon as the signal fires. Uses the global timer, because virtual time
@@ -53,3 +53,20 @@ export const waitUntil = async (
     clearTimeout(timer);
   }
 };
+
+// Monotonic microseconds since a run began. Each process takes `performance.timeOrigin` from the wall clock at its
+// start. The wall clock may step, so a driver's process measures its offset to the runner (open-loop-process.ts).
+
+/** Cached, because reading it costs more than reading the time. */
+const ORIGIN_MS = performance.timeOrigin;
+
+/** Microseconds since 1970, without steps while the process lives. */
+export const wallUs = (): number => Math.round((ORIGIN_MS + performance.now()) * 1000);
+
+export type RunClock = Readonly<ReturnType<typeof createRunClock>>;
+
+/** `errorUs`: the uncertainty against the runner's clock. */
+export const createRunClock = (epochUs: number, offsetUs = 0, errorUs = 0) => ({
+  nowUs: (): number => wallUs() + offsetUs - epochUs,
+  errorUs,
+});

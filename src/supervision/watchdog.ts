@@ -9,11 +9,10 @@ import { rmSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Readable } from "node:stream";
 import { spawnChild } from "./child.ts";
-import { notesIn } from "./journal.ts";
+import { type Effect, type Notes, notesIn, type UndoPorts, undoAll } from "./journal.ts";
 import { cutLines } from "./lines.ts";
 import { killMarked, markedProcesses, RUN_MARK, signalGroup, signalProcess } from "./processes.ts";
 import { STOP_SIGNALS } from "./stop-signals.ts";
-import { type Effect, type Notes, type UndoPorts, undoAll } from "./undo.ts";
 import { inTime } from "./waiting.ts";
 
 /** A line from the runner: the environment for heal commands, a side effect that begins, the id of one that is over. */

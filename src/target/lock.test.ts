@@ -14,7 +14,7 @@ import { basename, join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { startTimeOf } from "../supervision/processes.ts";
-import { lockTarget, TargetBusyError } from "./target-guard.ts";
+import { lockTarget, TargetBusyError } from "./target-file.ts";
 
 const URL = "http://127.0.0.1:8080/v1";
 const NONCE = "00000000000000ff";
@@ -133,7 +133,7 @@ describe("the lock of a target", () => {
   /** Each tries on "go", says what came, gives it back on "back" and says so. */
   const RIVAL = `
     import { createInterface } from "node:readline";
-    import { lockTarget } from ${JSON.stringify(join(import.meta.dirname, "target-guard.ts"))};
+    import { lockTarget } from ${JSON.stringify(join(import.meta.dirname, "target-file.ts"))};
     let lock;
     createInterface({ input: process.stdin }).on("line", (word) => {
       if (word === "back") { lock?.release(); lock = undefined; console.log("back"); return; }

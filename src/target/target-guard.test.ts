@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Target } from "./target.ts";
-import { guardTarget } from "./target-guard.ts";
+import { guardTarget } from "./target-file.ts";
 
 const target = (more: Partial<Target>): Target => ({
   schema: "floodgate/target@1",

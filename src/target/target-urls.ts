@@ -1,8 +1,8 @@
 /** Replaces every URL of a target file, references resolved, by its canonical form (`contract/address.ts`). */
 import { resolve } from "node:path";
 import { AddressError, type HttpAddress, parseHttpUrl } from "../contract/address.ts";
+import type { TargetName } from "../supervision/journal.ts";
 import { redactor } from "../supervision/redaction.ts";
-import type { TargetName } from "../supervision/undo.ts";
 import { isReference, type Secrets } from "./secrets.ts";
 import type { Target } from "./target.ts";
 

@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { isAbsolute, join, resolve, sep } from "node:path";
-import { REPOSITORY } from "../supervision/repository.ts";
+import { REPOSITORY } from "../supervision/run-folder.ts";
 import { findGo, GO_MINOR_MIN, goBuild, hasPip, installGo, oneAtATime } from "./go-compiler.ts";
 import { askVersion, TOOL_RECIPES, ToolError, ToolMissing, type ToolName, type ToolOptions } from "./tool-recipe.ts";
 

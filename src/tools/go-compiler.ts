@@ -10,7 +10,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { boundChild, lastLines, spawnChild } from "../supervision/child.ts";
 import { takeLock } from "../supervision/process-lock.ts";
 import { hasEnded } from "../supervision/processes.ts";
-import { REPOSITORY } from "../supervision/repository.ts";
+import { REPOSITORY } from "../supervision/run-folder.ts";
 import { beforeSignalEnds } from "../supervision/stop-signals.ts";
 import { askProgram, TOOL_RECIPES, ToolMissing, type ToolName, type ToolOptions } from "./tool-recipe.ts";
 

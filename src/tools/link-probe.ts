@@ -3,7 +3,7 @@
  * client library's retries would hide the difference between a refused, a reset, a silent and a cut connection.
  */
 import { connect, isIP } from "node:net";
-import { isLoopbackHost } from "../contract/loopback.ts";
+import { isLoopbackHost } from "../contract/address.ts";
 
 /** How the exchange ended, as the client sees it. `silent`: neither answer nor end within `giveUpMs`. */
 type LinkEnd = "complete" | "refused" | "reset" | "closed" | "silent";

@@ -4,13 +4,7 @@ import { claimOf } from "../history/claim.fixture.ts";
 import type { Claim } from "../history/run-document.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { MUTANTS } from "../mutants/catalogue.ts";
-import {
-  EXPERIMENT_TRIALS,
-  type ExperimentTrial,
-  experimentsOf,
-  healthyFaults,
-  judgeTrial,
-} from "./experiment-trials.ts";
+import { EXPERIMENT_TRIALS, type ExperimentTrial, experimentsOf, healthyFaults, judgeTrial } from "./table.ts";
 
 const TRIAL: ExperimentTrial = { mutant: "m", on: "bad", by: ["recovers"], passes: "good" };
 const claim = (id: string, verdict: Claim["verdict"], level: Claim["level"] = "must"): Claim =>

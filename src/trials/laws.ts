@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { nobody } from "../mutants/mutant.ts";
 import { lastLines } from "../supervision/child.ts";
 import { readLines } from "../supervision/lines.ts";
-import { REPOSITORY } from "../supervision/repository.ts";
+import { REPOSITORY } from "../supervision/run-folder.ts";
 import type { Trial, TrialVerdict } from "./trials.ts";
 
 type LawLine = {

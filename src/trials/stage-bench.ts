@@ -1,18 +1,16 @@
 /** Runs a small deployment for a mutant's trial, through the usual client; what comes of it is judged like a stage. */
 import { cpus } from "node:os";
 import { type ApiClient, openApiClient, type Sent } from "../client/api-client.ts";
-import { createRunClock, wallUs } from "../client/clock.ts";
 import { controlSend, readCounts, readGauges, readLedger } from "../client/control-planes.ts";
 import { type InProcess, startInProcess } from "../deployments/in-process.ts";
-import { watchHost } from "../drivers/host-notes.ts";
+import { watchHost } from "../drivers/driver.ts";
 import type { Line } from "../history/line.ts";
-import type { Claim } from "../history/run-document.ts";
-import type { Gauges, Limits, StageFacts } from "../history/stage-facts.ts";
+import type { Claim, Gauges, Limits, StageFacts } from "../history/run-document.ts";
 import { OTHERS_HALF } from "../history/time-doubts.ts";
 import type { Parts } from "../platform/parts.ts";
 import type { SeedTenant } from "../platform/seed.ts";
 import type { Running } from "../platform/start-role.ts";
-import { pause, waitUntil } from "../supervision/waiting.ts";
+import { createRunClock, pause, waitUntil, wallUs } from "../supervision/waiting.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";

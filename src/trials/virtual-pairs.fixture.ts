@@ -8,7 +8,7 @@ import type { CallLine } from "../history/line.ts";
 import { DEFAULT_INFERENCE, drawServiceMs } from "../platform/inference.ts";
 import type { Parts } from "../platform/parts.ts";
 import { openVirtualDeployment } from "../simulation/virtual-deployment.fixture.ts";
-import { arrivalTimesUs } from "../workload/arrivals.ts";
+import { arrivalTimesUs } from "../workload/load-profiles.ts";
 import { GATE_BLOCKS, pairsOf, SERVICE_MS, SLOTS } from "./stages/curve.ts";
 
 export const virtualPairs = (base: Parts, head: Parts, seed: number): Pair[] => {

@@ -1,12 +1,11 @@
 /** What a rule works with: roles, one way to send, sessions, permits, budget. */
 import type { Product, RouteName } from "../contract/routes.ts";
-import { known } from "../history/statistics/counts.ts";
+import { known } from "../history/statistics/statistics.ts";
 import type { SideEffects } from "../supervision/journal.ts";
 import { ADMIN_ROLES, type KeyRole } from "../target/roles.ts";
 import type { Secrets } from "../target/secrets.ts";
 import { credentialFinder, readStated } from "../target/stated-credentials.ts";
-import { nobodysCredential } from "../workload/request.ts";
-import type { CredentialRef } from "../workload/step.ts";
+import { type CredentialRef, nobodysCredential } from "../workload/step.ts";
 import { renewAtMs } from "../workload/timeouts.ts";
 import { callInWords, inconclusive, isSessionsOff, skipped } from "./checks.ts";
 import type { Budget, Denied, Permission, Role } from "./planning/needs.ts";

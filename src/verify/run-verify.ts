@@ -1,8 +1,9 @@
 /** Runs the rules one after the other. Keys that a rule makes are deleted before the next rule begins. */
-import { createRunClock, wallUs } from "../client/clock.ts";
+
 import { openTransport } from "../client/transport.ts";
 import { type Claim, claimOf } from "../history/run-document.ts";
 import type { SideEffects } from "../supervision/journal.ts";
+import { createRunClock, wallUs } from "../supervision/waiting.ts";
 import { SecretError, type Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";

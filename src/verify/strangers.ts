@@ -1,5 +1,5 @@
 /** Answers that another server gave in the API's place, where neither status nor body says so: told by comparison. */
-import { byFrequency } from "../history/statistics/counts.ts";
+import { byFrequency } from "../history/statistics/statistics.ts";
 import { callInWords, type Failure, type Open } from "./checks.ts";
 import { type Context, callersOf, RUNTIME_ROUTES, scopeOf } from "./context.ts";
 import { type Answer, lookOf, successInWords } from "./sending/answer.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { arrivalTimesUs, scheduleOf } from "./arrivals.ts";
 import {
+  arrivalTimesUs,
   constant,
   LOWEST_IF_GUESSED,
   levelsBeyond,
@@ -9,6 +9,7 @@ import {
   profileCalls,
   profileDurationS,
   ramp,
+  scheduleOf,
   spike,
   upAndDown,
 } from "./load-profiles.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { viewOf } from "./callers/view-of-target.ts";
 import { STORIES } from "./catalogue.ts";
-import { callsAtOnceFor, callsThatFit, concurrencyOf, tooFewCalls, vusFor } from "./k6-executor.ts";
+import { callsAtOnceFor, callsThatFit, concurrencyOf, tooFewCalls, vusFor } from "./handover.ts";
 import { constant } from "./load-profiles.ts";
 
 const streams = { streams: true, idleMs: 0, isAsync: true };

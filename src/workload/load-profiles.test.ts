@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { arrivalTimesUs } from "./arrivals.ts";
-import { profileCalls, profileDurationS, scaleProfile, traceProfile } from "./load-profiles.ts";
+import { arrivalTimesUs, profileCalls, profileDurationS, scaleProfile, traceProfile } from "./load-profiles.ts";
 
 const AT = Date.UTC(2026, 9, 10, 20, 55, 36);
 

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { credentialKind } from "../contract/credentials.ts";
-import { callId, credentialName, GARBAGE_KEY, headersOf, UNKNOWN_KEYS, urlOf } from "./request.ts";
-import { stepOf } from "./step.ts";
+import { callId, credentialName, GARBAGE_KEY, headersOf, stepOf, UNKNOWN_KEYS, urlOf } from "./step.ts";
 
 const view = { tenants: [], roles: {}, limits: {}, permits: { writes: false, quotaBurn: false } };
 const parts = { id: "r-s-1", credential: "k", listedOrigin: undefined, shared: { "x-canary": "1" } };

@@ -5,21 +5,19 @@
 import type autocannon from "autocannon";
 import { openApiClient } from "../../client/api-client.ts";
 import { lineOf } from "../../client/call-line.ts";
-import { createRunClock } from "../../client/clock.ts";
 import type { Received } from "../../client/send-request.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
 import { isStreamed } from "../../contract/routes.ts";
+import { createRunClock } from "../../supervision/waiting.ts";
 import type { Target } from "../../target/target.ts";
 import type { Taken } from "../../workload/budget.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import { keysFor, viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { profileDurationS, profilePeakPerS } from "../../workload/load-profiles.ts";
-import { callId, urlOf } from "../../workload/request.ts";
-import type { Step } from "../../workload/step.ts";
+import { callId, type Step, urlOf } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
-import type { Driver, Problem } from "../driver.ts";
-import { watchHost } from "../host-notes.ts";
+import { type Driver, type Problem, watchHost } from "../driver.ts";
 
 const DRIVER = "autocannon";
 const CONNECTIONS = 10;

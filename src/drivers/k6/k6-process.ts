@@ -18,11 +18,9 @@ import { runMark } from "../../supervision/processes.ts";
 import { redact, redactor } from "../../supervision/redaction.ts";
 import type { Stopped } from "../../workload/budget.ts";
 import type { Printed, PrintedFault, PrintedMint, PrintedNothing, PrintedSpent } from "../../workload/handover.ts";
-import { callId } from "../../workload/request.ts";
-import { exchangeStep, type Step } from "../../workload/step.ts";
+import { callId, exchangeStep, type Step } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
-import type { DriveJob, Problem } from "../driver.ts";
-import { lagDoubt, lagFigures } from "../host-notes.ts";
+import { type DriveJob, lagDoubt, lagFigures, type Problem } from "../driver.ts";
 
 type K6Exit = {
   code: number | null;

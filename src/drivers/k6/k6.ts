@@ -3,33 +3,42 @@
  * minted beforehand, certificates, a proxy and the schedule; secrets reach k6 in a private file that is removed once it
  * was read. Calls come back as lines of a file that the extension writes.
  */
+
 import { rmSync } from "node:fs";
 import { copyFile, mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openApiClient } from "../../client/api-client.ts";
-import { createRunClock, wallUs } from "../../client/clock.ts";
+import { lookAtAddresses, placeOf } from "../../client/tls-look.ts";
 import { tlsFiles } from "../../client/transport.ts";
 import type { Protocol } from "../../history/run-document.ts";
 import { writePrivateFile } from "../../supervision/private-file.ts";
 import { fileLimitsOf } from "../../supervision/processes.ts";
 import { redact } from "../../supervision/redaction.ts";
-import { countArrivals } from "../../workload/arrivals.ts";
+import { createRunClock, wallUs } from "../../supervision/waiting.ts";
+import type { Target } from "../../target/target.ts";
 import { budgetShare, NOTHING_SPENT, type Stopped } from "../../workload/budget.ts";
 import { keysFor, originsOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import type { HandOver } from "../../workload/handover.ts";
-import * as executor from "../../workload/k6-executor.ts";
-import { profileDurationS } from "../../workload/load-profiles.ts";
-import { credentialName } from "../../workload/request.ts";
-import type { CredentialRef } from "../../workload/step.ts";
+import * as executor from "../../workload/handover.ts";
+import { countArrivals, profileDurationS } from "../../workload/load-profiles.ts";
+import { type CredentialRef, credentialName } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
 import { callsEndMs, TIMEOUTS } from "../../workload/timeouts.ts";
-import { type Drive, type DriveJob, type Driver, LATE_MS, playParts, register, stopWhen } from "../driver.ts";
-import { watchHost } from "../host-notes.ts";
+import {
+  type Drive,
+  type DriveJob,
+  type Driver,
+  END_LATE_MS,
+  playParts,
+  register,
+  stopWhen,
+  watchHost,
+} from "../driver.ts";
+
 // biome-ignore format: a list
 import { createReader, exitProblem, followLines, k6Outputs, problemsOf, readSummary, startK6, stoppedBy } from "./k6-process.ts";
-import { liveAddresses } from "./live-addresses.ts";
 
 /** The share of the free memory that k6 may use; the deployment may run on the same machine. */
 const MEMORY_SHARE = 0.5;
@@ -204,7 +213,7 @@ const playSegment = async (run: K6Run & K6Input, index: number, signal: AbortSig
   const endsMs = performance.now() + executor.startTogetherMs(vus) + profileDurationS(job.profile) * 1000;
   /** Extends the deadline at each line: a line comes whenever a call ends, and no call outlasts its time-out. */
   const stillComing = (): void => {
-    if (!signal.aborted) k6.due(Math.max(0, endsMs - performance.now()) + callMs + LATE_MS, "end");
+    if (!signal.aborted) k6.due(Math.max(0, endsMs - performance.now()) + callMs + END_LATE_MS, "end");
   };
   stillComing();
   stopWhen(signal, k6, callMs, () => k6.child.kill("SIGUSR1"));
@@ -293,3 +302,34 @@ export const driveK6 =
     const notes = warnings.map((warning) => `${drive.job.stage}: k6: ${warning}`);
     return { ...played, notes, host: host(), scheduledMs: profileDurationS(drive.job.profile) * 1000 };
   };
+
+// Replaces k6's choice of an address. k6 takes one of a name's addresses at random, IPv4 before IPv6, and gives a
+// call up if that one does not answer; browsers and Node go on to the next. Without this, a name with one dead
+// address would look like an API that leaves calls unanswered.
+
+/** `failed`: why it takes no connection, else `null`. */
+type Tried = { address: string; family: number; failed: string | null };
+
+/** The first address that answers, if k6 might take one that does not; else `null`. */
+export const liveAddress = (all: readonly Tried[]) => {
+  const family = all.some((one) => one.family === 4) ? 4 : 6;
+  const dead = all.filter((one) => one.family === family && one.failed !== null);
+  const live = all.find(({ failed }) => failed === null);
+  return dead.length === 0 || live === undefined ? null : { address: live.address, dead };
+};
+
+/** k6's option `hosts`, with a warning for each name in it. A proxy resolves names by itself. */
+export const liveAddresses = async ({ base_url, key_management_url, tile_url, transport }: Target) => {
+  const hosts: Record<string, string> = {};
+  const warnings: string[] = [];
+  const urls = typeof transport?.proxy === "string" ? [] : [base_url, key_management_url, tile_url];
+  const places = urls.flatMap((url) => (url === undefined ? [] : [placeOf(url)]));
+  for (const place of new Map(places.map((one) => [one.host, one])).values()) {
+    const found = liveAddress(await lookAtAddresses(place));
+    if (found === null) continue;
+    hosts[place.host] = found.address;
+    const dead = found.dead.map(({ address, failed }) => `${address} (${failed})`).join(", ");
+    warnings.push(`${place.host} has addresses that take no connection: ${dead}; every call goes to ${found.address}`);
+  }
+  return { hosts, warnings };
+};

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { liveAddress, liveAddresses } from "./live-addresses.ts";
+import { liveAddress, liveAddresses } from "./k6.ts";
 
 const at = (address: string, failed: string | null = null) => ({
   address,

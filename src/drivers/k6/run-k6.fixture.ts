@@ -2,16 +2,15 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { wallUs } from "../../client/clock.ts";
 import type { StubApi } from "../../client/stub-api.fixture.ts";
 import type { CallLine } from "../../history/line.ts";
+import { wallUs } from "../../supervision/waiting.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import { type Budget, guardBudget } from "../../workload/budget.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import type { Profile } from "../../workload/load-profiles.ts";
 import type { Drive, DriveJob } from "../driver.ts";
-import type { K6Setup } from "./k6.ts";
-import { runK6 } from "./k6.ts";
+import { type K6Setup, runK6 } from "./k6.ts";
 
 export const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 const BINARY = join(ROOT, ".tools/k6");

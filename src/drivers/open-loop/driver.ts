@@ -1,13 +1,12 @@
 /** The open-loop driver: one process, or several that share the schedule. */
 import { fileURLToPath } from "node:url";
 import { countedOutcome } from "../../client/call-line.ts";
-import { wallUs } from "../../client/clock.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";
-import type { Protocol } from "../../history/run-document.ts";
-import type { HostFacts } from "../../history/stage-facts.ts";
+import type { HostFacts, Protocol } from "../../history/run-document.ts";
 import { boundChild, lastLines, signalInWords, spawnChild } from "../../supervision/child.ts";
 import { messageIn, readLines, unreadSentence } from "../../supervision/lines.ts";
 import { ownRunMark } from "../../supervision/processes.ts";
+import { wallUs } from "../../supervision/waiting.ts";
 import { type Budget, budgetShare, NOTHING_SPENT, type Spent, type Stopped } from "../../workload/budget.ts";
 import { profileDurationS } from "../../workload/load-profiles.ts";
 import { TIMEOUTS } from "../../workload/timeouts.ts";
@@ -15,7 +14,7 @@ import {
   type Drive,
   type DriveJob,
   type Driver,
-  LATE_MS,
+  END_LATE_MS,
   type Problem,
   playParts,
   register,
@@ -127,7 +126,7 @@ export const playOpenLoop = async ({ job, secrets, signal, program = PROGRAM, ..
   const go = (startUs: number): void => {
     if (signal.aborted) return;
     const leadMs = Math.max(0, (startUs + job.epochUs - wallUs()) / 1000);
-    bound.due(leadMs + profileDurationS(job.profile) * 1000 + drainMs + LATE_MS, "end its schedule");
+    bound.due(leadMs + profileDurationS(job.profile) * 1000 + drainMs + END_LATE_MS, "end its schedule");
     say({ type: "go", startUs });
   };
 

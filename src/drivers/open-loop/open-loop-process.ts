@@ -3,20 +3,19 @@
  * warm-up, and its part of the schedule. The process exits when its stdin ends.
  */
 import { openApiClient } from "../../client/api-client.ts";
-import { createRunClock, type RunClock, wallUs } from "../../client/clock.ts";
 import { takeProtocols } from "../../client/transport.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
 import { callFold } from "../../history/call-fold.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";
 import { looksWrong } from "../../invariants/evidence/legal-answers.ts";
 import { messageIn, readLines } from "../../supervision/lines.ts";
+import { createRunClock, type RunClock, wallUs } from "../../supervision/waiting.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import { guardBudget } from "../../workload/budget.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { constant, profilePeakPerS } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
-import type { Problem } from "../driver.ts";
-import { lagDoubt, watchHost } from "../host-notes.ts";
+import { lagDoubt, type Problem, watchHost } from "../driver.ts";
 import { startNullServer } from "./bare-server.ts";
 import type { FromProcess, OpenLoopEnd, OpenLoopJob, OpenLoopSpent, ToProcess } from "./driver.ts";
 import { startPressing } from "./play-schedule.ts";

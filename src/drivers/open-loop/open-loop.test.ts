@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { wallUs } from "../../client/clock.ts";
 import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";
+import { wallUs } from "../../supervision/waiting.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createRunClock, wallUs } from "../../client/clock.ts";
+import { createRunClock, wallUs } from "../../supervision/waiting.ts";
 import { startPacer } from "./play-schedule.ts";
 
 const listOf = (times: number[]): (() => number | null) => {

@@ -1,17 +1,15 @@
 /** Sends each call of a story at its scheduled time, whatever the earlier answers, and counts those it cannot send. */
 import { type ApiClient, NotSentError, type Sent } from "../../client/api-client.ts";
 import type { CallContext } from "../../client/call-line.ts";
-import type { RunClock } from "../../client/clock.ts";
 import type { CallLine } from "../../history/line.ts";
 import { Histogram } from "../../history/statistics/histogram.ts";
-import { blockThread, inTime, pause } from "../../supervision/waiting.ts";
-import { scheduleOf } from "../../workload/arrivals.ts";
-import { callId } from "../../workload/request.ts";
+import { blockThread, inTime, pause, type RunClock } from "../../supervision/waiting.ts";
+import { scheduleOf } from "../../workload/load-profiles.ts";
 import { triesOf } from "../../workload/retry.ts";
-import type { Step } from "../../workload/step.ts";
+import { callId, type Step } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
 import { TIMEOUTS } from "../../workload/timeouts.ts";
-import { lagFigures } from "../host-notes.ts";
+import { lagFigures } from "../driver.ts";
 import type { OpenLoopEnd, OpenLoopJob } from "./driver.ts";
 
 /** Nearer than this to the next call, the pacer only turns the event loop and does not nap. */

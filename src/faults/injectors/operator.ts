@@ -4,8 +4,7 @@
  */
 import { controlGet, controlSend } from "../../client/control-planes.ts";
 import type { OwnParts } from "../../deployments/deployment.ts";
-import { stateOfPlane } from "../../supervision/journal.ts";
-import type { ChangeUndo, Undo } from "../../supervision/undo.ts";
+import { type ChangeUndo, stateOfPlane, type Undo } from "../../supervision/journal.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { Target } from "../../target/target.ts";
 import { type DisturbanceContext, type Disturbed, inconclusive, type OperatorChanges } from "../disturbance.ts";

@@ -1,7 +1,6 @@
 /** Faults of a process that this run started: it is killed, stopped or ended, and restarted on the same ports and store. */
 import { readGauges } from "../../client/control-planes.ts";
-import type { OwnParts } from "../../deployments/deployment.ts";
-import type { Part } from "../../deployments/part.ts";
+import type { OwnParts, Part } from "../../deployments/deployment.ts";
 import { waitUntil } from "../../supervision/waiting.ts";
 import { type LinkSeen, observeLink } from "../../tools/link-probe.ts";
 import type { Fault, OwnInjector } from "../fault.ts";

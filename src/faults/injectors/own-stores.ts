@@ -6,8 +6,7 @@ import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
-import type { OwnParts } from "../../deployments/deployment.ts";
-import type { Part, RedisPart } from "../../deployments/part.ts";
+import type { OwnParts, Part, RedisPart } from "../../deployments/deployment.ts";
 import { inTime, pause } from "../../supervision/waiting.ts";
 import type { Fault, OwnInjector } from "../fault.ts";
 

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { openPart } from "../../deployments/part.ts";
+import { openPart } from "../../deployments/deployment.ts";
 import { openJournal } from "../../supervision/journal.ts";
 import { Supervisor } from "../../supervision/supervisor.ts";
 import { httpProbe } from "../../tools/link-probe.ts";

@@ -4,7 +4,7 @@
  * 1/1024 (0.1 %) of the one recorded. Two histograms merge into exactly the one that had recorded both, in any order.
  */
 
-import { add } from "./counts.ts";
+import { add } from "./statistics.ts";
 
 /** Buckets per power of two. */
 const SUB = 512;

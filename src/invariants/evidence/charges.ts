@@ -4,9 +4,8 @@
  */
 import { type Meter, routeOf } from "../../contract/routes.ts";
 import type { CallLine, LedgerLine } from "../../history/line.ts";
-import type { StageFacts } from "../../history/stage-facts.ts";
-import { add, known } from "../../history/statistics/counts.ts";
-import { sumOf } from "../../history/statistics/statistics.ts";
+import type { StageFacts } from "../../history/run-document.ts";
+import { add, known, sumOf } from "../../history/statistics/statistics.ts";
 import { type Evidence, type Found, failed, inconclusive } from "../invariant.ts";
 import { isAdmitted, isDefinite, isReference } from "./moments.ts";
 

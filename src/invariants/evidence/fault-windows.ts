@@ -1,6 +1,6 @@
 /** When a dependency was certainly broken (`FaultWindows`), and when a fault of ours may have touched a call (`ownFaults`). */
 import type { CallLine, FaultLine, Line } from "../../history/line.ts";
-import type { StageFacts } from "../../history/stage-facts.ts";
+import type { StageFacts } from "../../history/run-document.ts";
 import { decidedByUs, earliestUs, latestUs } from "./moments.ts";
 
 export type FaultWindow = { link: string; fault: string; fromUs: number; toUs: number; tookEffect: boolean };

@@ -4,9 +4,8 @@
  */
 import { SHED_OUTCOMES } from "../../contract/refusals.ts";
 import { Heap } from "../../history/heap.ts";
-import type { CallLine, Line } from "../../history/line.ts";
-import { lineTimeUs } from "../../history/line.ts";
-import type { StageFacts } from "../../history/stage-facts.ts";
+import { type CallLine, type Line, lineTimeUs } from "../../history/line.ts";
+import type { StageFacts } from "../../history/run-document.ts";
 
 export const earliestUs = (call: CallLine): number => call.sent_us - call.clock_error_us;
 export const latestUs = (call: CallLine): number => call.done_us + call.clock_error_us;

@@ -1,7 +1,7 @@
 /** Specimens of the judges of faults: failing closed, recovering, revocation. */
 import type { CallLine, Line } from "../../history/line.ts";
 import { LATE } from "../../history/machines.fixture.ts";
-import type { StageHost } from "../../history/stage-facts.ts";
+import type { StageHost } from "../../history/run-document.ts";
 import {
   call,
   fault,

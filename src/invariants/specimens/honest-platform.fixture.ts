@@ -6,7 +6,7 @@
  */
 import { Heap } from "../../history/heap.ts";
 import type { CallLine, LedgerLine, Line } from "../../history/line.ts";
-import type { Counts, StageFacts } from "../../history/stage-facts.ts";
+import type { Counts, StageFacts } from "../../history/run-document.ts";
 import { PUBLISHABLE, SERVER } from "./specimen.fixture.ts";
 
 export type World = {

@@ -5,7 +5,7 @@
 import type { CallFacts } from "../../contract/call-facts.ts";
 import { REFERENCE_STREAM_ENDS, type StatedStreamEnds } from "../../contract/streams.ts";
 import type { CallLine, FaultLine, LedgerLine, Line, MarkLine } from "../../history/line.ts";
-import type { Counts, StageFacts } from "../../history/stage-facts.ts";
+import type { Counts, StageFacts } from "../../history/run-document.ts";
 
 export type Specimen = { name: string; facts?: Partial<StageFacts>; lines: Line[] };
 type Bad = Specimen & { says: RegExp };

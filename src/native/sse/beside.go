@@ -34,7 +34,7 @@ type beside struct {
 // collect several times during a burst; the ballast delays that. The kernel has to clear the memory for garbage, which cost a tenth of a core
 // at 750 calls/s on a virtual machine, so some of that memory is cleared before the first call.
 const (
-	ballastOfCall = 180_000 // with the memory in use, at most CALL_BYTES of workload/k6-executor.ts
+	ballastOfCall = 180_000 // with the memory in use, at most CALL_BYTES of workload/handover.ts
 	ballastLeast  = 192 << 20
 	ballastMost   = 1 << 30
 	clearedMost   = 384 << 20 // clearing 256 MiB took a second there

@@ -1,7 +1,7 @@
 /** The platform for the tests of its API: organizations and keys are made through its control plane, requests also as bytes. */
 import { connect, type Socket } from "node:net";
 import { expect } from "vitest";
-import type { KeyRecord, Organization } from "../../core/records.ts";
+import type { KeyRecord, Organization } from "../../core/call.ts";
 import { HEALTHY, type Parts } from "../parts.ts";
 import { type Heard, type Platform, startPlatform, until } from "../start-platform.fixture.ts";
 import type { RoleOptions } from "../start-role.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { KeySnapshot } from "../../core/records.ts";
+import type { KeySnapshot } from "../../core/call.ts";
 import { type Lookup, nameOfLookup } from "../keys.ts";
 import { createKeyCache, type KeyAsk } from "./key-cache.ts";
 

@@ -6,7 +6,7 @@ import { type IncomingMessage, METHODS, type ServerResponse } from "node:http";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import { type GapRefusalName, outcomeOf } from "../../contract/refusals.ts";
 import { ROUTE_NAMES, type RouteName, routeOf } from "../../contract/routes.ts";
-import { reasonOf } from "../reason-of.ts";
+import { reasonOf } from "../links/http-service.ts";
 import type { Answer } from "./answer.ts";
 import { requestIdOf } from "./caller.ts";
 import { type ApiContext, countOutcome } from "./context.ts";

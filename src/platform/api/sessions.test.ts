@@ -1,6 +1,6 @@
 import { createSigner } from "fast-jwt";
 import { describe, expect, test } from "vitest";
-import type { KeySnapshot } from "../../core/records.ts";
+import type { KeySnapshot } from "../../core/call.ts";
 import { createSessions, SESSION_ISSUER, sessionClaims } from "./sessions.ts";
 
 const SECRET = "a-secret-for-this-test";

@@ -2,8 +2,7 @@
 import { createSigner, createVerifier } from "fast-jwt";
 import { splitSessionToken } from "../../contract/credentials.ts";
 import { PRODUCTS, type Product } from "../../contract/routes.ts";
-import type { Session } from "../../core/call.ts";
-import type { KeySnapshot } from "../../core/records.ts";
+import type { KeySnapshot, Session } from "../../core/call.ts";
 
 type Mint = { snapshot: KeySnapshot; product: Product; mapId: string | null; id: string; nowS: number };
 

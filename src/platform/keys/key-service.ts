@@ -1,12 +1,11 @@
 /** The key service and its control plane, which stores any record, even one that key management would refuse. */
 import { type Static, type TProperties, Type } from "typebox";
-import { KEY_RECORD, ORGANIZATION, type Organization } from "../../core/records.ts";
+import { KEY_RECORD, ORGANIZATION, type Organization } from "../../core/call.ts";
 import type { Clock } from "../clock.ts";
 import type { ControlPart, Service } from "../control-plane.ts";
 import { KEY_CHANGE, LOOKUP, nameOfLookup } from "../keys.ts";
 import type { Limiter } from "../limiter.ts";
-import { type ListenAt, RequestError, route, routeWith, startHttpService } from "../links/http-service.ts";
-import { reasonOf } from "../reason-of.ts";
+import { type ListenAt, RequestError, reasonOf, route, routeWith, startHttpService } from "../links/http-service.ts";
 import { mintAdminToken } from "./secret.ts";
 import type { KeyStore } from "./store.ts";
 

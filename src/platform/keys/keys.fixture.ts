@@ -1,9 +1,8 @@
 /** What every key store keeps, whatever it is made of. Run by `keys.test.ts`. */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { ChangedKey } from "../../core/call.ts";
+import type { ChangedKey, KeyRecord, KeySnapshot, Organization } from "../../core/call.ts";
 import type { KeyCreation, KeyUpdate, ManagementRefusal } from "../../core/management.ts";
-import type { KeyRecord, KeySnapshot, Organization } from "../../core/records.ts";
 import { type Clock, shiftableClock } from "../clock.ts";
 import type { Keys } from "../keys.ts";
 import { hashSecret } from "./secret.ts";

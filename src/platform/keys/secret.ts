@@ -1,7 +1,7 @@
 /** Secrets of keys: made from the system's randomness, shown once, and known afterwards by their SHA-256 only. */
 import { hash, randomInt, randomUUID } from "node:crypto";
 import { createSigner, createVerifier } from "fast-jwt";
-import type { KeyRecord } from "../../core/records.ts";
+import type { KeyRecord } from "../../core/call.ts";
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 

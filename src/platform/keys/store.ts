@@ -1,6 +1,13 @@
 /** Keys and organizations in SQLite, as JSON. The core decides inside the transaction, so a key limit holds. */
 import type { SQLOutputValue } from "node:sqlite";
-import type { ChangedKey } from "../../core/call.ts";
+import {
+  type ChangedKey,
+  type KeyRecord,
+  type KeySnapshot,
+  type Organization,
+  TIER_DEFAULTS,
+  type Tier,
+} from "../../core/call.ts";
 import {
   decideCreation,
   decideRevocation,
@@ -8,7 +15,6 @@ import {
   type ManagementRefusal,
   NEW_KEY,
 } from "../../core/management.ts";
-import { type KeyRecord, type KeySnapshot, type Organization, TIER_DEFAULTS, type Tier } from "../../core/records.ts";
 import type { KeyChange, Lookup } from "../keys.ts";
 import { RequestError } from "../links/http-service.ts";
 import { openSqlite } from "../sqlite.ts";

@@ -1,8 +1,7 @@
 /** The outcomes of a stage as stacked layers, which add up to every offered call; and how layers and lines are drawn. */
 import { outcomeOf } from "../../contract/refusals.ts";
 import type { StageSeries } from "../../history/series.ts";
-import { known } from "../../history/statistics/counts.ts";
-import { sumOf } from "../../history/statistics/statistics.ts";
+import { known, sumOf } from "../../history/statistics/statistics.ts";
 import { kindOf, OUTCOME_KINDS, type OutcomeKind } from "../outcome-kinds.ts";
 import { html, type Markup } from "../page/markup.ts";
 import { areaPath, type ChartSeries } from "./chart-series.ts";

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Driver } from "../../drivers/driver.ts";
 import { driveOpenLoop } from "../../drivers/open-loop/driver.ts";
 import type { Calibration } from "../../history/run-document.ts";
-import { REPOSITORY } from "../../supervision/repository.ts";
+import { REPOSITORY } from "../../supervision/run-folder.ts";
 import { calibrate, calibrateDriver, heldRate, ratesOf } from "./calibrate.ts";
 import { type CalibrationStub, startCalibrationStub } from "./stub.ts";
 

@@ -3,7 +3,7 @@
  * its lines are compared with the stub's stamps (history/calibration-checks.ts). The schedule has three phases. Steady:
  * known delays and events. Stalled: the stub stands still once. Null: it answers at once, at three times the run's rate.
  */
-import { wallUs } from "../../client/clock.ts";
+
 import type { Deployment, RunContext } from "../../deployments/deployment.ts";
 import type { Drive, DriveJob, Driver } from "../../drivers/driver.ts";
 import { driveK6 } from "../../drivers/k6/k6.ts";
@@ -16,13 +16,13 @@ import { calibrationDoubts } from "../../history/time-doubts.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
 import { type Hands, inHand, NO_HANDS, scenarioOf } from "../../stages/play.ts";
 import { type LoadStage, plannedFor, type StagePlan, stageMissing } from "../../stages/stage-plan.ts";
+import { wallUs } from "../../supervision/waiting.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import { seeTool } from "../../tools/find-tool.ts";
-import { arrivalTimesUs } from "../../workload/arrivals.ts";
 import { guardBudget } from "../../workload/budget.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
-import { constant, type Profile, profilePeakPerS } from "../../workload/load-profiles.ts";
+import { arrivalTimesUs, constant, type Profile, profilePeakPerS } from "../../workload/load-profiles.ts";
 import { type CalibrationStub, STALL_S, STALLED_S, STEADY_S, startCalibrationStub } from "./stub.ts";
 
 /** autocannon is not calibrated, because no claim about its stages is about time. */

@@ -5,12 +5,11 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { parentPort, Worker, workerData } from "node:worker_threads";
-import { wallUs } from "../../client/clock.ts";
 import { ROUTE_NAMES, type RouteName, routeOf, type Stream } from "../../contract/routes.ts";
 import { VOCABULARIES, writeEvent } from "../../contract/streams.ts";
 import { startBareServer, startNullServer } from "../../drivers/open-loop/bare-server.ts";
 import type { Stamp, StampKind } from "../../history/calibration-checks.ts";
-import { blockThread, inTime } from "../../supervision/waiting.ts";
+import { blockThread, inTime, wallUs } from "../../supervision/waiting.ts";
 
 /** How long the first two phases of a schedule take. The stall is over, with its effects, at the end of the second. */
 export const STEADY_S = 2.2;

@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
-import { UsageError } from "../exit-codes.ts";
+import { UsageError } from "../../supervision/user-file.ts";
 import { QUIET } from "../play-quietly.fixture.ts";
 import { type CapacityRun, type CapacityWishes, findCapacity, type PlayedProbe, planCapacity } from "./capacity.ts";
 

@@ -20,27 +20,23 @@ import {
 import { answerSoFar, nextStep, POLICY, type SearchPolicy, SHORT_POLICY } from "../../capacity/search.ts";
 import { type Deployment, type RunContext, stoppedBy } from "../../deployments/deployment.ts";
 import { openDeployment } from "../../deployments/embedded.ts";
-import { hostDoubts } from "../../drivers/host-notes.ts";
+import { hostDoubts } from "../../drivers/driver.ts";
 import type { CallLine } from "../../history/line.ts";
 import { type StageMeasure, stageMeasure } from "../../history/measure.ts";
 import { parseObjectives } from "../../history/objectives.ts";
-import { type Calibration, type Claim, groupOf } from "../../history/run-document.ts";
-import { stageOutcome } from "../../history/stage-facts.ts";
+import { type Calibration, type Claim, groupOf, stageOutcome } from "../../history/run-document.ts";
 import { calibrationDoubts, inDoubt, OTHERS_HALF } from "../../history/time-doubts.ts";
 import { ofCutOffStage } from "../../invariants/invariant.ts";
-import { othersOnIdleMachine } from "../../stages/machine-use.ts";
 import { playLevel } from "../../stages/play.ts";
-import { plannedTarget, prepareTarget, readTarget } from "../../stages/prepare-target.ts";
-import { witnessedFacts } from "../../stages/witnesses.ts";
-import { readUserJson } from "../../supervision/user-file.ts";
+import { plannedTarget, prepareTarget, readTarget } from "../../stages/stage-plan.ts";
+import { othersOnIdleMachine, witnessedFacts } from "../../stages/witnesses.ts";
+import { readUserJson, UsageError } from "../../supervision/user-file.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { Target } from "../../target/target.ts";
-import type { Arrivals } from "../../workload/arrivals.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
-import { constant } from "../../workload/load-profiles.ts";
+import { type Arrivals, constant } from "../../workload/load-profiles.ts";
 import { calibrateRun } from "../calibration/calibrate.ts";
-import { UsageError } from "../exit-codes.ts";
 import { type Asked, type RunResult, recordRun } from "../recorded-run.ts";
 
 export type CapacityWishes = {

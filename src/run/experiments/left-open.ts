@@ -8,16 +8,25 @@ import { dirname, join, resolve } from "node:path";
 import { hasOurToxics, heal, isDisabledByUs, UNDO_PORTS } from "../../faults/healing.ts";
 import { isOurToxic } from "../../faults/link-faults.ts";
 import { type GivenTarget, undoByName } from "../../faults/undo-by-name.ts";
-import { GuardError, type PreparedTarget } from "../../stages/prepare-target.ts";
-import { notesIn, openEffects, readJournal, runOf } from "../../supervision/journal.ts";
+import { GuardError, type PreparedTarget } from "../../stages/stage-plan.ts";
+import {
+  type Effect,
+  type NamedUndo,
+  notesIn,
+  openEffects,
+  readJournal,
+  runOf,
+  type TargetName,
+  type UndoResult,
+  undoAll,
+} from "../../supervision/journal.ts";
 import { hasEnded, killMarked } from "../../supervision/processes.ts";
-import { type Effect, type NamedUndo, type TargetName, type UndoResult, undoAll } from "../../supervision/undo.ts";
+import { UsageError } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";
 import { isSameTarget } from "../../target/target-urls.ts";
 import { isServing } from "../../tools/link-probe.ts";
 import { openToxiproxy, type ProxyState, type Toxiproxy, ToxiproxyError } from "../../tools/toxiproxy.ts";
 import { TargetUnreachableError } from "../../verify/reach.ts";
-import { UsageError } from "../exit-codes.ts";
 
 /** Time limits: to heal all of one journal or one proxy, and for one control call to toxiproxy. */
 const HEAL_MS = 60_000;

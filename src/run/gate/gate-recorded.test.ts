@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { claimOf } from "../../history/claim.fixture.ts";
 import type { Claim, RunDocument } from "../../history/run-document.ts";
-import { compareRuns, compareWithBaseline, readFigures, saveBaseline } from "./gate-targets.ts";
+import { compareRuns, compareWithBaseline, readFigures, saveBaseline } from "./run-gate.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "floodgate-gate-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

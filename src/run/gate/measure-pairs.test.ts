@@ -5,7 +5,7 @@ import { sinkingOf } from "../../gate/gate-claims.ts";
 import { verdictOf } from "../../gate/paired-comparison.ts";
 import type { CallLine } from "../../history/line.ts";
 import { openVirtualDeployment, type VirtualDeployment } from "../../simulation/virtual-deployment.fixture.ts";
-import { arrivalTimesUs } from "../../workload/arrivals.ts";
+import { arrivalTimesUs } from "../../workload/load-profiles.ts";
 import { exponential, saltOf } from "../../workload/random.ts";
 import { type GateMeasured, measurePairs, type PlayedBlock } from "./run-gate.ts";
 

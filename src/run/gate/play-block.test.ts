@@ -1,13 +1,13 @@
 /** One block on a real deployment over real sockets, healthy and spoilt. */
 import { describe, expect, test } from "vitest";
-import { wallUs } from "../../client/clock.ts";
 import { measureBlock } from "../../gate/block.ts";
 import { type BlockLoad, partsOfBlock, profileOfBlock } from "../../gate/block-plan.ts";
 import { mutantNamed } from "../../mutants/catalogue.ts";
 import { HEALTHY, type Parts } from "../../platform/parts.ts";
+import { wallUs } from "../../supervision/waiting.ts";
 import type { Target } from "../../target/target.ts";
 import { startSmallDeployment } from "../../trials/stage-bench.ts";
-import { paid } from "../../trials/stages/load.ts";
+import { paid } from "../../trials/stages/calls.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import type { Story } from "../../workload/story.ts";
 import { bareDeployment } from "./bare-deployment.fixture.ts";

@@ -2,18 +2,14 @@
  * Finds limits by calls (`doctor --find-limits`): streams alone, one key pressed past its rate with reads, then climbs from
  * idle to the cap. It sends inside permits and budget; `shedding/caps-found.ts` computes the bounds.
  */
+
 import { RATE_LIMITED } from "../../contract/refusals.ts";
+import type { RouteName } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
-import {
-  type BucketFound,
-  bucketFound,
-  serviceTimeMs,
-  slotBounds,
-  type WholeBounds,
-} from "../../shedding/caps-found.ts";
+import { median, mostAtOnce, quantile } from "../../history/statistics/statistics.ts";
+import * as caps from "../../shedding/caps-found.ts";
 import type { Estimate } from "../../shedding/curve.ts";
 import { type Caller, runtimeCallers } from "../../workload/callers/callers.ts";
-import { type Calm, type Climbed, climb, isAdmitted, lookAtCalm, REST_MOST_MS, refillMs, spanMs } from "./climb.ts";
 import { openSender, READ, type Room, type Sender, STREAM } from "./sender.ts";
 
 /** The most organizations that climb together. */
@@ -21,14 +17,14 @@ const CALLERS_MOST = 24;
 
 export type LimitsFound = {
   service: Estimate | null;
-  bucket: BucketFound | null;
+  bucket: caps.BucketFound | null;
   /** The calls per second that pressed the key; `null` if it was not pressed. */
   pressedPerS: number | null;
   /** What one organization alone and all of them together met; `null` if not tried. */
   alone: Climbed | null;
   together: Climbed | null;
   organizations: number;
-  slots: WholeBounds | null;
+  slots: caps.WholeBounds | null;
   calls: number;
   /** Why the search ended early; `null` if it did not. */
   cutOff: string | null;
@@ -112,19 +108,19 @@ const pressKey = async (sender: Sender, caller: Caller, { reads }: Calm) => {
   if (reads.length === 0) return null;
   let lines = await press(sender, caller, { pressers: 1, pauseMs: 4, thenMs: 1_500 });
   const rough = roughly(lines);
-  if (rough === null) return { bucket: bucketFound(lines), pressedPerS: perSecond(lines) };
+  if (rough === null) return { bucket: caps.bucketFound(lines), pressedPerS: perSecond(lines) };
   const { perS } = rough;
   let { burst } = rough;
   const readMs = Math.max(...reads.map((line) => spanMs(line.sent_us, line.done_us)));
   const pressers = Math.min(PRESSERS_MOST, Math.ceil((1.5 * perS * readMs) / 1000));
   const how = { pressers, pauseMs: Math.max(4, 50 / perS), thenMs: 4_000 };
-  let bucket: BucketFound = { found: false, code: "too-short" };
+  let bucket: caps.BucketFound = { found: false, code: "too-short" };
   for (let again = 0; again < PRESSES_MOST && sender.mayGoOn(); again += 1) {
     const restMs = 500 + (1300 * burst) / perS;
     if (restMs > REST_MOST_MS) break;
     await sender.pause(restMs);
     lines = await press(sender, caller, how);
-    bucket = bucketFound(lines);
+    bucket = caps.bucketFound(lines);
     if (bucket.found && bucket.burst.most < 0.9 * perS * (restMs / 1000)) break;
     if (bucket.found) bucket = { found: false, code: "too-short" };
     burst = 2 * Math.max(burst, roughly(lines)?.burst ?? 0);
@@ -150,7 +146,7 @@ export const findLimits = async (room: Room): Promise<LimitsFound> => {
     onProgress("streams alone");
     const calm = await lookAtCalm(sender, caller);
     if (typeof calm === "string") return ended(calm);
-    found.service = serviceTimeMs(calm.streams, calm.reads);
+    found.service = caps.serviceTimeMs(calm.streams, calm.reads);
     if (!sender.mayGoOn()) return ended(sender.ended());
     onProgress("one key, past its rate");
     const pressed = await pressKey(sender, caller, calm);
@@ -170,14 +166,242 @@ export const findLimits = async (room: Room): Promise<LimitsFound> => {
     if (callers.length > 1 && found.alone.met !== "global" && sender.mayGoOn()) {
       found.together = await climbAs(`${callers.length} organizations`, callers, Math.max(4, found.alone.inFlight));
     }
-    found.slots = slotBounds(calm.streams, lines, calm);
+    found.slots = caps.slotBounds(calm.streams, lines, calm);
     // If calm streams leave the service time unclear, streams of the climbs count too, unless some waited.
     const all = [...calm.streams, ...lines.filter(({ route }) => route === STREAM)];
-    if (!isKnown(found.service) && found.slots.most === null) found.service = serviceTimeMs(all, calm.reads);
+    if (!isKnown(found.service) && found.slots.most === null) found.service = caps.serviceTimeMs(all, calm.reads);
     return ended(sender.ended());
   } catch (error) {
     return ended((error as Error).message);
   } finally {
     await sender.close();
   }
+};
+
+// Searches for caps. Single streams and reads show an idle deployment; then more and more streams are opened, until
+// one is shed.
+
+export const REST_MOST_MS = 15_000;
+
+const CALM_MS = 7_000;
+const CALM_MOST = 30;
+const CALM_LEAST = 8;
+/** Streams longer than this are measured four at once. */
+const LONG_STREAM_MS = 2_000;
+/** Measuring ends when the interval of the mean service time is narrower than this share to either side. */
+const CALM_SHARE = 0.03;
+
+/** If heads take more than this share of a stream, they do not show when it was admitted. */
+const HELD_BACK = 0.5;
+
+export const isAdmitted = ({ outcome }: CallLine): boolean => outcome === "200";
+export const spanMs = (from: number, to: number): number => (to - from) / 1000;
+
+/** Measures streams and reads on an idle deployment; returns a sentence if no stream is admitted. */
+export const lookAtCalm = async (sender: Sender, caller: Caller) => {
+  const streams: CallLine[] = [];
+  const reads: CallLine[] = [];
+  const ask = async (route: RouteName): Promise<CallLine | null> => {
+    let line = await sender.ask(caller, route);
+    if (line?.outcome === "401" && caller.kind === "server") {
+      sender.otherHeader();
+      line = await sender.ask(caller, route);
+    }
+    for (let again = 0; again < 5 && line?.outcome === RATE_LIMITED; again += 1) {
+      await sender.pause(1_000);
+      line = await sender.ask(caller, route);
+    }
+    return line;
+  };
+  // The first call opens the connection.
+  await ask(READ);
+  const first = await ask(STREAM);
+  if (first === null) return sender.ended() ?? "no call was sent";
+  if (!isAdmitted(first)) return `a stream alone was answered ${first.outcome}`;
+  const atOnce = spanMs(first.sent_us, first.done_us) > LONG_STREAM_MS ? 4 : 1;
+  const untilMs = performance.now() + CALM_MS;
+  while (sender.mayGoOn() && streams.length < CALM_MOST && (streams.length < 3 || performance.now() < untilMs)) {
+    const lines = await Promise.all(Array.from({ length: atOnce }, () => ask(STREAM)));
+    streams.push(...lines.filter((line) => line !== null).filter(isAdmitted));
+    const read = reads.length < CALM_LEAST ? await ask(READ) : null;
+    if (read !== null && isAdmitted(read)) reads.push(read);
+    const service = streams.length < CALM_LEAST ? null : caps.serviceTimeMs(streams, reads);
+    if (service !== null && service.high - service.low < 2 * CALM_SHARE * service.value) break;
+  }
+  if (streams.length === 0) return sender.ended() ?? "no stream alone was admitted";
+  const sorted = (values: number[]): number[] => values.toSorted((a, b) => a - b);
+  const head = (line: CallLine): number => spanMs(line.sent_us, line.first_us ?? line.done_us);
+  const headMs = quantile(sorted([...streams, ...reads].map(head)), 0.9) as number;
+  const stays = sorted(streams.map((line) => spanMs(line.sent_us, line.done_us)));
+  const stayMs = quantile(stays, 0.5) as number;
+  return {
+    ...{ streams, reads, headMs, stayMs },
+    /** The 90th percentile of the stays, in milliseconds. */
+    longMs: quantile(stays, 0.9) as number,
+    heldBack: (median(streams.map(head)) as number) > HELD_BACK * stayMs,
+    marginUs: Math.max(3_000, 1500 * headMs),
+  };
+};
+
+export type Calm = Exclude<Awaited<ReturnType<typeof lookAtCalm>>, string>;
+
+const IN_FLIGHT_MOST = 1_024;
+const ROUNDS_LEAST = 4;
+const ROUNDS_MOST = 12;
+const STEPS_MOST = 80;
+const EXPLORING_STEPS = 3;
+/** Rounds send 0, 1 or 2 reads behind each stream; 1 and 2 reveal two and three replicas that take turns. */
+const READS_MOST = 3;
+const SHEDS_A_ROUND = 8;
+/** How far below the expected cap a climb begins to send streams one by one. */
+const LAST_STEPS = 2;
+
+const ROUNDS_HELD_BACK = 2;
+
+/** How long a deployment may hold a place after a stream's last byte; climbs are further apart. */
+const LATE_RELEASE_MS = 250;
+/** The rest after a refused key whose rate is not known. */
+const REST_UNKNOWN_MS = 1_500;
+
+export type Climbed = {
+  /** The limit that the climb met; `edge`: an answer that is not the API's, such as a balancer's own limit. */
+  readonly met: "global" | "organization" | "key" | "edge" | "nothing";
+  readonly bounds: caps.WholeBounds;
+  /** The most streams that were in flight at once. */
+  readonly inFlight: number;
+  readonly outcome?: string;
+  /** Answers arrive in one piece, so they do not show when a stream was admitted. */
+  readonly heldBack: boolean;
+  /** Several replicas would have been noticed, or the target file states their number. */
+  readonly isChecked: boolean;
+};
+
+const metIn = (lines: readonly CallLine[]): Pick<Climbed, "met" | "outcome"> => {
+  const outcomes = lines.map(({ outcome }) => outcome);
+  if (outcomes.includes(caps.GLOBAL_SHED)) return { met: "global" };
+  if (outcomes.includes(caps.ORGANIZATION_SHED)) return { met: "organization" };
+  if (outcomes.includes(RATE_LIMITED)) return { met: "key" };
+  const outcome = outcomes.find((one) => /^(edge |indeterminate$|5\d\d)/.test(one));
+  return outcome === undefined ? { met: "nothing" } : { met: "edge", outcome };
+};
+
+type Climb = {
+  readonly sender: Sender;
+  readonly callers: readonly Caller[];
+  readonly calm: Calm;
+  readonly bucket: caps.BucketFound | null;
+  readonly maxPerS: number;
+};
+
+/** How long a key needs to regain so many tokens, in milliseconds, as far as is known. */
+export const refillMs = (bucket: caps.BucketFound | null, tokens: number): number => {
+  if (bucket?.found === true) return Math.min(REST_MOST_MS, (1000 * tokens) / bucket.ratePerS.low);
+  return bucket === null || bucket.code === "never-refused" ? 0 : REST_UNKNOWN_MS;
+};
+
+/** Sends `base` streams at once, then one by one; `reads` after each stream reveal replicas that take turns. */
+const round = async (
+  { sender, callers, calm, maxPerS, bucket }: Climb,
+  { base, reads, sheds, steps }: { base: number; reads: number; sheds: number; steps: number },
+): Promise<CallLine[]> => {
+  const lines: CallLine[] = [];
+  const pending: Promise<void>[] = [];
+  let refused = 0;
+  let turn = 0;
+  const send = (route: RouteName): Promise<void> => {
+    const caller = callers[turn % callers.length] as Caller;
+    if (route === STREAM) turn += 1;
+    const sent = sender.ask(caller, route, reads > 0 ? sender.fresh : undefined).then((line) => {
+      if (line === null) return;
+      lines.push(line);
+      if (!isAdmitted(line)) refused += 1;
+    });
+    pending.push(sent);
+    return sent;
+  };
+  for (let k = 0; k < base; k += 1) {
+    send(STREAM);
+    for (let r = 0; r < reads; r += 1) send(READ);
+  }
+  await sender.pause((1000 * base * (1 + reads)) / (0.95 * maxPerS) + 1.3 * calm.headMs + 5);
+  const stepMs = Math.max(2.5, 1.2 * calm.headMs);
+  // If streams end faster than steps replace them, only the first ones can fill the deployment.
+  const isHeld = calm.stayMs > 1.5 * base * stepMs;
+  const untilMs = performance.now() + (isHeld ? Number.POSITIVE_INFINITY : calm.stayMs);
+  for (let step = 0; step < steps && refused < sheds && sender.mayGoOn(); step += 1) {
+    if (performance.now() > untilMs) break;
+    await Promise.race([send(STREAM), sender.pause(stepMs)]);
+    for (let r = 0; r < reads; r += 1) await Promise.race([send(READ), sender.pause(stepMs)]);
+    // A read that has just ended might still hold a place.
+    if (reads > 0) await sender.pause(calm.marginUs / 1000 + 1);
+  }
+  await Promise.all(pending);
+  const used = lines.filter(isAdmitted).length / callers.length;
+  const isRefused = lines.some(({ outcome }) => outcome === RATE_LIMITED);
+  const restMs = Math.max(isRefused ? REST_UNKNOWN_MS : 0, refillMs(bucket, used));
+  await sender.pause(Math.max(restMs, LATE_RELEASE_MS + 50, (2 * calm.marginUs) / 1000));
+  return lines;
+};
+
+const inFlightIn = (lines: readonly CallLine[]): number =>
+  mostAtOnce(lines.filter(isAdmitted).map(({ sent_us: sent, done_us: done }) => [sent, done] as const));
+
+/** Doubles the streams sent at once, from `from` to `reachable`, until one is not admitted. */
+const explore = async (how: Climb, from: number, reachable: number, onProgress: (text: string) => void) => {
+  const lines: CallLine[] = [];
+  for (let base = Math.min(from, reachable); ; base = Math.min(2 * base, reachable)) {
+    onProgress(`${base} streams at once`);
+    const came = await round(how, { base, reads: 0, sheds: 1, steps: EXPLORING_STEPS });
+    lines.push(...came);
+    const isOver = came.some((line) => !isAdmitted(line)) || base >= reachable || !how.sender.mayGoOn();
+    if (isOver) return { base, lines };
+  }
+};
+
+/** Explores, then climbs repeatedly to the cap that was met. */
+export const climb = async (
+  how: Climb,
+  { from, replicas }: { from: number; replicas: number | undefined },
+  onProgress: (text: string) => void,
+): Promise<{ climbed: Climbed; lines: CallLine[] }> => {
+  const { sender, calm, bucket, maxPerS, callers } = how;
+  const tokens = bucket?.found === true ? bucket.burst.least * callers.length : Number.POSITIVE_INFINITY;
+  const reachable = Math.floor(Math.min(IN_FLIGHT_MOST, tokens, (maxPerS * calm.longMs) / 1000));
+  const { base, lines } = await explore(how, from, reachable, onProgress);
+  const { met, outcome } = metIn(lines);
+  const cap = met === "organization" ? caps.ORGANIZATION_SHED : caps.GLOBAL_SHED;
+  const isOne = replicas === 1;
+  /** The numbers of reads behind each stream that were tried. */
+  const kinds = new Set<number>();
+  const { marginUs } = calm;
+  const bounds = (): caps.WholeBounds => {
+    const prompt = caps.capBounds(lines, cap, { replicas, marginUs });
+    // With one replica stated, a contradiction may mean that a place is given back late.
+    return isOne && caps.isContradiction(prompt)
+      ? caps.capBounds(lines, cap, { marginUs, releaseUs: 1000 * LATE_RELEASE_MS })
+      : prompt;
+  };
+  if (met === "global" || met === "organization") {
+    let found = bounds();
+    let push = 0;
+    const rounds = calm.heldBack ? ROUNDS_HELD_BACK : ROUNDS_MOST;
+    for (let k = 0; k < rounds && sender.mayGoOn(); k += 1) {
+      if (k >= ROUNDS_LEAST && (caps.isExact(found) || caps.isContradiction(found))) break;
+      onProgress(`climb ${k + 1}: between ${found.least} and ${found.most ?? "unknown"}`);
+      const near = Math.max(0, Math.min(found.most ?? base, inFlightIn(lines)) - LAST_STEPS);
+      const wanted = isOne ? 0 : k % READS_MOST;
+      const reads = tokens >= near + LAST_STEPS + 4 * (1 + wanted) ? wanted : 0;
+      // If replicas take turns, one gets all streams and is full with its share of the cap.
+      const first = reads === 0 ? near + push : Math.floor(near / (reads + 1));
+      const came = await round(how, { base: first, reads, sheds: SHEDS_A_ROUND, steps: STEPS_MOST });
+      lines.push(...came);
+      if (sender.mayGoOn()) kinds.add(reads);
+      // If the cap was not met, streams ended faster than steps came: begin nearer to the cap, or beyond it.
+      if (reads === 0) push = came.some(({ outcome }) => outcome === cap) ? Math.max(0, push - 1) : 2 * push + 1;
+      found = bounds();
+    }
+  }
+  const { heldBack } = calm;
+  const isChecked = replicas !== undefined || kinds.size === READS_MOST;
+  return { climbed: { met, outcome, bounds: bounds(), inFlight: inFlightIn(lines), heldBack, isChecked }, lines };
 };

@@ -3,8 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Target } from "../../target/target.ts";
-import type { Climbed } from "./climb.ts";
-import type { LimitsFound } from "./find-limits.ts";
+import type { Climbed, LimitsFound } from "./find-limits.ts";
 import { checkCopy, checkPermitted, copyOf, decideLimits, withLimits, writeCopy } from "./limits-into-file.ts";
 
 const TARGET: Target = {

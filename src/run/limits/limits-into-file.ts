@@ -6,12 +6,10 @@ import { stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { isObject } from "../../contract/envelopes.ts";
 import { isContradiction, isExact, type WholeBounds, writtenRate } from "../../shedding/caps-found.ts";
-import { readUserJson } from "../../supervision/user-file.ts";
+import { neverOver, readUserJson, UsageError, writeNewJson } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";
 import { type Finding, finding } from "../../verify/doctor/finding.ts";
-import { neverOver, UsageError, writeNewJson } from "../exit-codes.ts";
-import type { Climbed } from "./climb.ts";
-import { isKnown, type LimitsFound } from "./find-limits.ts";
+import { type Climbed, isKnown, type LimitsFound } from "./find-limits.ts";
 import { CALLS_MOST, SECONDS_MOST } from "./sender.ts";
 
 const NAMES = ["replicas", "slots", "service_ms", "global_in_flight", "org_in_flight", "rate_per_s", "burst"] as const;

@@ -2,10 +2,10 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { openApiClient } from "../../client/api-client.ts";
-import { createRunClock, wallUs } from "../../client/clock.ts";
 import type { RouteName } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
-import type { PreparedTarget } from "../../stages/prepare-target.ts";
+import type { PreparedTarget } from "../../stages/stage-plan.ts";
+import { createRunClock, wallUs } from "../../supervision/waiting.ts";
 import { type Caller, callAs, sessionsOf } from "../../workload/callers/callers.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 

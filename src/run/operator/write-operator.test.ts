@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
 import { startK6 } from "../../drivers/k6/k6-process.ts";
-import { REPOSITORY } from "../../supervision/repository.ts";
+import { REPOSITORY } from "../../supervision/run-folder.ts";
 import type { Target } from "../../target/target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { scenarioStage } from "../suites/suites.ts";

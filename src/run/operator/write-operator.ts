@@ -8,20 +8,17 @@ import { rmSync } from "node:fs";
 import { mkdtemp, readdir, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { parseHttpUrl } from "../../contract/address.ts";
-import { isLoopbackHost } from "../../contract/loopback.ts";
+import { isLoopbackHost, parseHttpUrl } from "../../contract/address.ts";
 import { exitProblem, startK6 } from "../../drivers/k6/k6-process.ts";
 import { scenarioOf } from "../../stages/play.ts";
-import { intentOf, prepareTarget } from "../../stages/prepare-target.ts";
-import { type LoadStage, storyOfPlan } from "../../stages/stage-plan.ts";
+import { intentOf, type LoadStage, prepareTarget, storyOfPlan } from "../../stages/stage-plan.ts";
 import { beforeSignalEnds } from "../../supervision/stop-signals.ts";
-import { makeFolders } from "../../supervision/user-file.ts";
+import { atPlace, makeFolders, UsageError } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";
 import { findTool } from "../../tools/find-tool.ts";
 import { keysFor, viewOf } from "../../workload/callers/view-of-target.ts";
 import { PLACEHOLDER } from "../../workload/handover.ts";
 import type { Story } from "../../workload/story.ts";
-import { atPlace, UsageError } from "../exit-codes.ts";
 
 const variableOf = (what: string): string =>
   `FLOODGATE_${what

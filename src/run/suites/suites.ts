@@ -2,8 +2,7 @@
 import type { Faults, OperatorChanges } from "../../faults/disturbance.ts";
 import { EXPERIMENTS, type Experiment } from "../../faults/experiments.ts";
 import type { Fault } from "../../faults/fault.ts";
-import type { FaultState } from "../../history/run-document.ts";
-import { dependencyBudgetMs } from "../../history/stage-facts.ts";
+import { dependencyBudgetMs, type FaultState } from "../../history/run-document.ts";
 import { REFUSAL_OF } from "../../invariants/evidence/fault-windows.ts";
 import {
   EVERYWHERE,

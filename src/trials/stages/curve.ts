@@ -8,9 +8,8 @@ import { loadFor, PAIRS_DEFAULT, partsOfBlock, profileOfBlock, type Side } from 
 import { gateClaims } from "../../gate/gate-claims.ts";
 import { comparePairs, type Pair } from "../../gate/paired-comparison.ts";
 import type { CallLine, Line } from "../../history/line.ts";
-import type { Claim } from "../../history/run-document.ts";
-import type { StageFacts } from "../../history/stage-facts.ts";
-import { known } from "../../history/statistics/counts.ts";
+import type { Claim, StageFacts } from "../../history/run-document.ts";
+import { known } from "../../history/statistics/statistics.ts";
 import { createIsolation } from "../../shedding/isolation.ts";
 import { openStageCurve } from "../../shedding/stage-curve.ts";
 import type { Trial } from "../../simulation/search-schedules.ts";

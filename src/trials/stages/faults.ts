@@ -2,7 +2,7 @@
 
 import { readLedger } from "../../client/control-planes.ts";
 import { faultTeller, type LinkFault, makeFault } from "../../faults/link-faults.ts";
-import type { StageFacts } from "../../history/stage-facts.ts";
+import type { StageFacts } from "../../history/run-document.ts";
 import { pause, waitUntil } from "../../supervision/waiting.ts";
 import { httpProbe, type LinkSeen, observeLink } from "../../tools/link-probe.ts";
 import type { StandInLink } from "../../tools/stand-in-proxy.ts";
@@ -15,7 +15,7 @@ import {
   RECOVERY_DEADLINE_MS,
   REVOCATION_BUDGET_MS,
 } from "../stage-bench.ts";
-import { callsOf, paid } from "./load.ts";
+import { callsOf, paid } from "./calls.ts";
 
 const PROBE_MS = 300;
 /** A whole link answers within this time, on a busy machine too. */

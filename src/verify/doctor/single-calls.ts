@@ -1,8 +1,8 @@
 /** The few calls that `doctor` makes: counted, kept for what else they show (clock, echo), and advice on refusals. */
 import { openApiClient, type Sent } from "../../client/api-client.ts";
-import { createRunClock } from "../../client/clock.ts";
 import { networkAdvice } from "../../client/network-errors.ts";
 import { outcomeOf, REFUSAL_BY_OUTCOME, type RefusalName } from "../../contract/refusals.ts";
+import { createRunClock } from "../../supervision/waiting.ts";
 import { createSecrets, SecretError, type Secrets } from "../../target/secrets.ts";
 import { CredentialMissingError, type StatedCredential } from "../../target/stated-credentials.ts";
 import type { Target } from "../../target/target.ts";

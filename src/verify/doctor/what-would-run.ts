@@ -1,6 +1,7 @@
 /** Works out what `verify`, each scenario and faults would do and spend with this target file. Sends nothing. */
+
+import { isLoopbackHost } from "../../contract/address.ts";
 import { counted } from "../../contract/lists.ts";
-import { isLoopbackHost } from "../../contract/loopback.ts";
 import type { Target } from "../../target/target.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";

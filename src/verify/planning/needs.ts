@@ -1,5 +1,5 @@
 /** What a rule needs (roles, permission, budget), and the verdict of a rule whose budget is short. */
-import { isLoopbackHost } from "../../contract/loopback.ts";
+import { isLoopbackHost } from "../../contract/address.ts";
 import type { AdminRole, KeyRole } from "../../target/roles.ts";
 import type { Target } from "../../target/target.ts";
 import { CannotJudge, type Open } from "../checks.ts";

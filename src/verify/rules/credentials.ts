@@ -2,7 +2,7 @@
 import { credentialKind } from "../../contract/credentials.ts";
 import { isObject, parseJson } from "../../contract/envelopes.ts";
 import { PRODUCTS, type RouteName } from "../../contract/routes.ts";
-import { GARBAGE_KEY, UNKNOWN_KEYS } from "../../workload/request.ts";
+import { GARBAGE_KEY, UNKNOWN_KEYS } from "../../workload/step.ts";
 import { type Context, callerOf, RUNTIME_ROUTES } from "../context.ts";
 import { all, pairwise, type Row, type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted, lookOf } from "../sending/answer.ts";

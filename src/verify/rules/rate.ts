@@ -1,6 +1,7 @@
 /** Calls above one key's rate limit: how it is reported, whom it affects, and that it ends (items 214-218, 230). */
+
 import { foreignHeader } from "../../contract/foreign-text.ts";
-import type { Limits } from "../../history/stage-facts.ts";
+import type { Limits } from "../../history/run-document.ts";
 import { skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
 import type { Rule } from "../rule.ts";

@@ -14,8 +14,7 @@ import { OUTCOMES, outcomeOfStream } from "../../contract/refusals.ts";
 import { statedWaitMs } from "../../contract/retry-after.ts";
 import { routeOf } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
-import { mayHaveAnyBody } from "../../workload/request.ts";
-import type { Step } from "../../workload/step.ts";
+import { mayHaveAnyBody, type Step } from "../../workload/step.ts";
 import { type Chunk, isDecoded } from "./answer-bytes.ts";
 import type { SentRequest, TestCall } from "./test-call.ts";
 

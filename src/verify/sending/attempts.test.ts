@@ -1,8 +1,8 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
-import { createRunClock, wallUs } from "../../client/clock.ts";
 import { openTransport } from "../../client/transport.ts";
+import { createRunClock, wallUs } from "../../supervision/waiting.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";

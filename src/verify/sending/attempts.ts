@@ -1,11 +1,11 @@
 /** One attempt at a call: waits for the target, its turn, budgets and a connection, then sends and records. */
 import type { Dispatcher } from "undici";
-import type { RunClock } from "../../client/clock.ts";
 import { sendRequest } from "../../client/send-request.ts";
 import { inFlightMax } from "../../client/transport.ts";
 import { routeOf } from "../../contract/routes.ts";
 import { lastEventOf } from "../../contract/streams.ts";
 import type { CallLine } from "../../history/line.ts";
+import type { RunClock } from "../../supervision/waiting.ts";
 import type { Target } from "../../target/target.ts";
 import { type BudgetGuard, NOTHING_SPENT, type Taken } from "../../workload/budget.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";

@@ -2,7 +2,7 @@
  * The one way in which `verify` sends. It retries transient answers after `Retry-After`, because other callers may load
  * the deployment. If a call stays refused while a neighbouring call is served, the refusal is its own and judged.
  */
-import { byFrequency, known } from "../../history/statistics/counts.ts";
+import { byFrequency, known } from "../../history/statistics/statistics.ts";
 import { type Answer, isAdmitted, isStray, retryAfterMs } from "./answer.ts";
 import { type AttemptParts, createAttempts } from "./attempts.ts";
 import type { TestCall } from "./test-call.ts";

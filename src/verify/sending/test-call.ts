@@ -4,8 +4,15 @@ import type { CallFacts } from "../../contract/call-facts.ts";
 import type { Product, RouteName } from "../../contract/routes.ts";
 import type { AdminRole, KeyRole } from "../../target/roles.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
-import { headersOf, type Places, urlOf } from "../../workload/request.ts";
-import { type CredentialRef, type OriginRef, type Step, stepOf } from "../../workload/step.ts";
+import {
+  type CredentialRef,
+  headersOf,
+  type OriginRef,
+  type Places,
+  type Step,
+  stepOf,
+  urlOf,
+} from "../../workload/step.ts";
 
 export type Form = "bearer" | "x-api-key" | "lower-bearer" | "both" | "twice";
 export const FORMS: readonly Form[] = ["bearer", "x-api-key"];

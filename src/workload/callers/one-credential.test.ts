@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { STORIES } from "../catalogue.ts";
 import { profileCalls, profilePeakPerS } from "../load-profiles.ts";
-import { credentialName } from "../request.ts";
+import { credentialName } from "../step.ts";
 import { publishableCallers, runtimeCallers } from "./callers.ts";
 import type { TargetView } from "./target-view.ts";
 

@@ -1,11 +1,15 @@
-/** Stages about load (caps on calls in flight, the rate of a key), about streams, and about records that change meanwhile. */
+/** The small stages without faults: load (caps on calls in flight, the rate of a key), streams, records that change, answers, rules. */
 import type { RouteName } from "../../contract/routes.ts";
+import type { Claim } from "../../history/run-document.ts";
 import type { SeedTenant } from "../../platform/seed.ts";
 import { pause } from "../../supervision/waiting.ts";
+import { createSecrets } from "../../target/secrets.ts";
+import { runVerify, type VerifyOptions } from "../../verify/run-verify.ts";
 import type { CallerName, TargetView } from "../../workload/callers/target-view.ts";
 import { inTurn } from "../../workload/callers/tenants.ts";
-import { type Step, stepOf } from "../../workload/step.ts";
-import { type MiniStage, REVOCATION_BUDGET_MS } from "../stage-bench.ts";
+import { type CredentialRef, exchangeStep, type Step, type StepWish, stepOf } from "../../workload/step.ts";
+import { smoke, smokeRound } from "../../workload/stories/smoke.ts";
+import { type Bench, type MiniStage, REVOCATION_BUDGET_MS } from "../stage-bench.ts";
 
 export const paid = (count: number): SeedTenant[] =>
   Array.from({ length: count }, (_, at) => ({ org: `org_t${at + 1}`, tier: "Pro", allowance: 1_000_000, used: 0 }));
@@ -202,5 +206,168 @@ export const recordChanges: MiniStage = {
     for (let round = 0; round < 2; round += 1) {
       await sendAll([...over, ...callsBy(free, downgraded), ...callsBy(view, untouched)], 4);
     }
+  },
+};
+
+// Stages about single answers and allowances: what is admitted, answered and charged.
+
+const SEED = 1;
+/** The origin in the allowlist of every seeded publishable key (`platform/seed.ts`). */
+const SEED_ORIGIN = "https://app.example";
+/** A judge accepts key records that are this much older than the revocation budget. */
+const RECORD_MARGIN_MS = 150;
+
+const keyOf = (as: "publishable" | "server", name: string = as): CredentialRef => ({ as, of: `role:${name}` });
+const CHAT: CredentialRef = { as: "session", of: "role:publishable", product: "chat" };
+const BAD = { body: { is: "malformed", text: "not json" } } as const;
+const FOREIGN = { origin: "foreign" } as const;
+
+/** Calls that fail two checks at once, which tests the order of checks (items 69, 81). */
+const DOUBLE_FAULTS: readonly StepWish[] = [
+  { route: "sdk.sessions", credential: { as: "none" }, ...BAD },
+  { route: "sdk.sessions", credential: keyOf("publishable", "revoked"), ...BAD, ...FOREIGN },
+  { route: "sdk.sessions", credential: keyOf("server"), ...BAD },
+  { route: "sdk.sessions", credential: keyOf("publishable"), ...BAD },
+  { route: "chat.control", credential: { as: "garbage" }, ...BAD },
+  { route: "chat.control", credential: keyOf("publishable"), ...BAD },
+  { route: "chat.control", credential: keyOf("server", "server_foreign_ip"), ...BAD },
+  { route: "design.analyze", credential: keyOf("server", "server_no_design"), ...BAD },
+  { route: "design.styles", credential: keyOf("server", "server_no_design"), ...FOREIGN },
+  { route: "design.styles", credential: CHAT, ...FOREIGN },
+  { route: "maps.tiles", credential: CHAT, ...FOREIGN },
+];
+
+/** An origin that starts with the listed one. */
+const lookalike = (view: TargetView): Step => {
+  const step = stepOf(view, 0, { route: "sdk.sessions", credential: keyOf("publishable"), ...FOREIGN });
+  return { ...step, headers: { origin: `${SEED_ORIGIN}.evil.example` } };
+};
+
+/** Calls every route correctly, and with every error that a single caller can provoke. */
+export const answers: MiniStage = {
+  options: { tenants: [] },
+  play: async ({ view, send, sendAll }) => {
+    const round = Array.from({ length: smokeRound(view) }, (_, i) => smoke.plan(SEED, i, view)).flat();
+    // This call begins the stage: one revocation budget later, earlier changes of records count as arrived.
+    await send(stepOf(view, 0, { route: "design.styles", credential: keyOf("server") }));
+    await pause(REVOCATION_BUDGET_MS + RECORD_MARGIN_MS);
+    const doubled = DOUBLE_FAULTS.map((wish, n) => stepOf(view, n, wish));
+    await sendAll([...round, ...doubled, lookalike(view)], 12);
+  },
+};
+
+const mints = (view: TargetView, org: string, count: number): Step[] =>
+  Array.from({ length: count }, (_, n) => exchangeStep(view, n, `tenant:${org}`, "tile"));
+
+const loads = (view: TargetView, org: string, count: number): Step[] =>
+  Array.from({ length: count }, (_, n) => callOf(view, org, "maps.loads", n));
+
+/** Takes from the lists in turn, so that organizations alternate. */
+const interleaved = (...lists: Step[][]): Step[] =>
+  Array.from({ length: Math.max(...lists.map(({ length }) => length)) }, (_, at) =>
+    lists.flatMap((list) => list[at] ?? []),
+  ).flat();
+
+/** Many map loads at once across the allowance of Free and paid organizations, and a client that repeats its id. */
+export const quotaEdge: MiniStage = {
+  options: {
+    tenants: [
+      { org: "org_free", tier: "Free", allowance: 10, used: 0 },
+      { org: "org_begun", tier: "Free", allowance: 10, used: 6 },
+      { org: "org_paid", tier: "Pro", allowance: 3, used: 0 },
+      { org: "org_large", tier: "Pro", allowance: 1_000_000, used: 0 },
+      { org: "org_clumsy", tier: "Free", allowance: 4, used: 0 },
+    ],
+  },
+  play: async ({ stage, view, send, sendAll }) => {
+    await sendAll(
+      interleaved(
+        mints(view, "org_free", 24),
+        mints(view, "org_begun", 16),
+        mints(view, "org_paid", 16),
+        loads(view, "org_paid", 16),
+        loads(view, "org_large", 16),
+      ),
+    );
+    // Sends one mint at a time, so that calls in flight cannot hide what is left of an allowance.
+    for (const org of ["org_free", "org_begun", "org_paid"]) await sendAll(mints(view, org, 3), 1);
+    for (const step of mints(view, "org_clumsy", 9)) await send(step, `mutants.${stage}.the-same`);
+  },
+};
+
+const DAY_MS = 86_400_000;
+
+/** Organizations that have used up their month, before and after the next one begins. */
+export const monthEdge: MiniStage = {
+  options: {
+    tenants: [
+      { org: "org_free", tier: "Free", allowance: 5, used: 5 },
+      { org: "org_paid", tier: "Pro", allowance: 2, used: 10 },
+    ],
+  },
+  play: async ({ view, sendAll, operate, mark }) => {
+    await sendAll(interleaved(mints(view, "org_free", 2), mints(view, "org_paid", 2)));
+    const now = new Date();
+    const middle = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1) + 14 * DAY_MS;
+    await operate("/deployment", { clock_offset_ms: middle - now.getTime() });
+    mark("new-month");
+    await sendAll(interleaved(mints(view, "org_free", 3), mints(view, "org_paid", 3)), 1);
+    await sendAll(mints(view, "org_free", 4), 1);
+  },
+};
+
+// Stages for the rules of `verify`, which see headers, bodies and key management.
+
+/** Higher than the deployment can answer, so that `verify` does not wait between calls. */
+const RATE_PER_S = 5_000;
+const RULES_SEED = 1;
+const ERROR_EVENTS = ["verify/stream-error-event", "verify/stream-nothing-after-error"];
+/** Opens the streams that the rules about error events judge. */
+const A_STREAM_RULE = "verify/stream-content-type";
+
+/** `part` separates the call ids of two runs on one deployment in the ledger. */
+const judge = async ({ target, clock, stage }: Bench, part: string, more: Partial<VerifyOptions>): Promise<Claim[]> => {
+  const { claims } = await runVerify({
+    target,
+    secrets: createSecrets("."),
+    seed: RULES_SEED,
+    clock,
+    ratePerS: RATE_PER_S,
+    idPrefix: `mutants.${stage}.${part}`,
+    // Always the middle of a month, so that no trial meets the end of one.
+    wallMs: () => Date.UTC(2026, 5, 15),
+    ...more,
+  });
+  return claims;
+};
+
+/** Every rule of `verify` that needs no load. */
+export const verify: MiniStage = {
+  rulesAlone: true,
+  options: { tenants: [], limits: { service_ms: 180 }, tokens: 6 },
+  play: async (bench) => {
+    const allowed = { allowWrites: true, allowQuotaBurn: true };
+    bench.claims.push(...(await judge(bench, "c", { ...allowed, skip: ERROR_EVENTS })));
+    // No call can provoke an error event, so the control plane orders one.
+    const fail_next = { route: "chat.button", mode: "error_event", after_events: 2, count: 1 };
+    await bench.operate("/deployment", { fail_next });
+    const failing = await judge(bench, "e", { ...allowed, only: [A_STREAM_RULE, ...ERROR_EVENTS] });
+    bench.claims.push(...failing.filter(({ id }) => ERROR_EVENTS.includes(id)));
+  },
+};
+
+/** Above the rate of a key and above the caps. */
+const LOAD_MAX_RPS = 150;
+
+/** The rules of `verify` about the request rate and the caps, which need load. */
+export const verifyLoad: MiniStage = {
+  rulesAlone: true,
+  options: {
+    tenants: paid(2),
+    limits: { global_in_flight: 24, org_in_flight: 12, service_ms: 300, rate_per_s: 40, burst: 60 },
+  },
+  play: async (bench) => {
+    const target = { ...bench.target, permits: { ...bench.target.permits, load_max_rps: LOAD_MAX_RPS } };
+    bench.claims.push(...(await judge({ ...bench, target }, "c", { allowLoad: true, only: ["load"] })));
   },
 };

@@ -1,4 +1,0 @@
-/** The folder that contains `src` and `scenarios`. */
-import { fileURLToPath } from "node:url";
-
-export const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
