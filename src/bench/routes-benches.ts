@@ -11,23 +11,7 @@ import { median } from "../history/statistics/statistics.ts";
 import { pause } from "../supervision/waiting.ts";
 import { findRedis, ToolError } from "../tools/tool-recipe.ts";
 import { type LoadCall, type LoadResult, playLoad } from "./closed-loop.ts";
-import {
-  type Bench,
-  type BenchRoom,
-  type Block,
-  compare,
-  doubtsOfClient,
-  inTurn,
-  type Pair,
-  plainBlock,
-  playRounds,
-  type Row,
-  rateRows,
-  type Settings,
-  type Target,
-  WARM_S,
-  watchHost,
-} from "./comparison.ts";
+import * as bench from "./comparison.ts";
 import { type Deployment, startDeployment } from "./deployment.ts";
 import { type Server, type ServerOptions, startServer } from "./server-process.ts";
 
@@ -35,7 +19,7 @@ type RouteRow = {
   name: string;
   what: string;
   /** Applies to calls per second and to calls per second of the server's CPU time. */
-  target: Target | null;
+  target: bench.Target | null;
   expected: number;
   call: "read" | "refused" | "mintChat";
   prepare?(deployment: Deployment): Promise<unknown>;
@@ -53,12 +37,12 @@ const ROWS: readonly RouteRow[] = [
   { name: "mint", what: `POST /sdk/sessions (chat, limiter asked) ${FASTIFY} with the same JSON in and out`, target: null, expected: 200, call: "mintChat" },
 ];
 
-const blockOfLoad = (result: LoadResult, cpuUs: number, expected: number, disturbances: string[]): Block => {
+const blockOfLoad = (result: LoadResult, cpuUs: number, expected: number, disturbances: string[]): bench.Block => {
   const { byStatus, ratePerS, clientCpu } = result;
   const answers = Object.values(byStatus).reduce((sum, n) => sum + n, 0);
   const wrong = Object.keys(byStatus).filter((status) => status !== String(expected));
   const cpuUsEach = cpuUs / answers;
-  const doubts = doubtsOfClient(clientCpu, (ratePerS * cpuUsEach) / 1e6);
+  const doubts = bench.doubtsOfClient(clientCpu, (ratePerS * cpuUsEach) / 1e6);
   if (wrong.length > 0 || answers === 0) doubts.push(`expected only ${expected}, got ${wrong.join(", ") || "nothing"}`);
   return { value: ratePerS, cpuUsEach, doubts, disturbances };
 };
@@ -66,10 +50,10 @@ const blockOfLoad = (result: LoadResult, cpuUs: number, expected: number, distur
 /** The bare server answers with the status and body that the platform gave. */
 const againstBare = async (
   { name, what, target, expected, ...row }: RouteRow,
-  { rounds, blockS, connections }: Settings,
-  { supervisor }: BenchRoom,
+  { rounds, blockS, connections }: bench.Settings,
+  { supervisor }: bench.BenchRoom,
   limiter?: string,
-): Promise<Row[]> => {
+): Promise<bench.Row[]> => {
   await using deployment = await startDeployment(supervisor, { limiter });
   await row.prepare?.(deployment);
   const { url, ...call }: LoadCall = deployment.calls[row.call];
@@ -82,8 +66,8 @@ const againstBare = async (
   const calls = [url, bare.made.url + path].map((one) => ({ ...call, url: one }));
   const cpuUs = (): Promise<number[]> =>
     Promise.all([deployment.api, bare].map(async (server: Server<unknown>) => (await server.usage()).cpuUs));
-  const play = async (durationS: number): Promise<Pair> => {
-    const disturbed = watchHost();
+  const play = async (durationS: number): Promise<bench.Pair> => {
+    const disturbed = bench.watchHost();
     const before = await cpuUs();
     const results = await playLoad({ calls, connections, durationS });
     const after = await cpuUs();
@@ -91,13 +75,13 @@ const againstBare = async (
     const [ours, against] = results.map((result, i) =>
       blockOfLoad(result, (after[i] ?? 0) - (before[i] ?? 0), expected, disturbances),
     );
-    return { ours: ours as Block, against: against as Block };
+    return { ours: ours as bench.Block, against: against as bench.Block };
   };
-  await play(WARM_S);
-  return rateRows({ name, what, target }, "calls", await playRounds(rounds, () => play(blockS)));
+  await play(bench.WARM_S);
+  return bench.rateRows({ name, what, target }, "calls", await bench.playRounds(rounds, () => play(blockS)));
 };
 
-const benchOf = (row: RouteRow): Bench => ({
+const benchOf = (row: RouteRow): bench.Bench => ({
   name: row.name,
   what: row.what,
   run: async (settings, room) => {
@@ -128,7 +112,7 @@ const NO_GROWTH = 1.1;
 type Sample = { calls: number; rssBytes: Record<string, number> };
 
 /** Charges go to SQLite, so the ledger grows on disk and not in memory. Calls of every kind are made in turn. */
-export const soak: Bench = {
+export const soak: bench.Bench = {
   name: "soak",
   what: "resident memory at the end of the calls against that at their middle, half of them charged",
   isLong: true,
@@ -157,19 +141,21 @@ export const soak: Bench = {
       samples.push({ calls: made, rssBytes });
     }
     const doubts = failed === 0 ? [] : [`${failed} calls were not answered as expected`];
-    const within = ({ from, to }: typeof LAST, name: string): Block => {
+    const within = ({ from, to }: typeof LAST, name: string): bench.Block => {
       const inside = samples.filter(({ calls }) => calls > made * from && calls <= made * to);
-      return plainBlock(median(inside.map(({ rssBytes }) => (rssBytes[name] ?? 0) / MIB)) ?? Number.NaN, { doubts });
+      return bench.plainBlock(median(inside.map(({ rssBytes }) => (rssBytes[name] ?? 0) / MIB)) ?? Number.NaN, {
+        doubts,
+      });
     };
-    return Object.keys(processes).map((name): Row => {
+    return Object.keys(processes).map((name): bench.Row => {
       const about = { name: `soak ${name}`, what: `${soak.what}; ${made} calls`, unit: "MiB" };
       const pair = { ours: within(LAST, name), against: within(MIDDLE, name) };
-      return compare({ ...about, target: { atMost: NO_GROWTH } }, [pair]);
+      return bench.compare({ ...about, target: { atMost: NO_GROWTH } }, [pair]);
     });
   },
 };
 
-export const ROUTE_BENCHES: readonly Bench[] = ROWS.map(benchOf);
+export const ROUTE_BENCHES: readonly bench.Bench[] = ROWS.map(benchOf);
 
 // Events a second, and memory per stream, against a bare `node:http` server that writes the same frames when due.
 
@@ -268,7 +254,7 @@ type Pace = (typeof PACE)["held"];
 type Side = AsyncDisposable & { server: Server<unknown>; call: LoadCall };
 
 const startOurs = async (
-  { supervisor }: BenchRoom,
+  { supervisor }: bench.BenchRoom,
   { tokens, serviceMs }: Pace,
   nodeArguments: readonly string[] = [],
 ) => {
@@ -278,7 +264,7 @@ const startOurs = async (
 };
 
 /** Starts the bare server, with the frames that the platform sends, taken from one quick stream. */
-const bareStarter = async (room: BenchRoom, { tokens, serviceMs: durationMs }: Pace) => {
+const bareStarter = async (room: bench.BenchRoom, { tokens, serviceMs: durationMs }: Pace) => {
   await using ours = await startOurs(room, { tokens, serviceMs: 10 });
   const { url, ...call } = ours.call;
   const answer = await request(url, call);
@@ -297,22 +283,22 @@ const bareStarter = async (room: BenchRoom, { tokens, serviceMs: durationMs }: P
   };
 };
 
-const countEvents = async ({ server, call }: Side, durationMs: number): Promise<Block> => {
+const countEvents = async ({ server, call }: Side, durationMs: number): Promise<bench.Block> => {
   await using streams = await openStreams(call, STREAMS, RAMP_MS);
   const { begun } = streams.seen;
-  const disturbed = watchHost();
+  const disturbed = bench.watchHost();
   const before = await server.usage();
   const beganMs = performance.now();
   const { eventsPerS, clientCpu } = await streams.count(durationMs);
   const elapsedUs = (performance.now() - beganMs) * 1000;
   const cpuUs = (await server.usage()).cpuUs - before.cpuUs;
   const disturbances = disturbed();
-  const doubts = doubtsOfClient(clientCpu, cpuUs / elapsedUs);
+  const doubts = bench.doubtsOfClient(clientCpu, cpuUs / elapsedUs);
   if (begun < STREAMS || streams.seen.refused + streams.seen.lost > 0) doubts.push("streams were refused or lost");
   return { value: eventsPerS, cpuUsEach: cpuUs / ((eventsPerS * elapsedUs) / 1e6), doubts, disturbances };
 };
 
-const events: Bench = {
+const events: bench.Bench = {
   name: "events",
   what: `events a second, and for a second of CPU time, over ${STREAMS} streams against bare node:http at the same pace`,
   run: async (settings, room) => {
@@ -320,13 +306,13 @@ const events: Bench = {
     await using ours = await startOurs(room, PACE.flowing);
     await using bare = await startBare();
     const blockOf = (side: Side) => (durationS: number) => countEvents(side, durationS * 1_000);
-    const pairs = await inTurn(settings, blockOf(ours), blockOf(bare));
-    return rateRows({ name: events.name, what: events.what, target: { atLeast: 0.8 } }, "events", pairs);
+    const pairs = await bench.inTurn(settings, blockOf(ours), blockOf(bare));
+    return bench.rateRows({ name: events.name, what: events.what, target: { atLeast: 0.8 } }, "events", pairs);
   },
 };
 
 /** Measures KiB of resident memory per open stream, in a new server that has had a few streams before. */
-const weighStream = async (start: () => Promise<Side>): Promise<Block> => {
+const weighStream = async (start: () => Promise<Side>): Promise<bench.Block> => {
   await using side = await start();
   const weigh = async (): Promise<number> => {
     await pause(SETTLE_MS);
@@ -337,22 +323,22 @@ const weighStream = async (start: () => Promise<Side>): Promise<Block> => {
   }
   const before = await weigh();
   await using _weighed = await openStreams(side.call, STREAMS, 300);
-  return plainBlock(((await weigh()) - before) / STREAMS / 1024);
+  return bench.plainBlock(((await weigh()) - before) / STREAMS / 1024);
 };
 
-const memory: Bench = {
+const memory: bench.Bench = {
   name: "stream-memory",
   what: `resident memory that each of ${STREAMS} open streams adds, against bare node:http`,
   run: async ({ rounds, blockS }, room) => {
     const withGc = ["--expose-gc"];
     const startBare = await bareStarter(room, PACE.held);
-    const pairs = await inTurn(
+    const pairs = await bench.inTurn(
       { rounds: Math.ceil(rounds / 3), blockS, warmS: 0 },
       () => weighStream(() => startOurs(room, PACE.held, withGc)),
       () => weighStream(() => startBare(withGc)),
     );
-    return [compare({ ...memory, unit: "KiB/stream", target: { atMost: 1.3 } }, pairs)];
+    return [bench.compare({ ...memory, unit: "KiB/stream", target: { atMost: 1.3 } }, pairs)];
   },
 };
 
-export const STREAM_BENCHES: readonly Bench[] = [events, memory];
+export const STREAM_BENCHES: readonly bench.Bench[] = [events, memory];

@@ -8,17 +8,7 @@ import type { Curve } from "../shedding/curve.ts";
 import { carriedPerS } from "../shedding/knee.ts";
 import { REPOSITORY } from "../supervision/run-folder.ts";
 import type { Target as Deployed } from "../target/target.ts";
-import {
-  type Bench,
-  type BenchRoom,
-  compare,
-  figureOf,
-  paired,
-  plainBlock,
-  type Row,
-  recordLoad,
-  type Target,
-} from "./comparison.ts";
+import * as bench from "./comparison.ts";
 
 const SLOTS = 64;
 /** Makes a knee of 149 calls/s, so that two cores can offer ten times the knee. */
@@ -45,12 +35,12 @@ const withHalving = (file: string): void => {
 type Preparation = { serviceMs?: number; options?: readonly string[]; prepare?(file: string): void };
 
 /** Plays `load` on a reference platform of its own. */
-const playOn = (room: BenchRoom, serviceMs: number, words: readonly string[], more: Preparation = {}) =>
+const playOn = (room: bench.BenchRoom, serviceMs: number, words: readonly string[], more: Preparation = {}) =>
   withServed(
     1,
     ([file = ""]) => {
       more.prepare?.(file);
-      return recordLoad(room, [...words, "--target", file]);
+      return bench.recordLoad(room, [...words, "--target", file]);
     },
     ["--slots", `${SLOTS}`, "--service-ms", `${serviceMs}`, "--tenants", "12", ...(more.options ?? [])],
   );
@@ -59,7 +49,7 @@ type Scenario = Preparation & {
   words: readonly string[];
   figure: string;
   unit: string;
-  target: Target;
+  target: bench.Target;
   against: number;
   /** How often it is played. */
   rounds: number;
@@ -87,32 +77,32 @@ const ONLY_OVER_THE_CAP = "sheds-only-over-the-cap";
 const KNEE_OFF = 0.03;
 const FAIR = 0.999;
 
-type About = { name: string; what: string; unit: string; target: Target };
+type About = { name: string; what: string; unit: string; target: bench.Target };
 type Measured = { value: number; disturbances: string[] };
 
-const rowOf = ({ name, ...about }: About, against: number, measured: readonly Measured[]): Row => {
-  const blocks = measured.map(({ value, disturbances }) => plainBlock(value, { disturbances }));
-  return compare({ ...about, name: `shedding: ${name}` }, paired(blocks, against));
+const rowOf = ({ name, ...about }: About, against: number, measured: readonly Measured[]): bench.Row => {
+  const blocks = measured.map(({ value, disturbances }) => bench.plainBlock(value, { disturbances }));
+  return bench.compare({ ...about, name: `shedding: ${name}` }, bench.paired(blocks, against));
 };
 
-const curveRows = (document: RunDocument, curve: Curve, disturbances: string[]): Row[] => {
-  const row = (name: string, unit: string, target: Target, ours: number, against: number): Row =>
+const curveRows = (document: RunDocument, curve: Curve, disturbances: string[]): bench.Row[] => {
+  const row = (name: string, unit: string, target: bench.Target, ours: number, against: number): bench.Row =>
     rowOf({ name, what: shedding.what, unit, target }, against, [{ value: ours, disturbances }]);
   const perS = (SLOTS * 1000) / curve.serviceMs;
   const system = { perS, slots: SLOTS, places: SLOTS, replicas: 1 };
   const most = Math.max(...curve.levels.map(({ ratePerS }) => carriedPerS(system, ratePerS)));
-  const knee = figureOf(document, "knee_rps");
+  const knee = bench.figureOf(document, "knee_rps");
   return [
     ...RETAINED.map(({ times, least, name }) => {
       const due = Math.min(1, carriedPerS(system, times * perS) / most / least);
-      return row(`at ${times} times`, "of the largest", { atLeast: least }, figureOf(document, name), due);
+      return row(`at ${times} times`, "of the largest", { atLeast: least }, bench.figureOf(document, name), due);
     }),
     row("the knee", "1/s", { atMost: 1 + KNEE_OFF }, Math.max(knee, perS), Math.min(knee, perS)),
-    row("fairness", "Jain's index", { atLeast: FAIR }, figureOf(document, "jain_index"), 1),
+    row("fairness", "Jain's index", { atLeast: FAIR }, bench.figureOf(document, "jain_index"), 1),
   ];
 };
 
-export const shedding: Bench = {
+export const shedding: bench.Bench = {
   name: "shedding",
   what: `what ${SLOTS} slots keep past the knee, refuse below it, and need to come back, against their closed form`,
   isLong: true,
@@ -138,7 +128,7 @@ export const shedding: Bench = {
       const measured: Measured[] = [];
       while (measured.length < rounds) {
         const { document, disturbances } = await playOn(room, more.serviceMs ?? CURVE_MS, words, more);
-        measured.push({ value: figureOf(document, figure), disturbances });
+        measured.push({ value: bench.figureOf(document, figure), disturbances });
       }
       const name = words[0] as string;
       rows.push(rowOf({ name, what: figure, unit, target }, against, measured));

@@ -7,17 +7,7 @@ import { Histogram } from "../history/statistics/histogram.ts";
 import { mostAtOnce } from "../history/statistics/statistics.ts";
 import { BUSY } from "../history/time-doubts.ts";
 import { jsonLines } from "../run/read-run.ts";
-import {
-  type Bench,
-  type BenchRoom,
-  type Block,
-  compare,
-  paired,
-  plainBlock,
-  type Row,
-  recordLoad,
-  writeTarget,
-} from "./comparison.ts";
+import * as bench from "./comparison.ts";
 import { type ServerOptions, startServer } from "./server-process.ts";
 
 type StreamEvents = {
@@ -103,10 +93,10 @@ const busiestSecond = (folder: string, fromUs: number, toUs: number): number => 
 
 const percent = (cores: number | undefined): string => `${Math.round(100 * (cores ?? Number.NaN))} %`;
 
-const measure = async (room: BenchRoom, { name, streams, streamS }: Shape, target: string): Promise<Measured> => {
+const measure = async (room: bench.BenchRoom, { name, streams, streamS }: Shape, target: string): Promise<Measured> => {
   const words = ["chat-past-capacity", "--driver", "k6", "--arrivals", "uniform", "--target", target];
   const load = ["--rate", String(streams / streamS), "--duration", `${streamS + FULL_S}s`];
-  const { folder, used, disturbances } = await recordLoad(room, [...words, ...load]);
+  const { folder, used, disturbances } = await bench.recordLoad(room, [...words, ...load]);
   let firstUs = Number.POSITIVE_INFINITY;
   for (const { intended_us } of calls(folder)) firstUs = Math.min(firstUs, intended_us);
   const fromUs = firstUs + streamS * 1e6;
@@ -127,12 +117,18 @@ const measure = async (room: BenchRoom, { name, streams, streamS }: Shape, targe
   return { ...seen, streamMb, gapDoubts, disturbances };
 };
 
-const rowsOf = (shape: Shape, all: readonly Measured[]): Row[] => {
-  const row = (what: string, unit: string, target: Row["target"], wanted: number, value: (one: Measured) => number) => {
+const rowsOf = (shape: Shape, all: readonly Measured[]): bench.Row[] => {
+  const row = (
+    what: string,
+    unit: string,
+    target: bench.Row["target"],
+    wanted: number,
+    value: (one: Measured) => number,
+  ) => {
     const about = { name: `${shape.name}: ${what}`, what: sse.what, unit, target };
-    const block = (one: Measured): Block =>
-      plainBlock(value(one), { disturbances: one.disturbances, doubts: what === "gaps" ? one.gapDoubts : [] });
-    return compare(about, paired(all.map(block), wanted));
+    const block = (one: Measured): bench.Block =>
+      bench.plainBlock(value(one), { disturbances: one.disturbances, doubts: what === "gaps" ? one.gapDoubts : [] });
+    return bench.compare(about, bench.paired(all.map(block), wanted));
   };
   const wantedPerS = (shape.streams / shape.streamS) * EVENTS;
   return [
@@ -143,13 +139,13 @@ const rowsOf = (shape: Shape, all: readonly Measured[]): Row[] => {
 };
 
 /** Runs two servers on one port, because so many writes take most of a core. */
-const runShape = async (rounds: number, room: BenchRoom, shape: Shape): Promise<Row[]> => {
+const runShape = async (rounds: number, room: bench.BenchRoom, shape: Shape): Promise<bench.Row[]> => {
   const { streams, streamS } = shape;
   const start = (port: number) => startServer(room.supervisor, serverOf(shape, port));
   await using server = await start(0);
   const { url } = server.made;
   await using _another = await start(Number(new URL(url).port));
-  const target = writeTarget(room, `${url}/v1`, { slots: streams, service_ms: streamS * 1_000 });
+  const target = bench.writeTarget(room, `${url}/v1`, { slots: streams, service_ms: streamS * 1_000 });
   const measured: Measured[] = [];
   while (measured.length < Math.min(rounds, ROUNDS_MAX)) {
     measured.push(await measure(room, shape, target));
@@ -157,12 +153,12 @@ const runShape = async (rounds: number, room: BenchRoom, shape: Shape): Promise<
   return rowsOf(shape, measured);
 };
 
-export const sse: Bench = {
+export const sse: bench.Bench = {
   name: "sse",
   what: "events a second, the error of their gaps (p99) and k6's memory, on many streams through load chat-past-capacity",
   isLong: true,
   run: async ({ rounds }, room) => {
-    const rows: Row[] = [];
+    const rows: bench.Row[] = [];
     for (const shape of SHAPES) rows.push(...(await runShape(rounds, room, shape)));
     return rows;
   },

@@ -3,22 +3,12 @@
  * the logit of the share is taken as linear in the logarithm of the rate, and the rate at the limit and the slope are
  * weighed on a grid with a uniform prior, so undecided probes count as well.
  */
-import {
-  dispersionOf,
-  judgedLimit,
-  judgeShare,
-  type ObjectiveTally,
-  offeredPerS,
-  type ProbeResult,
-  type ProbeVerdict,
-  SURE,
-  type Tally,
-} from "./probe.ts";
+import * as probing from "./probe.ts";
 
 /** Weights over `logRates` (natural logarithms of calls per second, ascending), summing to 1. */
 type Posterior = { readonly logRates: readonly number[]; readonly weights: readonly number[] };
 
-type Point = Tally & { logRate: number };
+type Point = probing.Tally & { logRate: number };
 
 const NO_WEIGHT = 1e-3;
 
@@ -98,8 +88,10 @@ const between = (
   logRates: readonly number[],
   weights: readonly number[],
 ): number[] => {
-  const ratesOf = (wanted: ProbeVerdict): number[] =>
-    points.flatMap((point) => (judgeShare(point, limit, dispersion, SURE) === wanted ? [point.logRate] : []));
+  const ratesOf = (wanted: probing.ProbeVerdict): number[] =>
+    points.flatMap((point) =>
+      probing.judgeShare(point, limit, dispersion, probing.SURE) === wanted ? [point.logRate] : [],
+    );
   const [met, broken] = [Math.max(...ratesOf("met")), Math.min(...ratesOf("broken"))];
   if (met >= broken) return [...weights];
   const isIn = (at: number): boolean => at > met - STEP && at < broken + STEP;
@@ -118,20 +110,20 @@ const firstGuess = (points: readonly Point[], limit: number): number => {
 
 /** `range`: rates between which the answer lies, in calls per second. `of`: index of the objective. */
 export const thresholdOf = (
-  results: readonly ProbeResult[],
+  results: readonly probing.ProbeResult[],
   of: number,
   limit: number,
   range: { low: number; high: number },
 ): Posterior => {
-  const tallies = results.map(({ tallies }) => tallies[of] as ObjectiveTally);
+  const tallies = results.map(({ tallies }) => tallies[of] as probing.ObjectiveTally);
   const points = results.map((result, i): Point => {
-    return { ...(tallies[i] as ObjectiveTally), logRate: Math.log(offeredPerS(result)) };
+    return { ...(tallies[i] as probing.ObjectiveTally), logRate: Math.log(probing.offeredPerS(result)) };
   });
-  const p = judgedLimit(limit);
+  const p = probing.judgedLimit(limit);
   const limitLogit = Math.log(p / (1 - p));
   const steps = Math.ceil(Math.log(range.high / range.low) / STEP) + 1;
   const logRates = Array.from({ length: steps }, (_, i) => Math.log(range.low) + i * STEP);
-  const within = dispersionOf(tallies);
+  const within = probing.dispersionOf(tallies);
   let centre = firstGuess(points, p);
   let dispersion = within;
   let weights: number[] = [];
@@ -168,5 +160,7 @@ export const lowestOf = (thresholds: readonly Posterior[]): Posterior => {
   return { logRates, weights: normalized(weights) };
 };
 
-export const dispersionsOf = (results: readonly ProbeResult[], objectives: number): number[] =>
-  Array.from({ length: objectives }, (_, of) => dispersionOf(results.flatMap(({ tallies }) => tallies[of] ?? [])));
+export const dispersionsOf = (results: readonly probing.ProbeResult[], objectives: number): number[] =>
+  Array.from({ length: objectives }, (_, of) =>
+    probing.dispersionOf(results.flatMap(({ tallies }) => tallies[of] ?? [])),
+  );

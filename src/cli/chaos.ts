@@ -9,14 +9,7 @@ import { FAULT_STATE_WORDS } from "../history/run-document.ts";
 import { wrapped } from "../report/terminal.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { type Healed, type HealedRun, healLeftOpen } from "../run/experiments/left-open.ts";
-import {
-  chaosRefusals,
-  chaosStages,
-  type ExploreWish,
-  experimentsFor,
-  runChaos,
-  runExplore,
-} from "../run/experiments/run-chaos.ts";
+import * as bodies from "../run/experiments/run-chaos.ts";
 import { type PreparedTarget, prepareTarget } from "../stages/stage-plan.ts";
 import { handOverToken, makeToken } from "../supervision/private-file.ts";
 import { UsageError } from "../supervision/user-file.ts";
@@ -78,7 +71,7 @@ const entry = (label: string, text: string): string[] => wrapped(text, `  ${labe
 const listExperiments = async (targetFile: string | undefined, isJson: boolean | undefined): Promise<void> => {
   const target = targetFile === undefined ? null : (await readTargetFile(targetFile)).target;
   const { limits } = target ?? plannedEmbedded();
-  const all = [...experimentsFor(target).values()];
+  const all = [...bodies.experimentsFor(target).values()];
   const listed = all.map(({ name, faults, holds, store, requiredStates }) => {
     const [{ component, fault }] = faults;
     const abouts = faults.map((one) => aboutFault(one, limits));
@@ -149,7 +142,7 @@ type ChaosOptions = JudgingOptions &
 
 const EXPLORE_S = 600;
 
-export const exploreWish = ({ for: forS = EXPLORE_S, real = false, limiter }: ExploreOptions): ExploreWish => {
+export const exploreWish = ({ for: forS = EXPLORE_S, real = false, limiter }: ExploreOptions): bodies.ExploreWish => {
   // Virtual links lead to a limiter in this process, not to Redis.
   if (limiter !== "redis" || real)
     return { forMs: forS * 1_000, links: real ? "real" : "virtual", limiter, mutant: null };
@@ -208,7 +201,7 @@ export const chaosCommand = () =>
       if (options.explore === true) {
         if (names.length > 0) throw new UsageError("--explore draws its own faults: leave out the names");
         const wish = exploreWish(options);
-        return { play: (common) => runExplore({ ...common, ...wish }) };
+        return { play: (common) => bodies.runExplore({ ...common, ...wish }) };
       }
       // `--heal` without experiments only heals; with experiments the run heals first.
       const done = options.watchdog
@@ -217,10 +210,10 @@ export const chaosCommand = () =>
           ? listExperiments(targetFile, options.json)
           : options.heal && names.length === 0 && heal(options, command.getOptionValueSource("out") === "cli");
       if (done) return done.then(() => null);
-      const stages = chaosStages({ names, short, limiter });
+      const stages = bodies.chaosStages({ names, short, limiter });
       return {
-        plan: (place) => stagesPlan({ ...place, limiter, stages, refusals: chaosRefusals }),
-        play: (common) => runChaos({ ...common, names, short, limiter }),
+        plan: (place) => stagesPlan({ ...place, limiter, stages, refusals: bodies.chaosRefusals }),
+        play: (common) => bodies.runChaos({ ...common, names, short, limiter }),
       };
     },
   );

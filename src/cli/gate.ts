@@ -2,15 +2,7 @@
 import { PAIRS_DEFAULT, PAIRS_MOST } from "../gate/block-plan.ts";
 import type { RecordedComparison } from "../gate/recorded-comparison.ts";
 import { EXIT } from "../run/exit-codes.ts";
-import {
-  compareRuns,
-  compareWithBaseline,
-  GATE_SCENARIO,
-  type GateWishes,
-  gateTargets,
-  planGate,
-  saveBaseline,
-} from "../run/gate/run-gate.ts";
+import * as gates from "../run/gate/run-gate.ts";
 import { guardLines, type JudgingOptions, judgingCommand, ON_SERVED } from "./judging-command.ts";
 import { type Exclusion, type OptionRow, once, positive, whole } from "./options.ts";
 import { printJson, printNote, type Shown } from "./printing.ts";
@@ -34,7 +26,7 @@ const FIRST_LOOK = `pairs of blocks before the first look (default ${PAIRS_DEFAU
 const OPTIONS: readonly OptionRow[] = [
   ["--base <file>", "target file of the deployment that is known", once],
   ["--head <file>", "target file of the deployment that may be worse", once],
-  ["--scenario <name>", "what is played", undefined, GATE_SCENARIO],
+  ["--scenario <name>", "what is played", undefined, gates.GATE_SCENARIO],
   ["--rate <n>", "the base's capacity in calls/s, where its `limits` do not state it", positive],
   ["--pairs <n>", FIRST_LOOK, whole(1, PAIRS_MOST)],
   ["--before <run...>", "run folders of what is known"],
@@ -55,8 +47,8 @@ and --run. The last two compare recorded runs and send nothing.
 Exit codes: 0 no worse than allowed; 1 worse, or an invariant breaks on the head
 alone; 4 too few or too noisy pairs to say.`;
 
-const planned = async (wishes: GateWishes): Promise<Shown> => {
-  const plan = await planGate(wishes);
+const planned = async (wishes: gates.GateWishes): Promise<Shown> => {
+  const plan = await gates.planGate(wishes);
   const { load, capacity_per_s: capacity } = plan;
   const minutes = (s: number | null): string => ((s ?? 0) / 60).toFixed(1);
   const lines = [
@@ -101,10 +93,10 @@ const showRecorded = (found: RecordedComparison, { json }: GateOptions): void =>
 const isRecorded = async (options: GateOptions): Promise<boolean> => {
   const { before, after, baseline, run = [], saveBaseline: save, reason = "" } = options;
   if (save !== undefined) {
-    const { runs } = await saveBaseline(save, run, reason);
+    const { runs } = await gates.saveBaseline(save, run, reason);
     printNote(`baseline of ${runs.length} run${runs.length === 1 ? "" : "s"} written to ${save}\n`);
-  } else if (baseline !== undefined) showRecorded(compareWithBaseline(baseline, run), options);
-  else if (before !== undefined && after !== undefined) showRecorded(compareRuns(before, after), options);
+  } else if (baseline !== undefined) showRecorded(gates.compareWithBaseline(baseline, run), options);
+  else if (before !== undefined && after !== undefined) showRecorded(gates.compareRuns(before, after), options);
   else return false;
   return true;
 };
@@ -122,7 +114,7 @@ export const gateCommand = () => {
       return {
         plan: ({ owned }, baseFile, headFile) => planned({ ...wishes, owned, baseFile, headFile }),
         play: async (common, baseFile, headFile) => {
-          const result = await gateTargets({ ...common, ...wishes, baseFile, headFile });
+          const result = await gates.gateTargets({ ...common, ...wishes, baseFile, headFile });
           if (result.table.length > 0) printNote(`\n${result.table.join("\n")}\n\n`);
           return result;
         },

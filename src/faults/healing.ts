@@ -6,17 +6,10 @@
 import { controlGet, controlSend } from "../client/control-planes.ts";
 import type { ChangeUndo, UndoPorts } from "../supervision/journal.ts";
 import { isServing, type Serving } from "../tools/link-probe.ts";
-import {
-  type CallOptions,
-  openToxiproxy,
-  type ProxyState,
-  type Toxiproxy,
-  ToxiproxyError,
-  takeToxicAway,
-} from "../tools/toxiproxy.ts";
+import * as proxies from "../tools/toxiproxy.ts";
 import { isOurToxic, isSignOfDisabling } from "./link-faults.ts";
 
-type HealOptions = CallOptions & {
+type HealOptions = proxies.CallOptions & {
   /** False if others use this toxiproxy server too: healing then removes only our toxics and never calls `/reset`. */
   mayReset?: boolean;
   /** False if the fault did not disable the proxy; ignored for a disabled proxy with our sign, which we disabled. */
@@ -25,11 +18,12 @@ type HealOptions = CallOptions & {
 };
 
 const isGone = (error: unknown): boolean =>
-  error instanceof ToxiproxyError && (error.status === 404 || error.code === "ECONNREFUSED");
+  error instanceof proxies.ToxiproxyError && (error.status === 404 || error.code === "ECONNREFUSED");
 
-export const isDisabledByUs = ({ enabled, toxics }: ProxyState): boolean => !enabled && toxics.some(isSignOfDisabling);
+export const isDisabledByUs = ({ enabled, toxics }: proxies.ProxyState): boolean =>
+  !enabled && toxics.some(isSignOfDisabling);
 
-export const hasOurToxics = ({ toxics }: ProxyState): boolean => toxics.some(isOurToxic);
+export const hasOurToxics = ({ toxics }: proxies.ProxyState): boolean => toxics.some(isOurToxic);
 
 /** How long to wait for a step that was not answered; toxiproxy's own timeout is 25 s. */
 const LATE_MS = 10_000;
@@ -37,7 +31,7 @@ const LATE_MS = 10_000;
 const PASSES = 2;
 
 /** Never rejects: a failed heal is reported, so that the other links are healed as well. */
-export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOptions = {}) => {
+export const heal = async (toxiproxy: proxies.Toxiproxy, name: string, options: HealOptions = {}) => {
   const { mayReset = true, restart, mayEnable: enabling = true, ...call } = options;
   let mayEnable = enabling;
   const proxy = toxiproxy.proxy(name);
@@ -45,10 +39,11 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
   const trouble: string[] = [];
   let gone = false;
   let serving = "unseen" as Serving;
-  let state = null as ProxyState | null;
+  let state = null as proxies.ProxyState | null;
   let whole = false;
 
-  const ours = (): ProxyState["toxics"] => (state?.toxics ?? []).filter((toxic) => mayReset || isOurToxic(toxic));
+  const ours = (): proxies.ProxyState["toxics"] =>
+    (state?.toxics ?? []).filter((toxic) => mayReset || isOurToxic(toxic));
   const isToBeEnabled = (): boolean => state?.enabled === false && mayEnable;
   const attempt = async (what: string, step: () => Promise<unknown>): Promise<void> => {
     did.push(what);
@@ -69,7 +64,7 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
   };
   const removeToxics = async (isEnabled: boolean): Promise<void> => {
     for (const toxic of ours())
-      await attempt(`DELETE toxic ${toxic.name}`, () => takeToxicAway(proxy, toxic, isEnabled, call));
+      await attempt(`DELETE toxic ${toxic.name}`, () => proxies.takeToxicAway(proxy, toxic, isEnabled, call));
   };
   const enable = (enabled: boolean): Promise<void> =>
     attempt(`enabled=${enabled}`, () => proxy.setEnabled(enabled, call));
@@ -133,7 +128,7 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
 
 /** Heals one proxy of a shared server; leaves what is not ours. Throws if it is not whole or its upstream is down. */
 const proxy: UndoPorts["proxy"] = async (undo, { signal, callMs }) => {
-  const toxiproxy = openToxiproxy(undo.api_url, { signal, callMs });
+  const toxiproxy = proxies.openToxiproxy(undo.api_url, { signal, callMs });
   try {
     const healing = await heal(toxiproxy, undo.proxy, { signal, callMs, mayReset: false, mayEnable: undo.disables });
     // Toxics exist only in the server's memory.

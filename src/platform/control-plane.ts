@@ -3,16 +3,7 @@ import { type Static, Type } from "typebox";
 import { isObject } from "../contract/envelopes.ts";
 import { ROUTE_NAMES } from "../contract/routes.ts";
 import type { Clock } from "./clock.ts";
-import {
-  admitToken,
-  type HttpService,
-  RequestError,
-  reasonOf,
-  route,
-  routeWith,
-  type ServiceRoute,
-  startHttpService,
-} from "./links/http-service.ts";
+import * as serving from "./links/http-service.ts";
 
 /** 16 or more visible ASCII characters: valid in an HTTP header without encoding, and too long to guess. */
 const USABLE = /^[\x21-\x7e]{16,}$/;
@@ -53,7 +44,7 @@ export type DeploymentChange = Static<typeof CHANGE>;
 
 /** What one role brings to a control plane. In one process, all roles share one listener and one `PATCH /deployment`. */
 export type ControlPart = {
-  routes: ServiceRoute[];
+  routes: serving.ServiceRoute[];
   /** Applies the fields that it knows; all were checked before. */
   change?(change: DeploymentChange): void;
   /** The current values that `PATCH /deployment` can change here, so that a change can be undone. */
@@ -74,7 +65,7 @@ const saved = async (save: SaveOffset, offsetMs: number, beforeMs: number): Prom
       () => "nothing was changed",
       () => "what was saved could not be taken back either, so the store may hold it: send it again, or the old one",
     );
-    throw new RequestError(503, `the change could not be saved (${reasonOf(error)}); ${left}`);
+    throw new serving.RequestError(503, `the change could not be saved (${serving.reasonOf(error)}); ${left}`);
   }
 };
 
@@ -85,7 +76,7 @@ export const startControlPlane = (options: {
   token: string;
   clock: Clock;
   saveOffset?: SaveOffset;
-}): Promise<HttpService> => {
+}): Promise<serving.HttpService> => {
   const { host = "127.0.0.1", port, parts, token, clock, saveOffset } = options;
   const state = (): Record<string, unknown> =>
     Object.assign({ clock_offset_ms: clock.offsetMs() }, ...parts.map((part) => part.deployment?.()));
@@ -99,27 +90,28 @@ export const startControlPlane = (options: {
     return state();
   };
   let last: Promise<unknown> = Promise.resolve();
-  const checked = routeWith(CHANGE, "PATCH", "/deployment", (change) => {
+  const checked = serving.routeWith(CHANGE, "PATCH", "/deployment", (change) => {
     // Changes are applied one after the other, so that none meets a half-applied one.
     const turn = last.then(() => apply(change));
     last = turn.catch(() => {});
     return turn;
   });
-  const patch: ServiceRoute = {
+  const patch: serving.ServiceRoute = {
     ...checked,
     answer: (request) => {
       const { body } = request;
-      if (!isObject(body)) throw new RequestError(422, 'expected a JSON object, for example {"clock_offset_ms":0}');
+      if (!isObject(body))
+        throw new serving.RequestError(422, 'expected a JSON object, for example {"clock_offset_ms":0}');
       const unknown = Object.keys(body).find((field) => !Object.hasOwn(FIELDS, field));
       if (unknown === undefined) return checked.answer(request);
       const known = Object.keys(FIELDS).join(", ");
-      throw new RequestError(422, `expected one of ${known}, got ${unknown}; nothing was changed`);
+      throw new serving.RequestError(422, `expected one of ${known}, got ${unknown}; nothing was changed`);
     },
   };
-  return startHttpService({
+  return serving.startHttpService({
     host,
     port,
-    routes: [...parts.flatMap(({ routes }) => routes), route("GET", "/deployment", state), patch],
-    admit: admitToken(token, host),
+    routes: [...parts.flatMap(({ routes }) => routes), serving.route("GET", "/deployment", state), patch],
+    admit: serving.admitToken(token, host),
   });
 };

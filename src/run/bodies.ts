@@ -18,19 +18,7 @@ import { inconclusive } from "../faults/disturbance.ts";
 import { bareFacts, claimOf, countedSummary, groupOf, stageOutcome } from "../history/run-document.ts";
 import { playLoadStage } from "../stages/play.ts";
 import { playRules, playStages } from "../stages/play-stages.ts";
-import {
-  type DeploymentWish,
-  intentOf,
-  type LoadStage,
-  type PreparedTarget,
-  prepareTarget,
-  readTarget,
-  type StagePlan,
-  type StagesWish,
-  stageMissing,
-  stagesFor,
-  storyOfPlan,
-} from "../stages/stage-plan.ts";
+import * as planning from "../stages/stage-plan.ts";
 import { UsageError, UserFileError } from "../supervision/user-file.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { credentialsOf, readStated } from "../target/stated-credentials.ts";
@@ -52,20 +40,23 @@ import { type Asked, type RunRequest, type RunResult, recordRun } from "./record
 import { scenarioStage } from "./suites/suites.ts";
 
 type StagesRun = Omit<RunRequest, "targets"> &
-  DeploymentWish &
+  planning.DeploymentWish &
   Partial<EmbeddedOptions> & {
-    stages: StagesWish;
-    prepared?: PreparedTarget;
+    stages: planning.StagesWish;
+    prepared?: planning.PreparedTarget;
     uncalibrated?: true;
     isEnough?(context: RunContext, deployment: Deployment): Parameters<typeof playStages>[3];
   };
 
 /** Without k6 the open-loop driver plays its stages, unless the user named k6. */
-export const withDriversThere = async (context: Pick<RunContext, "toolOrStandIn">, plans: readonly StagePlan[]) => {
-  const isForK6 = (plan: StagePlan): plan is LoadStage =>
+export const withDriversThere = async (
+  context: Pick<RunContext, "toolOrStandIn">,
+  plans: readonly planning.StagePlan[],
+) => {
+  const isForK6 = (plan: planning.StagePlan): plan is planning.LoadStage =>
     plan.kind === "load" && plan.driver === "k6" && plan.driverNamed === undefined;
   if (!plans.some(isForK6) || (await context.toolOrStandIn("k6", "the open-loop driver")) !== null) return plans;
-  return plans.map((plan): StagePlan => (isForK6(plan) ? { ...plan, driver: "open-loop" } : plan));
+  return plans.map((plan): planning.StagePlan => (isForK6(plan) ? { ...plan, driver: "open-loop" } : plan));
 };
 
 /** How many calls of a story are searched for keys: enough for each of a few dozen callers to have its turn. */
@@ -74,10 +65,10 @@ const CALLS_LOOKED_AT = 50;
 /** A tenant has a key of each kind, so its kind is a part of the name; a role has one key. */
 const keyName = (of: string, kind: string): string => (of.startsWith("tenant:") ? `${of} ${kind}` : of);
 
-const keysUsed = (plan: StagePlan, deployment: Deployment, view: TargetView): string[] => {
+const keysUsed = (plan: planning.StagePlan, deployment: Deployment, view: TargetView): string[] => {
   if (plan.kind === "verify") return ["role:server", "role:publishable"];
-  if (stageMissing(plan, deployment, view).length > 0) return [];
-  const story = storyOfPlan(plan);
+  if (planning.stageMissing(plan, deployment, view).length > 0) return [];
+  const story = planning.storyOfPlan(plan);
   const steps = Array.from({ length: CALLS_LOOKED_AT }, (_, i) => story.plan(1, i, view)).flat();
   return steps.flatMap(({ credential: one }) =>
     "of" in one ? [keyName(one.of, one.as === "session" ? "publishable" : one.as)] : [],
@@ -85,7 +76,7 @@ const keysUsed = (plan: StagePlan, deployment: Deployment, view: TargetView): st
 };
 
 /** Reads the keys of the stages' callers, so that one that is not set is reported before the calibration. */
-const readKeys = async (deployment: Deployment, plans: readonly StagePlan[]): Promise<void> => {
+const readKeys = async (deployment: Deployment, plans: readonly planning.StagePlan[]): Promise<void> => {
   const { target, secrets } = deployment;
   const view = viewOf(target);
   const used = new Set(plans.flatMap((plan) => keysUsed(plan, deployment, view)));
@@ -95,10 +86,11 @@ const readKeys = async (deployment: Deployment, plans: readonly StagePlan[]): Pr
 /** Throws `TargetFileError`, `GuardError` and `TargetBusyError` before anything is sent. */
 export const runStages = async (request: StagesRun): Promise<RunResult> => {
   const { targetFile, owned, stages: wish, limiter = "sqlite", serve } = request;
-  const { prepared = targetFile && (await prepareTarget(targetFile, owned, intentOf(wish))) } = request;
+  const { prepared = targetFile && (await planning.prepareTarget(targetFile, owned, planning.intentOf(wish))) } =
+    request;
   return recordRun({ ...request, targets: prepared ? [prepared] : [] }, async (context) => {
     const deployment = await openDeployment(context, { limiter, serve });
-    const plans = await withDriversThere(context, stagesFor({ ...deployment, limiter }, wish));
+    const plans = await withDriversThere(context, planning.stagesFor({ ...deployment, limiter }, wish));
     if (prepared) await readKeys(deployment, plans);
     if (request.uncalibrated !== true) await calibrateRun(context, calibrationPlanOf(deployment, plans));
     await playStages(context, deployment, plans, request.isEnough?.(context, deployment));
@@ -125,7 +117,7 @@ const intent = (allowLoad: boolean) => ({ load: allowLoad, faults: false, reques
 export const planOfTarget = async (wishes: VerifyWishes & Place) => {
   const { only, skip, owned, ratePerS = RATE_PER_S, allowLoad } = wishes;
   const rules = chosenRules(only, skip);
-  const { target, refusals, warnings } = await readTarget(wishes.targetFile, owned, intent(allowLoad));
+  const { target, refusals, warnings } = await planning.readTarget(wishes.targetFile, owned, intent(allowLoad));
   return { plan: planVerify(target, rules, { ...wishes, ratePerS }), refusedByGuard: refusals, warnings };
 };
 
@@ -133,7 +125,7 @@ export const planOfTarget = async (wishes: VerifyWishes & Place) => {
 export const verifyTarget = async (request: VerifyRun): Promise<RunResult> => {
   const { targetFile, owned, only, skip, requireAll, allowLoad } = request;
   chosenRules(only, skip);
-  const targets = [await prepareTarget(targetFile, owned, intent(allowLoad))];
+  const targets = [await planning.prepareTarget(targetFile, owned, intent(allowLoad))];
   let result: VerifyResult | null = null;
   const required = (): string[] => {
     // Rules about what no client can cause (an error event, a lost key service) are not required.
@@ -148,7 +140,7 @@ export const verifyTarget = async (request: VerifyRun): Promise<RunResult> => {
   });
 };
 
-type ScriptRun = Omit<RunRequest, "targets"> & DeploymentWish & { script: string; args: readonly string[] };
+type ScriptRun = Omit<RunRequest, "targets"> & planning.DeploymentWish & { script: string; args: readonly string[] };
 
 const STAGE = "script";
 
@@ -237,7 +229,7 @@ const playScript = async (context: RunContext, deployment: Deployment, request: 
 export const runScript = async (request: ScriptRun): Promise<RunResult> => {
   const { targetFile, owned } = request;
   const intent = { load: true, faults: false, requests: 0 };
-  const targets = targetFile === undefined ? [] : [await prepareTarget(targetFile, owned, intent)];
+  const targets = targetFile === undefined ? [] : [await planning.prepareTarget(targetFile, owned, intent)];
   return recordRun({ ...request, targets, canJudge: () => false }, async (context) =>
     playScript(context, await openDeployment(context), request),
   );
@@ -345,7 +337,7 @@ export const mergeParts = async (request: Asked, parts: Parts): Promise<RunResul
   const { heads, seed } = parts;
   const { story: name, profile, arrivals, target: stated } = heads[0] as PrintedPart;
   const target = stated as Target;
-  const plan = { ...(scenarioStage(name, { arrivals }) as LoadStage), driver: "k6" as const, profile };
+  const plan = { ...(scenarioStage(name, { arrivals }) as planning.LoadStage), driver: "k6" as const, profile };
   const driver = driveParts(parts, STORIES.get(name) as Story);
   return recordRun({ ...request, targets: [], profile: `load-${name}`, seed }, async (context) => {
     const deployment: Deployment = {

@@ -7,14 +7,7 @@ import { parseJson } from "../contract/envelopes.ts";
 import { ERROR_IN_STREAM, OUTCOMES } from "../contract/refusals.ts";
 import { transportCode } from "../contract/transport-codes.ts";
 import type { CallLine, LedgerLine, Line } from "../history/line.ts";
-import {
-  bareFacts,
-  type Claim,
-  decidedByBoth,
-  type RunDocument,
-  type StageFacts,
-  type StageSummary,
-} from "../history/run-document.ts";
+import * as doc from "../history/run-document.ts";
 import { type Sample, seriesFold } from "../history/series.ts";
 import { inTimeOrder, Lateness } from "../history/time-order.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
@@ -67,7 +60,7 @@ export const outcomeName = (line: Line): string | null => {
   return KNOWN.has(name) ? name : null;
 };
 
-export const outcomesSeen = (lines: Iterable<Line>, counted: readonly Pick<StageSummary, "by_outcome">[]) => {
+export const outcomesSeen = (lines: Iterable<Line>, counted: readonly Pick<doc.StageSummary, "by_outcome">[]) => {
   const names = counted.flatMap(({ by_outcome }) => Object.keys(by_outcome)).filter((name) => KNOWN.has(name));
   const seen = new Set<string | null>(names);
   for (const line of lines) seen.add(outcomeName(line));
@@ -118,14 +111,14 @@ export function* jsonLines<T>(path: string, from?: number, to?: number): Generat
 /** The files that a run records; its reports are rendered from them. */
 const CAPTURED = ["journal.ndjson", "history.ndjson", "ledger.ndjson", "stages.json"];
 
-export const judgeSecrets = (folder: string, replay: string): Claim[] => {
+export const judgeSecrets = (folder: string, replay: string): doc.Claim[] => {
   const below = ["logs", "k6"].flatMap((name) =>
     existsSync(join(folder, name)) ? readdirSync(join(folder, name)).map((file) => `${name}/${file}`) : [],
   );
   const names = [...CAPTURED, ...below.sort()].filter((name) => existsSync(join(folder, name)));
   // No credential spans two lines, so blocks of whole lines are searched.
   const texts = names.values().flatMap((name) => textBlocks(join(folder, name)).map((text) => ({ name, text })));
-  const facts: StageFacts = { ...bareFacts("run"), faults: true, texts };
+  const facts: doc.StageFacts = { ...doc.bareFacts("run"), faults: true, texts };
   const secrets = INVARIANTS.filter(({ id }) => id === "secrets-stay-secret");
   return judgeStage(secrets, facts, [], replay);
 };
@@ -144,7 +137,7 @@ export const recordedJson = (
 };
 
 /** Judges `curve/isolation` again from its two stages, if the run had it; no claim if one of them was not recorded. */
-const isolationAgain = (ofPair: Claim | undefined, stages: readonly StageRecord[]) => {
+const isolationAgain = (ofPair: doc.Claim | undefined, stages: readonly StageRecord[]) => {
   const isolation = createIsolation();
   const takes = new Map<string, (line: Line) => void>();
   const follow = (part: IsolationPart, stage: string): void => {
@@ -157,7 +150,7 @@ const isolationAgain = (ofPair: Claim | undefined, stages: readonly StageRecord[
   }
   return {
     see: (line: Line): void => takes.get(line.stage)?.(line),
-    claims: (): Claim[] => isolation.judged(ofPair?.replay ?? "").claims,
+    claims: (): doc.Claim[] => isolation.judged(ofPair?.replay ?? "").claims,
   };
 };
 
@@ -171,7 +164,7 @@ export const judgeAgain = (folder: string) => {
     );
   }
   const history = join(folder, "history.ndjson");
-  const recorded = recordedJson(join(folder, "run.json")) as RunDocument;
+  const recorded = recordedJson(join(folder, "run.json")) as doc.RunDocument;
   const stages = recordedJson(join(folder, "stages.json")) as StageRecord[];
   if (recorded?.schema !== "floodgate/run@1" || !Array.isArray(recorded.claims) || !Array.isArray(stages)) {
     throw new UsageError(`${folder} holds no run of this version: its run.json or stages.json has another shape`);
@@ -209,14 +202,14 @@ export const judgeAgain = (folder: string) => {
   const judged = stages.flatMap(({ facts: { stage, ...others }, hasLedger }) => {
     if (totals.has(stage)) return [];
     const ledger = hasLedger ? (charges.get(stage) ?? []).map(({ stage: _, ...charge }) => charge) : undefined;
-    const facts: StageFacts = { stage, ...others, ...(ledger && { ledger }) };
+    const facts: doc.StageFacts = { stage, ...others, ...(ledger && { ledger }) };
     const own = recorded.claims.filter((claim) => claim.stage === stage);
     const invariants = INVARIANTS.filter(({ id }) => own.some((claim) => claim.id === `${id}/${stage}`));
     // The sum of a search (`chaos --explore`) counts the calls of every schedule, and has no lines and no invariant.
     const sent = invariants.length === 0 ? 0 : (recorded.stages.find(({ name }) => name === stage)?.calls.sent ?? 0);
     check("history.ndjson", found.get(stage) ?? 0, sent, `calls of ${stage}`);
     const replay = own[0]?.replay ?? "";
-    const asRecorded = facts.cut_off === true ? ofCutOffStage : (claim: Claim): Claim => claim;
+    const asRecorded = facts.cut_off === true ? ofCutOffStage : (claim: doc.Claim): doc.Claim => claim;
     return { stage, judges: openJudges(invariants, facts), curve: openStageCurve(facts), replay, asRecorded };
   });
   const isolation = isolationAgain(
@@ -236,19 +229,22 @@ export const judgeAgain = (folder: string) => {
       .flatMap(({ judges, curve, replay, asRecorded }) =>
         [...judges.claims(replay), ...(curve?.end(replay).claims ?? [])].map(asRecorded),
       )
-      .map((claim): [string, Claim] => [claim.id, claim]),
+      .map((claim): [string, doc.Claim] => [claim.id, claim]),
   );
   for (const claim of isolation.claims()) again.set(claim.id, claim);
   const secrets = recorded.claims.find(({ id }) => id === "secrets-stay-secret/run");
   if (secrets !== undefined) for (const claim of judgeSecrets(folder, secrets.replay)) again.set(claim.id, claim);
 
   // Claims about the run itself, such as that a stage was reached, stay as they were written.
-  const both = decidedByBoth(recorded.claims.map((claim) => again.get(claim.id) ?? claim));
+  const both = doc.decidedByBoth(recorded.claims.map((claim) => again.get(claim.id) ?? claim));
   const { claims: reached, exitCode: unreached } = ifReached(both, recorded.stages);
   const judgedAgain = shown(reached);
   // An older run has the same members in another order, which it keeps.
-  const isSame = (is: Claim, was: Claim | undefined): boolean => isDeepStrictEqual(was, JSON.parse(JSON.stringify(is)));
-  const claims = judgedAgain.map((is, at) => (isSame(is, recorded.claims[at]) ? (recorded.claims[at] as Claim) : is));
+  const isSame = (is: doc.Claim, was: doc.Claim | undefined): boolean =>
+    isDeepStrictEqual(was, JSON.parse(JSON.stringify(is)));
+  const claims = judgedAgain.map((is, at) =>
+    isSame(is, recorded.claims[at]) ? (recorded.claims[at] as doc.Claim) : is,
+  );
   const changed = claims.flatMap((is, at) => {
     const was = recorded.claims[at] ?? null;
     return is === was ? [] : [{ id: is.id, was, is }];
@@ -256,7 +252,7 @@ export const judgeAgain = (folder: string) => {
   const follows = verdictOf(claims, seen, recorded.required ?? []);
   const isStopped = recorded.exit_code > EXIT.inconclusive;
   const exit_code = isStopped ? recorded.exit_code : (unreached ?? follows.exit_code);
-  const document: RunDocument = shown({ ...recorded, ...follows, claims, exit_code });
+  const document: doc.RunDocument = shown({ ...recorded, ...follows, claims, exit_code });
   // Gauges and CPU are in a file of their own, which older runs do not have.
   const samples = join(folder, "samples.ndjson");
   if (existsSync(samples)) for (const sample of jsonLines<Sample>(samples)) fold.see(sample);

@@ -10,14 +10,7 @@ import { type Deployment, type RunContext, type RunEvents, stoppedBy } from "../
 import { fromTarget } from "../deployments/embedded.ts";
 import { WATCHDOG_PROCESS } from "../faults/watchdog-process.ts";
 import { failedChecks } from "../history/calibration-checks.ts";
-import {
-  type Calibration,
-  type Claim,
-  doubt,
-  type Measurement,
-  type RunDocument,
-  type StandIn,
-} from "../history/run-document.ts";
+import * as doc from "../history/run-document.ts";
 import { known } from "../history/statistics/statistics.ts";
 import type { PreparedTarget } from "../stages/stage-plan.ts";
 import { runShellCommand } from "../supervision/child.ts";
@@ -64,16 +57,16 @@ export type RunRequest = {
 /** The fields that commands pass on as they get them. */
 export type Asked = Omit<RunRequest, "profile" | "targets" | "canJudge" | "required" | "stopMs" | "checkTargets">;
 
-export type RunResult = { document: RunDocument; folder: RunFolder };
+export type RunResult = { document: doc.RunDocument; folder: RunFolder };
 
 const noProgress = () => ({
-  doubts: [] as Claim[],
-  claims: [] as Claim[],
-  measurements: [] as Measurement[],
-  calibration: [] as Calibration[],
+  doubts: [] as doc.Claim[],
+  claims: [] as doc.Claim[],
+  measurements: [] as doc.Measurement[],
+  calibration: [] as doc.Calibration[],
   deployments: [] as Deployment[],
   tools: { k6: null, toxiproxy: null } as Record<"k6" | "toxiproxy", string | null>,
-  standIns: [] as StandIn[],
+  standIns: [] as doc.StandIn[],
   exitCode: null as number | null,
   /** Why the run folder is incomplete, as clauses. */
   unwritten: [] as string[],
@@ -149,9 +142,9 @@ const makeContext = ({ seed, replay, events }: RunRequest, recorded: Recorded, p
 const documentOf = (
   { profile, seed, targets }: RunRequest,
   { folder, recorder, started, progress }: Recorded,
-  claims: readonly Claim[],
+  claims: readonly doc.Claim[],
   end: Partial<RunFacts> = {},
-): RunDocument => {
+): doc.RunDocument => {
   const { stages } = recorder;
   const named = targets.map(({ target, budget }) => ({ target, budget, embedded: false }));
   const found = [...claims, ...stages.flatMap((stage) => stage.claims), ...progress.claims];
@@ -170,21 +163,21 @@ const documentOf = (
   });
 };
 
-const secretsJudged = (folder: string, replay: string): Claim[] => {
+const secretsJudged = (folder: string, replay: string): doc.Claim[] => {
   try {
     return judgeSecrets(folder, replay);
   } catch (error) {
-    return [doubt("run/searched", `what was written could not be searched: ${wordsOf(error)}`, WRITTEN, replay)];
+    return [doc.doubt("run/searched", `what was written could not be searched: ${wordsOf(error)}`, WRITTEN, replay)];
   }
 };
 
-const finish = async (request: RunRequest, recorded: Recorded, stop: StopSignals): Promise<RunDocument> => {
+const finish = async (request: RunRequest, recorded: Recorded, stop: StopSignals): Promise<doc.RunDocument> => {
   const { folder, recorder, progress } = recorded;
   const { replay, canJudge = () => true } = request;
   const by = stop.stoppedBy();
   const endedBy = by === null ? stoppedBy(progress) : `stopped by ${by}`;
   const isSaid = progress.doubts.some(({ id }) => id === "run/completed");
-  if (endedBy !== null && !isSaid) progress.doubts.push(doubt("run/completed", endedBy, WHOLE, replay));
+  if (endedBy !== null && !isSaid) progress.doubts.push(doc.doubt("run/completed", endedBy, WHOLE, replay));
   const ofTargets = progress.deployments.flatMap(({ target }) => (target.required ?? []).filter(canJudge));
   const end = {
     claims: secretsJudged(folder.path, replay),
@@ -192,9 +185,9 @@ const finish = async (request: RunRequest, recorded: Recorded, stop: StopSignals
     required: [...new Set([...ofTargets, ...(request.required?.() ?? [])])],
     exitCode: by === null ? progress.exitCode : (EXIT_OF_SIGNAL[by] ?? EXIT_OF_SIGNAL.SIGTERM),
   };
-  const composed = (unwritten: readonly string[]): RunDocument => {
+  const composed = (unwritten: readonly string[]): doc.RunDocument => {
     const said = `not everything could be written: ${[...new Set(unwritten)].join("; ")}`;
-    const open = unwritten.length === 0 ? [] : [doubt("run/reported", said, WRITTEN, replay)];
+    const open = unwritten.length === 0 ? [] : [doc.doubt("run/reported", said, WRITTEN, replay)];
     return documentOf(request, recorded, [...progress.doubts, ...open], end);
   };
   return writeWhatCanBe(folder, recorder.series(), progress.unwritten, composed);
@@ -232,7 +225,7 @@ export const recordRun = async <T>(
   for (const warning of targets.flatMap(({ warnings }) => warnings)) events.warning(warning);
   const progress = noProgress();
   const note = (id: string, reason: string): void =>
-    void progress.doubts.push(doubt(id, redactor.redact(reason), WHOLE, replay));
+    void progress.doubts.push(doc.doubt(id, redactor.redact(reason), WHOLE, replay));
   const journal = openJournal(folder.pathOf("journal.ndjson"));
   const watcher = startOtlpExport({
     ...{ env: process.env, startMs: started.getTime(), onWarning: events.warning },
@@ -244,7 +237,7 @@ export const recordRun = async <T>(
   );
   const recorder = createRecorder(folder, watcher);
   const recorded: Recorded = { folder, recorder, started, progress };
-  const unfinished = doubt("run/completed", "the run was ended from outside", WHOLE, replay);
+  const unfinished = doc.doubt("run/completed", "the run was ended from outside", WHOLE, replay);
   await recorder.begin(() => documentOf(request, recorded, [unfinished]));
   try {
     const open = await Supervisor.open({ journal, watchdog: WATCHDOG_PROCESS, stopMs: request.stopMs });

@@ -8,16 +8,7 @@ import { cleanValue } from "../contract/foreign-text.ts";
 import { OUTCOMES } from "../contract/refusals.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { isGatewayAlone } from "../history/line.ts";
-import {
-  type Claim,
-  decidedByBoth,
-  doubt,
-  type RecordedStage,
-  type RunDocument,
-  type StageFacts,
-  type StageSummary,
-  type StandIn,
-} from "../history/run-document.ts";
+import * as doc from "../history/run-document.ts";
 import type { Series } from "../history/series.ts";
 import { nightJson } from "../report/night.ts";
 import { openMetrics } from "../report/openmetrics.ts";
@@ -59,9 +50,9 @@ export const commitOf = async (folder: string): Promise<string | null> => {
 export const shown = <T>(value: T): T => cleanValue(redactor.redactValue(value)) as T;
 
 /** Derives verdict, exit code and coverage from the claims, also when they are judged again. */
-export const verdictOf = (claims: readonly Claim[], seen: number, required: readonly string[]) => {
+export const verdictOf = (claims: readonly doc.Claim[], seen: number, required: readonly string[]) => {
   const { verdict, exit_code } = mergeClaims([...claims], required);
-  const count = (...verdicts: readonly Claim["verdict"][]): number =>
+  const count = (...verdicts: readonly doc.Claim["verdict"][]): number =>
     claims.filter((claim) => verdicts.includes(claim.verdict)).length;
   return {
     ...{ verdict, exit_code },
@@ -73,29 +64,29 @@ export const verdictOf = (claims: readonly Claim[], seen: number, required: read
 };
 
 /** A run in which nothing of the API was reached judges nothing of it, and has the exit code of `verify` there. */
-export const ifReached = (claims: readonly Claim[], stages: readonly Pick<StageSummary, "by_outcome">[]) => {
+export const ifReached = (claims: readonly doc.Claim[], stages: readonly Pick<doc.StageSummary, "by_outcome">[]) => {
   const outcomes = [...new Set(stages.flatMap(({ by_outcome }) => Object.keys(by_outcome)))].sort();
   if (!isGatewayAlone(outcomes)) return { claims: [...claims], exitCode: null };
   const said = `only a gateway answered, to every call (${outcomes.join(", ")})`;
-  const open = claims.map((claim): Claim => {
+  const open = claims.map((claim): doc.Claim => {
     return claim.verdict === "fail" ? { ...claim, verdict: "inconclusive", reason: `${said}; ${claim.reason}` } : claim;
   });
   const todo = "is the API behind it running, and does it let these calls through?";
-  const unreached = doubt("run/completed", `${said}: ${todo}`, "the API answers", claims[0]?.replay ?? "");
+  const unreached = doc.doubt("run/completed", `${said}: ${todo}`, "the API answers", claims[0]?.replay ?? "");
   const isSaid = claims.some(({ id }) => id === unreached.id);
   return { claims: isSaid ? open : [unreached, ...open], exitCode: EXIT.unreachable };
 };
 
 /** What a document is composed of; `commit`, `required` and `exitCode` are set at the run's end. */
-export type RunFacts = Pick<RunDocument, "id" | "profile" | "seed" | "claims" | "measurements" | "calibration"> & {
-  tools: Record<StandIn["tool"], string | null>;
+export type RunFacts = Pick<doc.RunDocument, "id" | "profile" | "seed" | "claims" | "measurements" | "calibration"> & {
+  tools: Record<doc.StandIn["tool"], string | null>;
   started: Date;
   finished: Date;
   deployments: readonly Pick<Deployment, "target" | "budget" | "embedded">[];
   /** The target, in place of `deployments`; the document then has no `spent`. */
-  target?: RunDocument["target"];
-  stages: readonly RecordedStage[];
-  standIns: readonly StandIn[];
+  target?: doc.RunDocument["target"];
+  stages: readonly doc.RecordedStage[];
+  standIns: readonly doc.StandIn[];
   outcomesSeen: number;
   commit?: string | null;
   /** Names of claims or groups that must have been judged (target file, `required`). */
@@ -105,11 +96,11 @@ export type RunFacts = Pick<RunDocument, "id" | "profile" | "seed" | "claims" | 
 };
 
 /** Composes the document; the two claims of an experiment that was played twice become one. */
-export const composeDocument = (facts: RunFacts): RunDocument => {
+export const composeDocument = (facts: RunFacts): doc.RunDocument => {
   const { id, profile, seed, started, finished, deployments, stages, standIns, tools } = facts;
   const { commit = null, required = [] } = facts;
   const summaries = stages.map(({ summary }) => summary);
-  const { claims, exitCode: unreached } = ifReached(decidedByBoth(facts.claims), summaries);
+  const { claims, exitCode: unreached } = ifReached(doc.decidedByBoth(facts.claims), summaries);
   const exitCodes = [facts.exitCode ?? null, unreached].filter((code) => code !== null);
   const follows = verdictOf(claims, facts.outcomesSeen, required);
   const [first] = deployments;
@@ -152,7 +143,7 @@ const LOOKED_AT_MOST = 10;
 const read = <T>(...path: string[]): T | undefined =>
   existsSync(join(...path)) ? (readUserJson(join(...path), RECORDED_BOUNDS) as T) : undefined;
 
-type Run = Earlier & Pick<RunDocument, "target">;
+type Run = Earlier & Pick<doc.RunDocument, "target">;
 
 /** The previous run of the same profile on the same target, among the sibling folders; names sort by time. */
 const readEarlier = (path: string): Earlier | undefined => {
@@ -173,7 +164,7 @@ const readEarlier = (path: string): Earlier | undefined => {
 };
 
 /** `stages.json`: what judging again needs besides history and ledger. `charges`: lines in the ledger; older runs lack it. */
-export type StageRecord = { facts: Omit<StageFacts, "ledger">; hasLedger: boolean; charges?: number };
+export type StageRecord = { facts: Omit<doc.StageFacts, "ledger">; hasLedger: boolean; charges?: number };
 
 const REPORTS: Readonly<Record<string, (about: Rendered) => string>> = {
   "series.json": ({ series }) => `${JSON.stringify(series)}\n`,
@@ -194,13 +185,13 @@ const REPORTS: Readonly<Record<string, (about: Rendered) => string>> = {
 };
 
 type ReportsIn = Pick<RunFolder, "writeJson" | "writeText" | "masked" | "path">;
-type Rendered = { document: RunDocument; series: Series; folder: ReportsIn };
+type Rendered = { document: doc.RunDocument; series: Series; folder: ReportsIn };
 
 export const wordsOf = (error: unknown): string =>
   fileProblem(error)?.sentence ?? (error instanceof Error ? error.message : String(error));
 
 /** Writes each report, even if others fail; returns the reasons, each with the reports that failed for it. */
-const writeEach = async (folder: ReportsIn, found: RunDocument, ofRun: Series): Promise<string[]> => {
+const writeEach = async (folder: ReportsIn, found: doc.RunDocument, ofRun: Series): Promise<string[]> => {
   // Masked before rendering, which changes how a secret looks.
   const document = folder.masked(found);
   const series = folder.masked(ofRun);
@@ -217,7 +208,7 @@ const writeEach = async (folder: ReportsIn, found: RunDocument, ofRun: Series): 
 };
 
 /** Writes all reports, then `run.json`, which was a draft until then. Throws if any report could not be written. */
-export const writeReports = async (folder: ReportsIn, document: RunDocument, series: Series): Promise<void> => {
+export const writeReports = async (folder: ReportsIn, document: doc.RunDocument, series: Series): Promise<void> => {
   const failed = await writeEach(folder, document, series);
   if (failed.length > 0) throw new Error(failed.join("; "));
   await folder.writeJson("run.json", folder.masked(document));
@@ -228,8 +219,8 @@ export const writeWhatCanBe = async (
   folder: ReportsIn,
   series: Series,
   unwritten: readonly string[],
-  composed: (unwritten: readonly string[]) => RunDocument,
-): Promise<RunDocument> => {
+  composed: (unwritten: readonly string[]) => doc.RunDocument,
+): Promise<doc.RunDocument> => {
   const whole = composed(unwritten);
   try {
     await writeReports(folder, whole, series);

@@ -12,15 +12,7 @@ import { consequencesOf } from "../faults/disturbance.ts";
 import { moveClock } from "../faults/injectors/operator.ts";
 import type { CallLine, Line } from "../history/line.ts";
 import { stageMeasure } from "../history/measure.ts";
-import {
-  bareFacts,
-  claimOf,
-  doubt,
-  isUndecided,
-  type StageOutcome,
-  secondOf,
-  stageOutcome,
-} from "../history/run-document.ts";
+import * as doc from "../history/run-document.ts";
 import { hostNotesOf } from "../history/time-doubts.ts";
 import { createPooledRefusals } from "../invariants/refusal-times.ts";
 import { createIsolation } from "../shedding/isolation.ts";
@@ -37,19 +29,14 @@ import { STORIES } from "../workload/catalogue.ts";
 import { RAMPS } from "../workload/story.ts";
 import { playLoadStage } from "./play.ts";
 import { unplayedStage, watchGrowth } from "./stage-claims.ts";
-import {
-  driverOf,
-  EVERYWHERE,
-  type LoadStage,
-  plannedFor,
-  STREAMS,
-  type StagePlan,
-  stageMissing,
-  type VerifyStage,
-} from "./stage-plan.ts";
+import * as planning from "./stage-plan.ts";
 
 /** The deployment with a stage's tenants, replicas and edge proxy; changes only one that this run started. */
-const deploymentFor = async (plan: LoadStage, given: Deployment, atEnd: AsyncDisposableStack): Promise<Deployment> => {
+const deploymentFor = async (
+  plan: planning.LoadStage,
+  given: Deployment,
+  atEnd: AsyncDisposableStack,
+): Promise<Deployment> => {
   const { own, faults } = given;
   if (own === undefined) return given;
   const { breaksEdge, movesClock } = consequencesOf(plan.disturbance);
@@ -62,17 +49,18 @@ const deploymentFor = async (plan: LoadStage, given: Deployment, atEnd: AsyncDis
   return { ...given, target: { ...target, ...atEdge } };
 };
 
-const findCapacity = async (context: RunContext, deployment: Deployment, plan: LoadStage): Promise<void> => {
+const findCapacity = async (context: RunContext, deployment: Deployment, plan: planning.LoadStage): Promise<void> => {
   const kind = STORIES.get(plan.story)?.needsCapacity ?? null;
-  if (kind === null || deployment.found[kind] !== undefined || plannedFor(plan, deployment) !== null) return;
-  if (context.signal.aborted || stoppedBy(context) !== null || stageMissing(plan, deployment).length > 0) return;
+  if (kind === null || deployment.found[kind] !== undefined || planning.plannedFor(plan, deployment) !== null) return;
+  if (context.signal.aborted || stoppedBy(context) !== null || planning.stageMissing(plan, deployment).length > 0)
+    return;
   const story = RAMPS[kind];
-  const ramp: LoadStage = {
+  const ramp: planning.LoadStage = {
     ...{ kind: "load", name: story, story, driver: "open-loop", arrivals: "uniform" },
-    judges: [...EVERYWHERE, ...(kind === "chat" ? STREAMS : [])],
+    judges: [...planning.EVERYWHERE, ...(kind === "chat" ? planning.STREAMS : [])],
   };
   context.events.step(`a ramp for the stages to come, because \`limits\` state no rate: ${story}`);
-  const planned = plannedFor(ramp, deployment);
+  const planned = planning.plannedFor(ramp, deployment);
   if (planned === null) return;
   const calls: CallLine[] = [];
   const onLine = (line: Line): void => {
@@ -90,7 +78,7 @@ const findCapacity = async (context: RunContext, deployment: Deployment, plan: L
   const rate = rateFoundOf(knee);
   if (rate !== null) deployment.found[kind] = rate;
   if (kind === "chat") deployment.found.ramp = served;
-  const claim = claimOf({
+  const claim = doc.claimOf({
     ...{ id: `knee/${story}`, stage: story, level: "info", verdict: knee.found ? "pass" : "skipped" },
     ...{ reason: said, expected: "a limit inside permits.load_max_rps", replay: context.replay },
   });
@@ -101,16 +89,16 @@ const findCapacity = async (context: RunContext, deployment: Deployment, plan: L
 const PLAYED_AGAIN_MAX = 5;
 
 /** The stage to play again if a disturbed machine left it undecided, else `null`. */
-export const stageAgain = (plan: StagePlan, outcome: StageOutcome): LoadStage | null => {
+export const stageAgain = (plan: planning.StagePlan, outcome: doc.StageOutcome): planning.LoadStage | null => {
   if (plan.kind !== "load" || plan.disturbance === undefined) return null;
   const { isDrawn, movesClock } = consequencesOf(plan.disturbance);
   // What uses up organizations' last units, or begins a new month, cannot be repeated.
   if (isDrawn || movesClock || [plan.tenants, plan.story].includes("last-units")) return null;
   const { claims, facts, isLeftBroken } = outcome;
   const isFailed = claims.some(({ level, verdict }) => level === "must" && verdict === "fail");
-  if (!claims.some(isUndecided) || isFailed || isLeftBroken) return null;
+  if (!claims.some(doc.isUndecided) || isFailed || isLeftBroken) return null;
   const wasDisturbed = facts.host !== undefined && hostNotesOf(facts.host).length > 0;
-  return wasDisturbed ? { ...plan, name: secondOf(plan.name) } : null;
+  return wasDisturbed ? { ...plan, name: doc.secondOf(plan.name) } : null;
 };
 
 const ANSWER_MOST_CHARS = 64 << 10;
@@ -147,7 +135,7 @@ export const playRules = async (
   context: RunContext,
   deployment: Deployment,
   { keepsAnswers = false, ...wish }: VerifyWish & { keepsAnswers?: boolean },
-): Promise<{ outcome: StageOutcome; result: VerifyResult }> => {
+): Promise<{ outcome: doc.StageOutcome; result: VerifyResult }> => {
   const { seed, run, epochUs, journal, folder, signal, replay } = context;
   const { target, secrets, budget } = deployment;
   const { stage = "verify" } = wish;
@@ -177,12 +165,12 @@ export const playRules = async (
     const todo =
       "its making or its deletion had no clear answer; look for that name in key management, and delete what is there";
     const times = length === 1 ? "" : `, up to ${length} times`;
-    return doubt("run/cleaned-up", `${name} may still be there${times}: ${todo}`, "what was made is gone", replay);
+    return doc.doubt("run/cleaned-up", `${name} may still be there${times}: ${todo}`, "what was made is gone", replay);
   });
   const claims = result.claims.map((claim) => ({ ...claim, replay: claim.replay.replace(VERIFY_COMMAND, command) }));
-  const outcome = stageOutcome({
+  const outcome = doc.stageOutcome({
     summary: { ...summary, driver: "verify", protocols: protocols.length === 0 ? undefined : protocols },
-    facts: bareFacts(stage),
+    facts: doc.bareFacts(stage),
     claims: [...left, ...claims],
     measurements: measurements.filter(({ name }) => name === "achieved_rate"),
   });
@@ -210,7 +198,7 @@ const keysRefused = ({ target }: Deployment, { refused }: VerifyResult): string 
   return isEach ? `the deployment answers 401 to every key that load is made with (${names.join(", ")})` : undefined;
 };
 
-const playVerifyStage = async (context: RunContext, deployment: Deployment, plan: VerifyStage) => {
+const playVerifyStage = async (context: RunContext, deployment: Deployment, plan: planning.VerifyStage) => {
   const { kind: _, name, patienceMs = PATIENCE_MS, ...wish } = plan;
   const recording = name === "verify" ? null : await context.record(name);
   const { outcome, result } = await playRules(context, deployment, {
@@ -230,30 +218,30 @@ const playVerifyStage = async (context: RunContext, deployment: Deployment, plan
   return { ...outcome, claims };
 };
 
-const playStage = async (context: RunContext, deployment: Deployment, plan: StagePlan) => {
+const playStage = async (context: RunContext, deployment: Deployment, plan: planning.StagePlan) => {
   if (plan.kind === "verify") return playVerifyStage(context, deployment, plan);
   await findCapacity(context, deployment, plan);
   await using atEnd = new AsyncDisposableStack();
   return await playLoadStage(context, await deploymentFor(plan, deployment, atEnd), plan);
 };
 
-const isWatched = (plan: StagePlan): boolean => plan.kind === "load" && plan.growth === true;
+const isWatched = (plan: planning.StagePlan): boolean => plan.kind === "load" && plan.growth === true;
 
 export const playStages = async (
   context: RunContext,
   deployment: Deployment,
-  plans: readonly StagePlan[],
+  plans: readonly planning.StagePlan[],
   /** Called after each stage with the stages still to come; `true` ends the play. */
-  isEnough: (outcome: StageOutcome, left: readonly StagePlan[]) => boolean = () => false,
+  isEnough: (outcome: doc.StageOutcome, left: readonly planning.StagePlan[]) => boolean = () => false,
 ): Promise<void> => {
   const { events, replay } = context;
   const pooled = createPooledRefusals();
   const isolation = createIsolation();
   const growth = plans.some(isWatched) ? watchGrowth(deployment) : null;
-  const toPlayAgain: LoadStage[] = [];
+  const toPlayAgain: planning.LoadStage[] = [];
   const isOver = (): boolean => context.signal.aborted || stoppedBy(context) !== null;
-  const playOne = async (plan: StagePlan, which: string): Promise<StageOutcome> => {
-    events.step(`${which}: ${plan.name} (${driverOf(plan)})`);
+  const playOne = async (plan: planning.StagePlan, which: string): Promise<doc.StageOutcome> => {
+    events.step(`${which}: ${plan.name} (${planning.driverOf(plan)})`);
     if (isWatched(plan)) growth?.look();
     const { disturbance, isolation: part } = plan.kind === "load" ? plan : {};
     const isReadBack = disturbance !== undefined || part !== undefined;
@@ -266,7 +254,7 @@ export const playStages = async (
     return outcome;
   };
   /** Leaves out the remaining stages, because a deployment in such a state is neither broken further nor judged. */
-  const leaveOut = async (said: string, reason: string, expected: string, left: readonly StagePlan[]) => {
+  const leaveOut = async (said: string, reason: string, expected: string, left: readonly planning.StagePlan[]) => {
     const names = left.map(({ name }) => name).join(", ");
     events.result(`  ${said}: ${names === "" ? "no stage was left" : `not played: ${names}`}`);
     const why = { verdict: "inconclusive", reason: `not played: ${reason}`, expected, replay } as const;

@@ -6,16 +6,7 @@ import { driveAutocannon } from "../drivers/autocannon/autocannon.ts";
 import type { Drive, DriveJob, Driven, Driver } from "../drivers/driver.ts";
 import { driveK6 } from "../drivers/k6/k6.ts";
 import { driveOpenLoop } from "../drivers/open-loop/driver.ts";
-import {
-  consequencesOf,
-  type Disturbance,
-  type DisturbanceContext,
-  type Disturbed,
-  faultFacts,
-  faultRecords,
-  inconclusive,
-  watchBesideFault,
-} from "../faults/disturbance.ts";
+import * as disturbances from "../faults/disturbance.ts";
 import { breakBySchedule, injectBesideLoad } from "../faults/experiment.ts";
 import { changeDeployment } from "../faults/injectors/operator.ts";
 import { createRecentCalls } from "../faults/seen-by-callers.ts";
@@ -23,14 +14,7 @@ import { faultStates, statesReached } from "../history/fault-states.ts";
 import type { CallLine, FaultLine, Line, MarkLine } from "../history/line.ts";
 import { type StageMeasure, stageMeasure } from "../history/measure.ts";
 import { openObjectives } from "../history/objective-verdicts.ts";
-import {
-  HTTP_VERSIONS,
-  type Measurement,
-  type Offered,
-  type StageFacts,
-  type StageOutcome,
-  type StageSummary,
-} from "../history/run-document.ts";
+import * as doc from "../history/run-document.ts";
 import { hostNotesOf } from "../history/time-doubts.ts";
 import { invariantsFor } from "../invariants/catalogue.ts";
 import { NO_SCHEDULE, ofCutOffStage, openJudges } from "../invariants/invariant.ts";
@@ -44,24 +28,8 @@ import { lowestLevel, streamers } from "../workload/callers/overload.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
 import { countArrivals, levelsBeyond, profileDurationS, profilePeakPerS } from "../workload/load-profiles.ts";
 import { onThisMachine, reachedClaims, skippedStage } from "./stage-claims.ts";
-import {
-  callsOfCutLog,
-  isIncidental,
-  type LoadStage,
-  plannedFor,
-  stageMissing,
-  storyOfPlan,
-  viewWith,
-} from "./stage-plan.ts";
-import {
-  idleOtherCores,
-  openWitness,
-  readTenants,
-  sampleStage,
-  stageHost,
-  statedFacts,
-  watchMachineUse,
-} from "./witnesses.ts";
+import * as planning from "./stage-plan.ts";
+import * as witnesses from "./witnesses.ts";
 
 /** Registers processes to end and folders to remove if the runner cannot. */
 export type Hands = Pick<Supervisor, "adopt" | "ownFolder">;
@@ -101,7 +69,7 @@ export const inHand =
 
 export const scenarioOf = (story: string): string => join(REPOSITORY, "scenarios", `${story}.ts`);
 
-const driverFor = async (context: RunContext, plan: LoadStage): Promise<Driver> => {
+const driverFor = async (context: RunContext, plan: planning.LoadStage): Promise<Driver> => {
   if (plan.driver === "open-loop") return driveOpenLoop;
   if (plan.driver === "autocannon") return driveAutocannon({ maxPerS: plan.ratePerS });
   return driveK6({
@@ -111,7 +79,10 @@ const driverFor = async (context: RunContext, plan: LoadStage): Promise<Driver> 
   });
 };
 
-const disturb = (disturbance: Disturbance, beside: DisturbanceContext): Promise<Disturbed> => {
+const disturb = (
+  disturbance: disturbances.Disturbance,
+  beside: disturbances.DisturbanceContext,
+): Promise<disturbances.Disturbed> => {
   if (disturbance.kind === "faults") return injectBesideLoad(disturbance, beside);
   if (disturbance.kind === "fault-schedule") return breakBySchedule(disturbance, beside);
   return changeDeployment(disturbance, beside);
@@ -127,7 +98,7 @@ type Playing = {
 export const play = async (
   context: RunContext,
   deployment: Deployment,
-  plan: LoadStage,
+  plan: planning.LoadStage,
   job: Drive["job"],
   { onLine: see, onDisturbance, driver: given }: Playing,
 ) => {
@@ -140,11 +111,12 @@ export const play = async (
     context.line(line);
   };
   const ratePerS = profilePeakPerS(job.profile);
-  const { recovery_deadline_ms: recoveryMs } = faultFacts(disturbance, ratePerS, deployment.target.limits);
-  const tolerated = consequencesOf(disturbance).mayCause;
-  const errors = recoveryMs === undefined ? undefined : watchBesideFault(deployment.budget, recoveryMs, tolerated);
-  let disturbed: Disturbed = { problems: [], notes: [] };
-  const disturbing = async (disturbance: Disturbance, loadOver: AbortSignal): Promise<void> => {
+  const { recovery_deadline_ms: recoveryMs } = disturbances.faultFacts(disturbance, ratePerS, deployment.target.limits);
+  const tolerated = disturbances.consequencesOf(disturbance).mayCause;
+  const errors =
+    recoveryMs === undefined ? undefined : disturbances.watchBesideFault(deployment.budget, recoveryMs, tolerated);
+  let disturbed: disturbances.Disturbed = { problems: [], notes: [] };
+  const disturbing = async (disturbance: disturbances.Disturbance, loadOver: AbortSignal): Promise<void> => {
     await onDisturbance();
     const onLine = (line: FaultLine | MarkLine): void => {
       keep(line);
@@ -154,13 +126,13 @@ export const play = async (
     };
     const signal = AbortSignal.any([context.signal, loadOver]);
     const about = { context, deployment, stage, ratePerS, signal, recent, onLine, requiredStates };
-    disturbed = await disturb(disturbance, about).catch((error: Error): Disturbed => {
+    disturbed = await disturb(disturbance, about).catch((error: Error): disturbances.Disturbed => {
       const reason = `the disturbance could not be carried out: ${error.message}`;
-      return { problems: [inconclusive(reason)], notes: [] };
+      return { problems: [disturbances.inconclusive(reason)], notes: [] };
     });
   };
   using atEnd = new DisposableStack();
-  atEnd.defer(sampleStage(context, stage, deployment.target.control?.api ?? [], pids));
+  atEnd.defer(witnesses.sampleStage(context, stage, deployment.target.control?.api ?? [], pids));
   const driver = inHand(context.supervisor, `the ${plan.driver} driver`, given ?? (await driverFor(context, plan)));
   const driven = await driver(
     {
@@ -226,7 +198,7 @@ export const playLevel = async (
 
 /** Ends the measurements. The offered rate counts the seed's arrivals, not their expected number. */
 const measured = (
-  plan: LoadStage,
+  plan: planning.LoadStage,
   measure: StageMeasure,
   { driven, job, durationMs }: { driven: Driven; job: Drive["job"]; durationMs: number },
 ) => {
@@ -244,7 +216,7 @@ const measured = (
 };
 
 /** A closed loop measures from the moment of sending, so its times get names of their own. */
-const closedLoopFigures = (measurements: readonly Measurement[]): Measurement[] =>
+const closedLoopFigures = (measurements: readonly doc.Measurement[]): doc.Measurement[] =>
   measurements.flatMap((one) => {
     if (!one.name.includes("_ms_")) return [one];
     return one.name.startsWith("latency_ms_") ? [{ ...one, name: `closed_loop_${one.name}` }] : [];
@@ -252,8 +224,8 @@ const closedLoopFigures = (measurements: readonly Measurement[]): Measurement[] 
 
 /** What judges of the curve or of a step need to know. Of the target file's `slo` only the objectives of chat apply. */
 const shapeFacts = (
-  { step: of, curve, ratePerS }: LoadStage,
-  offered: Offered,
+  { step: of, curve, ratePerS }: planning.LoadStage,
+  offered: doc.Offered,
   view: TargetView,
   { target: { slo = {} }, found: { ramp } }: Deployment,
 ) => {
@@ -279,21 +251,21 @@ const TURN_LINES = 10_000;
 export const playLoadStage = async (
   context: RunContext,
   deployment: Deployment,
-  plan: LoadStage,
+  plan: planning.LoadStage,
   /** `driver` replaces the driver that the plan names. */
   { onLine, driver }: { onLine?: (line: Line) => void; driver?: Driver } = {},
-): Promise<StageOutcome> => {
+): Promise<doc.StageOutcome> => {
   const { seed, replay, epochUs } = context;
   const { target } = deployment;
   const { name: stage } = plan;
-  const story = storyOfPlan(plan);
-  const tenants = await readTenants(target);
+  const story = planning.storyOfPlan(plan);
+  const tenants = await witnesses.readTenants(target);
   const readings = Object.fromEntries(Object.entries(tenants).map(([org, { used_at_start: used }]) => [org, { used }]));
-  const view = viewWith(deployment, readings);
-  const lacking = stageMissing(plan, deployment, view);
+  const view = planning.viewWith(deployment, readings);
+  const lacking = planning.stageMissing(plan, deployment, view);
   if (lacking.length > 0) return skippedStage(plan, deployment, lacking, replay);
   for (const org of story.noisy(view)) if (tenants[org] !== undefined) tenants[org].noisy = true;
-  const planned = plannedFor(plan, deployment, view);
+  const planned = planning.plannedFor(plan, deployment, view);
   if (planned === null) {
     const lacks = "a rate: `limits` state none and a ramp inside permits.load_max_rps met no limit";
     return skippedStage(plan, deployment, [lacks], replay);
@@ -307,8 +279,8 @@ export const playLoadStage = async (
     reference: deployment.reference ? true : undefined,
     precise: plan.precise,
   };
-  const faulted = faultFacts(plan.disturbance, profilePeakPerS(profile), target.limits);
-  const witness = await openWitness(context, deployment, idRun, {
+  const faulted = disturbances.faultFacts(plan.disturbance, profilePeakPerS(profile), target.limits);
+  const witness = await witnesses.openWitness(context, deployment, idRun, {
     ...{ tenants, isFaulted: faulted.faults, countsLookups: plan.tenants === "few" },
   });
   const began = performance.now();
@@ -316,7 +288,7 @@ export const playLoadStage = async (
   const measure = stageMeasure(stage);
   const isClosedLoop = plan.driver === "autocannon";
   const objectives = plan.objectives === true ? openObjectives(target, stage) : null;
-  const machineUse = watchMachineUse(target.base_url);
+  const machineUse = witnesses.watchMachineUse(target.base_url);
   const see = (line: Line): void => {
     measure.see(line);
     objectives?.see(line);
@@ -330,14 +302,14 @@ export const playLoadStage = async (
   const measurements = isClosedLoop ? closedLoopFigures(figures.measurements) : figures.measurements;
   const calibration = context.failedChecks(plan.driver);
   const { seen, observed, interference } = await witness.end();
-  const idle = await idleOtherCores(used, target.base_url, context.signal);
-  const host = stageHost(measure.lag, { driven, used: { ...used, ...idle }, measurements, calibration });
+  const idle = await witnesses.idleOtherCores(used, target.base_url, context.signal);
+  const host = witnesses.stageHost(measure.lag, { driven, used: { ...used, ...idle }, measurements, calibration });
   const isCutOff = context.signal.aborted || stoppedBy(context) !== null || driven.isCutOff === true;
-  const offered: Offered = { start_us: driven.startUs ?? measure.firstDueUs(), pieces: profile.pieces };
-  const facts: StageFacts = {
-    ...statedFacts(stage, deployment),
+  const offered: doc.Offered = { start_us: driven.startUs ?? measure.firstDueUs(), pieces: profile.pieces };
+  const facts: doc.StageFacts = {
+    ...witnesses.statedFacts(stage, deployment),
     started_at_ms: epochUs / 1000,
-    incidental: isIncidental(plan) ? true : undefined,
+    incidental: planning.isIncidental(plan) ? true : undefined,
     closed_loop: isClosedLoop ? true : undefined,
     cut_off: isCutOff ? true : undefined,
     ...{ tenants, host },
@@ -352,10 +324,10 @@ export const playLoadStage = async (
     // Behind a proxy only the played calls show the protocol.
     ...protocols
       .filter((one) => one !== stated)
-      .map((one) => `${HTTP_VERSIONS[one]} was agreed upon with the target, and transport.protocol is "${stated}"`)
-      .map(inconclusive),
+      .map((one) => `${doc.HTTP_VERSIONS[one]} was agreed upon with the target, and transport.protocol is "${stated}"`)
+      .map(disturbances.inconclusive),
     ...disturbed.problems,
-    ...interference.taints.map(inconclusive),
+    ...interference.taints.map(disturbances.inconclusive),
   ]
     .filter(({ about }) => about !== "time")
     .map((problem) => onThisMachine(problem, host, target.limits?.limiter_budget_ms));
@@ -378,10 +350,10 @@ export const playLoadStage = async (
   const { measurements: ofShedding = [] } = shedding ?? {};
   // A measurement of the curve, which has an interval, replaces the stage's own of the same name.
   const ofStage = measurements.filter(({ name }) => !ofShedding.some((one) => one.name === name));
-  const ofObservers = Object.entries(observed.values).map(([name, value]): Measurement => {
+  const ofObservers = Object.entries(observed.values).map(([name, value]): doc.Measurement => {
     return { name: `observed_${name}`, stage, value, unit: "1", low: null, high: null, n: 1 };
   });
-  const whole: StageSummary = {
+  const whole: doc.StageSummary = {
     ...{ ...summary, driver: plan.driver, protocols: protocols.length === 0 ? undefined : [...protocols] },
     states: plan.requiredStates && statesReached(states.times(facts), plan.requiredStates),
     replayed: plan.replayed,
@@ -392,7 +364,7 @@ export const playLoadStage = async (
     ...(shedding?.claims ?? []),
     ...(objectives?.claims(replay, host, isClosedLoop ? NO_SCHEDULE : undefined) ?? []),
   ];
-  const cutTo = callsOfCutLog(plan);
+  const cutTo = planning.callsOfCutLog(plan);
   const notes = [
     ...(plan.replayed === undefined ? [] : replayedLogText(plan.replayed)),
     ...(plan.replayed === undefined || cutTo === null ? [] : [cutReplayText(cutTo, plan.replayed)]),
@@ -403,7 +375,7 @@ export const playLoadStage = async (
     facts,
     claims: isCutOff ? claims.map(ofCutOffStage) : claims,
     measurements: [...ofStage, ...ofShedding, ...ofObservers],
-    faults: faultRecords(faults),
+    faults: disturbances.faultRecords(faults),
     isLeftBroken: disturbed.isLeftBroken,
     didNotRecover: problems.some(({ about, verdict }) => about === "recovery" && verdict === "fail"),
     notes: [...driven.notes, ...notes.map((note) => `${stage}: ${note}`)],

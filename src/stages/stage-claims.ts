@@ -2,17 +2,7 @@
 import { readGauges } from "../client/control-planes.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { Problem } from "../drivers/driver.ts";
-import {
-  type Claim,
-  claimOf,
-  countedSummary,
-  FAULT_STATE_WORDS,
-  type Measurement,
-  type StageHost,
-  type StageOutcome,
-  type StageSummary,
-  stageOutcome,
-} from "../history/run-document.ts";
+import * as doc from "../history/run-document.ts";
 import { judgeGrowth, type Reading } from "../history/statistics/growth.ts";
 import { standstillDoubts } from "../history/time-doubts.ts";
 import type { Reach } from "../workload/story.ts";
@@ -20,7 +10,7 @@ import { driverOf, type LoadStage, type StagePlan } from "./stage-plan.ts";
 import { type Observed, observe, statedFacts } from "./witnesses.ts";
 
 /** Makes a missed recovery deadline inconclusive if this machine stood still. */
-export const onThisMachine = (problem: Problem, host: StageHost, budgetMs?: number): Problem => {
+export const onThisMachine = (problem: Problem, host: doc.StageHost, budgetMs?: number): Problem => {
   const doubts = problem.about === "recovery" ? standstillDoubts(host, budgetMs) : [];
   if (doubts.length === 0) return problem;
   return { verdict: "inconclusive", reason: `${problem.reason}, and ${doubts.join("; ")}` };
@@ -31,15 +21,15 @@ const notReached = ({ outcome, reason }: Reach["beyond"][number]): string =>
 
 export const reachedClaims = (
   plan: LoadStage,
-  parts: { summary: StageSummary; problems: readonly Problem[]; notes: readonly string[]; reach: Reach },
+  parts: { summary: doc.StageSummary; problems: readonly Problem[]; notes: readonly string[]; reach: Reach },
   replay: string,
-): Claim[] => {
+): doc.Claim[] => {
   const { summary, reach, problems } = parts;
   const isSeen = (outcome: string): boolean => (summary.by_outcome[outcome] ?? 0) > 0;
   const anyOf = reach.oneOf.length > 0 ? [`one of ${reach.oneOf.join(", ")}`] : [];
   const missing = [...reach.all.filter((outcome) => !isSeen(outcome)), ...(reach.oneOf.some(isSeen) ? [] : anyOf)];
   const unmet = (summary.states ?? []).flatMap(({ state, must, times }) =>
-    must && times === 0 ? [FAULT_STATE_WORDS[state]] : [],
+    must && times === 0 ? [doc.FAULT_STATE_WORDS[state]] : [],
   );
   const doubts = [
     ...problems.map(({ reason }) => reason),
@@ -49,7 +39,7 @@ export const reachedClaims = (
   const isFailed = problems.some(({ verdict }) => verdict === "fail");
   const isRefused = Object.keys(summary.by_outcome).some((outcome) => outcome.startsWith("429 "));
   const below = isRefused ? undefined : reach.beyond.find(({ staysBelow }) => staysBelow);
-  const judged = (): [Claim["verdict"], string] => {
+  const judged = (): [doc.Claim["verdict"], string] => {
     if (isFailed) return ["fail", doubts.join("; ")];
     if (doubts.length > 0) return ["inconclusive", doubts.join("; ")];
     if (below !== undefined) return ["skipped", notReached(below)];
@@ -59,7 +49,7 @@ export const reachedClaims = (
   const counts = Object.entries(summary.by_outcome).map(([outcome, n]) => `${n} x ${outcome}`);
   const about = { id: `reached/${plan.name}`, stage: plan.name, got: counts.join(", "), replay };
   return [
-    claimOf({
+    doc.claimOf({
       ...about,
       verdict,
       reason: verdict === "pass" ? reason : [reason, ...parts.notes].join("; "),
@@ -69,7 +59,7 @@ export const reachedClaims = (
     ...reach.beyond
       .filter(({ outcome }) => !isSeen(outcome))
       .map((one) =>
-        claimOf({
+        doc.claimOf({
           ...{ ...about, id: `beyond/${plan.name}`, level: "info", verdict: "skipped", expected: one.outcome },
           reason: notReached(one),
         }),
@@ -81,12 +71,12 @@ export const reachedClaims = (
 export const unplayedStage = (
   plan: StagePlan,
   { target }: Pick<Deployment, "target">,
-  why: Pick<Claim, "verdict" | "reason" | "expected" | "replay">,
-): StageOutcome =>
-  stageOutcome({
-    summary: countedSummary(plan.name, driverOf(plan), 0, {}),
+  why: Pick<doc.Claim, "verdict" | "reason" | "expected" | "replay">,
+): doc.StageOutcome =>
+  doc.stageOutcome({
+    summary: doc.countedSummary(plan.name, driverOf(plan), 0, {}),
     facts: statedFacts(plan.name, { target, exclusive: false }),
-    claims: [claimOf({ id: `reached/${plan.name}`, stage: plan.name, ...why, got: "not played" })],
+    claims: [doc.claimOf({ id: `reached/${plan.name}`, stage: plan.name, ...why, got: "not played" })],
   });
 
 /** A stage that lacks something is skipped; on the embedded deployment, which lacks nothing, it is inconclusive. */
@@ -95,7 +85,7 @@ export const skippedStage = (
   deployment: Pick<Deployment, "target" | "embedded">,
   lacking: readonly string[],
   replay: string,
-): StageOutcome => {
+): doc.StageOutcome => {
   const { embedded } = deployment;
   const reason = `skipped: ${embedded ? "the embedded deployment" : "the target file"} lacks ${lacking.join("; ")}`;
   const verdict = embedded ? "inconclusive" : "skipped";
@@ -132,13 +122,13 @@ const warm = (readings: readonly Reading[]): readonly Reading[] => {
 
 /** Judges the slope of each watched gauge after the warm-up. */
 export const growthOf = (readings: ReadonlyMap<string, readonly Reading[]>, replay: string) => {
-  const claims: Claim[] = [];
-  const measurements: Measurement[] = [];
+  const claims: doc.Claim[] = [];
+  const measurements: doc.Measurement[] = [];
   for (const { name, unit, size, perHour } of WATCHED) {
     const all = readings.get(name) ?? [];
     const expected = `${name} grows by at most ${perHour} ${unit} an hour`;
-    const claim = (verdict: Claim["verdict"], reason: string, got = reason): void =>
-      void claims.push(claimOf({ id: `growth/${name}`, stage: STAGE, verdict, reason, expected, got, replay }));
+    const claim = (verdict: doc.Claim["verdict"], reason: string, got = reason): void =>
+      void claims.push(doc.claimOf({ id: `growth/${name}`, stage: STAGE, verdict, reason, expected, got, replay }));
     if (all.length === 0) {
       const lacking = `\`${name}\` among the gauges of control.api, or among observers.prometheus.queries`;
       claim("skipped", `skipped: ${lacking}`, "not judged");

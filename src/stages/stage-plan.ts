@@ -23,17 +23,7 @@ import { guardBudget, statedBudget } from "../workload/budget.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
 import { type TenantReadings, viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
-import {
-  type Arrivals,
-  constant,
-  PROFILES,
-  type Profile,
-  profileCalls,
-  profileDurationS,
-  profilePeakPerS,
-  scaleProfile,
-  traceProfile,
-} from "../workload/load-profiles.ts";
+import * as shapes from "../workload/load-profiles.ts";
 import { type Reach, SHARE_OF_PERMIT, type Story } from "../workload/story.ts";
 
 export type LoadStage = {
@@ -51,11 +41,11 @@ export type LoadStage = {
   /** A name of `PROFILES` in workload/load-profiles.ts, in place of the story's own. */
   loadProfile?: string;
   /** The load itself, in place of one that is planned from story and options. */
-  profile?: Profile;
+  profile?: shapes.Profile;
   /** When the calls of an access log came, in milliseconds since 1970, ascending; replaces the story's profile. */
   replayOfMs?: readonly number[];
   replayed?: ReplayedLog;
-  arrivals?: Arrivals;
+  arrivals?: shapes.Arrivals;
   segments?: number;
   /** Admitted calls are not written one by one, but folded into seconds (history/call-fold.ts): for high rates. */
   fold?: true;
@@ -133,7 +123,7 @@ export const shortened = (plan: StagePlan): StagePlan => {
     return { ...rest, disturbance: { ...disturbance, events: { ...disturbance.events, forMs } } };
   }
   const { replayOfMs, ratePerS } = rest;
-  const durationS = statedS ?? (replayOfMs && profileDurationS(traceProfile(replayOfMs, { ratePerS })));
+  const durationS = statedS ?? (replayOfMs && shapes.profileDurationS(shapes.traceProfile(replayOfMs, { ratePerS })));
   if (disturbance !== undefined || durationS === undefined) return plan;
   const share = plan.curve === true ? SHORT_CURVE_SHARE : SHORT_SHARE;
   const shortestS = plan.isolation === undefined ? SHORTEST_S : SHORTEST_COMPARED_S;
@@ -152,11 +142,11 @@ export const stagesFor = (given: SuiteFor, { stages, short }: StagesWish): Stage
 const SHARE_FOR_POISSON = 0.6;
 
 /** `slowedTo`: the share of its speed at which a log is replayed, if its peak exceeds the permitted rate. */
-type PlannedLoad = { profile: Profile; arrivals: Arrivals; reach: Reach; slowedTo?: number };
+type PlannedLoad = { profile: shapes.Profile; arrivals: shapes.Arrivals; reach: Reach; slowedTo?: number };
 
 /** Returns how many calls of its log a stage replays, if its length cuts the log short; else `null`. */
 export const callsOfCutLog = ({ replayOfMs = [], ratePerS, durationS }: LoadStage): number | null => {
-  const calls = traceProfile(replayOfMs, { ratePerS, durationS }).momentsUs?.length ?? 0;
+  const calls = shapes.traceProfile(replayOfMs, { ratePerS, durationS }).momentsUs?.length ?? 0;
   return calls < replayOfMs.length ? calls : null;
 };
 
@@ -179,12 +169,14 @@ const reachOfReplay = ({ all, oneOf, beyond }: Reach): Reach => {
 /** A log has its own rate and length unless the user states others. */
 const wantedProfile = (
   { loadProfile, replayOfMs, ratePerS, durationS }: LoadStage,
-  own: Profile | null,
-): Profile | null => {
-  if (replayOfMs !== undefined) return traceProfile(replayOfMs, { ratePerS, durationS });
+  own: shapes.Profile | null,
+): shapes.Profile | null => {
+  if (replayOfMs !== undefined) return shapes.traceProfile(replayOfMs, { ratePerS, durationS });
   if (own === null) return null;
-  const shape = loadProfile === undefined ? undefined : PROFILES[loadProfile];
-  return shape === undefined ? own : shape(ratePerS ?? profilePeakPerS(own), durationS ?? profileDurationS(own));
+  const shape = loadProfile === undefined ? undefined : shapes.PROFILES[loadProfile];
+  return shape === undefined
+    ? own
+    : shape(ratePerS ?? shapes.profilePeakPerS(own), durationS ?? shapes.profileDurationS(own));
 };
 
 const UNBOUNDED_PER_S = 5_000;
@@ -214,14 +206,14 @@ export const plannedFor = (plan: LoadStage, deployment: Known, view = viewWith(d
   if (driver === "autocannon") {
     // A closed loop has no schedule: its profile is the highest rate for so long.
     const perS = Math.min(ratePerS ?? UNBOUNDED_PER_S, maxPerS ?? UNBOUNDED_PER_S);
-    return { profile: constant(perS, durationS ?? CLOSED_LOOP_S), arrivals: "uniform", reach: reach() };
+    return { profile: shapes.constant(perS, durationS ?? CLOSED_LOOP_S), arrivals: "uniform", reach: reach() };
   }
   if (given !== undefined) return { profile: given, arrivals: plan.arrivals ?? "uniform", reach: reach() };
   const wanted = wantedProfile(plan, story.profile(view, wish));
   if (wanted === null) return null;
-  const share = (mostPerS ?? Number.POSITIVE_INFINITY) / profilePeakPerS(wanted);
-  const profile = share < 1 ? scaleProfile(wanted, share) : wanted;
-  const isNear = maxPerS !== undefined && profilePeakPerS(profile) > SHARE_FOR_POISSON * maxPerS;
+  const share = (mostPerS ?? Number.POSITIVE_INFINITY) / shapes.profilePeakPerS(wanted);
+  const profile = share < 1 ? shapes.scaleProfile(wanted, share) : wanted;
+  const isNear = maxPerS !== undefined && shapes.profilePeakPerS(profile) > SHARE_FOR_POISSON * maxPerS;
   // A suite knows what its stages reach on the embedded deployment and what its disturbances bring about.
   const isKnown = reaches !== undefined && (embedded || disturbance !== undefined);
   const owed = isKnown ? { all: reaches, oneOf: [], beyond: [] } : reach();
@@ -375,11 +367,11 @@ const plannedPlay = (plan: LoadStage, target: Target, embedded: boolean) => {
     const seconds = (plan.durationS ?? RATE_UNKNOWN_S) + RAMP_S;
     return { seconds, calls: Math.ceil(seconds * (target.permits?.load_max_rps ?? RATE_UNKNOWN_PER_S)) };
   }
-  const whole = profileDurationS(planned.profile);
+  const whole = shapes.profileDurationS(planned.profile);
   const isExperiment = disturbance !== undefined && disturbance.kind !== "fault-schedule";
   const calmS = disturbance?.kind === "faults" ? (disturbance.calmMs ?? 0) / 1000 : 0;
   const seconds = isExperiment ? Math.min(whole, EXPERIMENT_S + calmS) : whole;
-  const due = (profileCalls(planned.profile) * seconds) / whole;
+  const due = (shapes.profileCalls(planned.profile) * seconds) / whole;
   // The calls include retries, further steps and sessions fetched beforehand.
   return { seconds: Math.ceil(seconds), calls: Math.ceil(storyOfPlan(plan).costs(viewOf(sized), due).requests) };
 };

@@ -11,9 +11,7 @@ import { MUTANTS } from "../mutants/catalogue.ts";
 import { type Mutant, type MutantStage, nobody } from "../mutants/mutant.ts";
 import { HEALTHY, type Parts } from "../platform/parts.ts";
 import { type MiniStage, openBench, REVOCATION_BUDGET_MS, type VirtualStage } from "./stage-bench.ts";
-import * as decisions from "./stages/calls.ts";
-import * as load from "./stages/calls.ts";
-import * as rules from "./stages/calls.ts";
+import * as calls from "./stages/calls.ts";
 import * as virtual from "./stages/curve.ts";
 import * as faults from "./stages/faults.ts";
 
@@ -32,25 +30,25 @@ const AFTER_A_FAULT = [
  */
 // biome-ignore format: a stage is a row
 export const MINI_STAGES: Readonly<Record<MutantStage, (MiniStage | VirtualStage) & { proves: readonly string[] }>> = {
-  answers: { ...decisions.answers, proves: ["answered", "first-failing-check-decides", "envelope-fits-subcode",
+  answers: { ...calls.answers, proves: ["answered", "first-failing-check-decides", "envelope-fits-subcode",
     "tells-when-to-retry", "admission-is-stored-and-tier", "refused-is-not-charged", "charged-once",
     "revoked-stays-out", "session-lifetime-is-bounded", "counts-agree", "stream-vocabularies-differ",
     "streams-end-once", "slots-are-given-back", "secrets-stay-secret", "admits-at-most-the-allowance",
     "admits-what-is-allowed", "organizations-do-not-share", "sheds-only-over-the-cap"] },
-  "edge-of-quota": { ...decisions.quotaEdge, proves: ["admits-at-most-the-allowance", "admits-what-is-allowed",
+  "edge-of-quota": { ...calls.quotaEdge, proves: ["admits-at-most-the-allowance", "admits-what-is-allowed",
     "refused-is-not-charged", "charged-once", "organizations-do-not-share", "counts-agree"] },
-  "month-edge": { ...decisions.monthEdge, proves: ["admits-what-is-allowed", "admits-at-most-the-allowance",
+  "month-edge": { ...calls.monthEdge, proves: ["admits-what-is-allowed", "admits-at-most-the-allowance",
     "refused-is-not-charged"] },
-  overload: { ...load.overload, proves: ["sheds-only-over-the-cap", "sheds-above-the-cap", "refusals-are-cheap",
+  overload: { ...calls.overload, proves: ["sheds-only-over-the-cap", "sheds-above-the-cap", "refusals-are-cheap",
     "slots-are-given-back", "tells-when-to-retry", "envelope-fits-subcode", "counts-agree"] },
-  "past-capacity": { ...load.pastCapacity, proves: ["sheds-above-the-cap", "sheds-only-over-the-cap", "slots-are-given-back",
+  "past-capacity": { ...calls.pastCapacity, proves: ["sheds-above-the-cap", "sheds-only-over-the-cap", "slots-are-given-back",
     "counts-agree"] },
-  noisy: { ...load.noisy, proves: ["organizations-do-not-share", "sheds-only-over-the-cap", "refused-is-not-charged",
+  noisy: { ...calls.noisy, proves: ["organizations-do-not-share", "sheds-only-over-the-cap", "refused-is-not-charged",
     "slots-are-given-back", "counts-agree"] },
-  "rate-edge": { ...load.rateEdge, proves: ["rate-within-any-window", "tells-when-to-retry", "envelope-fits-subcode",
+  "rate-edge": { ...calls.rateEdge, proves: ["rate-within-any-window", "tells-when-to-retry", "envelope-fits-subcode",
     "counts-agree"] },
-  "patient-client": { ...load.patientClient, proves: ["tells-when-to-retry", "rate-within-any-window"] },
-  "two-replicas": { ...load.twoReplicas, proves: ["rate-within-any-window", "counts-agree"] },
+  "patient-client": { ...calls.patientClient, proves: ["tells-when-to-retry", "rate-within-any-window"] },
+  "two-replicas": { ...calls.twoReplicas, proves: ["rate-within-any-window", "counts-agree"] },
   "limiter-refused": { ...faults.limiterRefused, proves: [...AFTER_A_FAULT, "first-failing-check-decides", "tells-when-to-retry",
     "slots-are-given-back", "counts-agree"] },
   "limiter-reply-lost": { ...faults.limiterReplyLost, proves: [...AFTER_A_FAULT, "counts-agree"] },
@@ -58,15 +56,15 @@ export const MINI_STAGES: Readonly<Record<MutantStage, (MiniStage | VirtualStage
   "pool-after-fault": { ...faults.poolAfterFault, proves: ["nothing-is-left-open", "recovers"] },
   "keys-refused": { ...faults.keysRefused, proves: ["fails-closed", "recovers", "envelope-fits-subcode", "tells-when-to-retry",
     "counts-agree"] },
-  "record-changes": { ...load.recordChanges, proves: ["revoked-stays-out", "admission-is-stored-and-tier",
+  "record-changes": { ...calls.recordChanges, proves: ["revoked-stays-out", "admission-is-stored-and-tier",
     "first-failing-check-decides", "counts-agree"] },
-  streams: { ...load.streams, proves: ["streams-end-once", "streams-cut", "stream-vocabularies-differ",
+  streams: { ...calls.streams, proves: ["streams-end-once", "streams-cut", "stream-vocabularies-differ",
     "events-are-not-buffered", "slots-are-given-back", "counts-agree"] },
-  "many-streams": { ...load.manyStreams, proves: ["streams-cut", "streams-end-once", "counts-agree"] },
-  deploy: { ...load.deploy, proves: ["streams-end-once"] },
-  verify: { ...rules.verify, proves: ["verify/server-key-is-blocked-by-cors", "verify/stream-error-event",
+  "many-streams": { ...calls.manyStreams, proves: ["streams-cut", "streams-end-once", "counts-agree"] },
+  deploy: { ...calls.deploy, proves: ["streams-end-once"] },
+  verify: { ...calls.verify, proves: ["verify/server-key-is-blocked-by-cors", "verify/stream-error-event",
     "verify/keys-limit-reached"] },
-  "verify-load": { ...rules.verifyLoad, proves: ["verify/rate-limit-is-reported", "verify/overload-is-reported",
+  "verify-load": { ...calls.verifyLoad, proves: ["verify/rate-limit-is-reported", "verify/overload-is-reported",
     "verify/overload-names-the-cap"] },
   gate: { ...virtual.gate, proves: GATE_MEASUREMENTS.map((name) => `gate/${name}`) },
   curve: { ...virtual.curve, proves: ["curve/shed_subcodes", "curve/goodput_retention", "curve/collapse", "curve/refusal_time", "curve/metastability",

@@ -10,18 +10,9 @@ import { wallUs } from "../../supervision/waiting.ts";
 import { type Budget, budgetShare, NOTHING_SPENT, type Spent, type Stopped } from "../../workload/budget.ts";
 import { profileDurationS } from "../../workload/load-profiles.ts";
 import { TIMEOUTS } from "../../workload/timeouts.ts";
-import {
-  type Drive,
-  type DriveJob,
-  type Driver,
-  END_LATE_MS,
-  type Problem,
-  playParts,
-  register,
-  stopWhen,
-} from "../driver.ts";
+import * as port from "../driver.ts";
 
-export type OpenLoopJob = DriveJob & {
+export type OpenLoopJob = port.DriveJob & {
   /** This generator's part of the schedule: every `of`-th arrival, beginning with `index`. */
   segment?: { index: number; of: number };
   /** Admitted calls are folded in the process that makes them. */
@@ -75,19 +66,19 @@ export type FromProcess =
   | { type: "forget"; ref: string }
   | { type: "ready"; clockErrorUs: number }
   | ({ type: "progress"; offered: number; done: number } & OpenLoopSpent)
-  | ({ type: "end"; end: OpenLoopEnd; host: HostFacts; problems: Problem[] } & OpenLoopSpent)
+  | ({ type: "end"; end: OpenLoopEnd; host: HostFacts; problems: port.Problem[] } & OpenLoopSpent)
   | { type: "failed"; message: string };
 
 export type OpenLoopResult = OpenLoopSpent & {
   end: OpenLoopEnd | null;
   host: HostFacts | null;
   clockErrorUs: number;
-  problems: Problem[];
+  problems: port.Problem[];
 };
 
 type OpenLoopProgram = { path: string; silentMs: number };
 
-type OpenLoopOptions = Pick<Drive, "secrets" | "signal" | "onLine" | "onFold" | "onSpawn"> & {
+type OpenLoopOptions = Pick<port.Drive, "secrets" | "signal" | "onLine" | "onFold" | "onSpawn"> & {
   job: OpenLoopJob;
   /** Called when the process has its sessions; resolves to the run time of arrival 0. */
   begin(): Promise<number>;
@@ -116,7 +107,7 @@ export const playOpenLoop = async ({ job, secrets, signal, program = PROGRAM, ..
     if (child.stdin.writable) child.stdin.write(`${JSON.stringify(message)}\n`);
   };
   child.stdin.on("error", () => undefined);
-  await register(child, bound, options.onSpawn);
+  await port.register(child, bound, options.onSpawn);
   const unspent: OpenLoopSpent = { spent: NOTHING_SPENT, stopped: null };
   const result: OpenLoopResult = { end: null, host: null, clockErrorUs: 0, problems: [], ...unspent };
   let isReady = false;
@@ -126,7 +117,7 @@ export const playOpenLoop = async ({ job, secrets, signal, program = PROGRAM, ..
   const go = (startUs: number): void => {
     if (signal.aborted) return;
     const leadMs = Math.max(0, (startUs + job.epochUs - wallUs()) / 1000);
-    bound.due(leadMs + profileDurationS(job.profile) * 1000 + drainMs + END_LATE_MS, "end its schedule");
+    bound.due(leadMs + profileDurationS(job.profile) * 1000 + drainMs + port.END_LATE_MS, "end its schedule");
     say({ type: "go", startUs });
   };
 
@@ -165,7 +156,7 @@ export const playOpenLoop = async ({ job, secrets, signal, program = PROGRAM, ..
     if (!isReady && !signal.aborted) bound.due(program.silentMs, "get ready");
   });
   bound.due(program.silentMs, "get ready");
-  stopWhen(signal, bound, drainMs, () => say({ type: "stop" }));
+  port.stopWhen(signal, bound, drainMs, () => say({ type: "stop" }));
   say({ type: "job", job });
 
   const { code, signal: endedBy, error, late } = await bound.ended;
@@ -206,7 +197,7 @@ export const startTogether = (count: number, epochUs: number) => {
 };
 
 export const openLoopBy =
-  (program?: OpenLoopProgram): Driver =>
+  (program?: OpenLoopProgram): port.Driver =>
   async (drive, beside) => {
     const { job, budget, segments = 1 } = drive;
     const all = budget.left();
@@ -231,7 +222,7 @@ export const openLoopBy =
           drive.onProgress?.(`${done} calls done, ${sum(progress, "offered") - done} under way`);
         },
       });
-    const results = await playParts(drive, play, beside && (() => ready.then(beside)));
+    const results = await port.playParts(drive, play, beside && (() => ready.then(beside)));
     const ends = results.flatMap(({ end }) => (end === null ? [] : [end]));
     const startUs = Math.min(...ends.map((end) => end.startUs));
     const endUs = Math.max(...ends.map((end) => end.endUs));
@@ -249,4 +240,4 @@ export const openLoopBy =
     };
   };
 
-export const driveOpenLoop: Driver = openLoopBy();
+export const driveOpenLoop: port.Driver = openLoopBy();

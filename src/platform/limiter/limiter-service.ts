@@ -4,20 +4,14 @@ import { type LedgerLine, windowOf } from "../../core/meters.ts";
 import type { Clock } from "../clock.ts";
 import type { Service } from "../control-plane.ts";
 import { METER, REFUND, TAKE } from "../limiter.ts";
-import {
-  type ListenAt,
-  ndjson,
-  RequestError,
-  route,
-  routeWith,
-  type ServiceRoute,
-  startHttpService,
-} from "../links/http-service.ts";
+import * as serving from "../links/http-service.ts";
 import type { LimiterStore } from "./store.ts";
 
 /** The operator's route that lists charges and refunds. */
-export const ledgerRoute = (ledger: (run: string) => Iterable<LedgerLine> | AsyncIterable<LedgerLine>): ServiceRoute =>
-  route("GET", "/ledger", ({ query }) => ndjson(ledger(query.get("run") ?? "")));
+export const ledgerRoute = (
+  ledger: (run: string) => Iterable<LedgerLine> | AsyncIterable<LedgerLine>,
+): serving.ServiceRoute =>
+  serving.route("GET", "/ledger", ({ query }) => serving.ndjson(ledger(query.get("run") ?? "")));
 
 const FORGET_EVERY_MS = 3_600_000;
 
@@ -28,24 +22,24 @@ const TAKES = Type.Object({ takes: Type.Array(TAKE) });
 const REFUNDS = Type.Object({ refunds: Type.Array(REFUND) });
 const USED = Type.Object({ org: Type.String(), meter: METER, used: Type.Integer({ minimum: 0 }) });
 
-const limiterRoutes = (store: LimiterStore, clock: Clock): ServiceRoute[] => [
-  routeWith(TAKES, "POST", "/takes", async ({ takes }) => {
+const limiterRoutes = (store: LimiterStore, clock: Clock): serving.ServiceRoute[] => [
+  serving.routeWith(TAKES, "POST", "/takes", async ({ takes }) => {
     const answers = await store.take(takes, clock.instant());
     return { answers: takes.map(({ charge_id }, at) => ({ charge_id, ...answers[at] })) };
   }),
-  routeWith(REFUNDS, "POST", "/refunds", async ({ refunds }) => {
+  serving.routeWith(REFUNDS, "POST", "/refunds", async ({ refunds }) => {
     await store.refund(refunds, clock.instant());
     return { answers: refunds.map(({ charge_id }) => ({ charge_id, refunded: true })) };
   }),
-  route("GET", "/meters", ({ query }) => {
+  serving.route("GET", "/meters", ({ query }) => {
     const [org, meter] = [query.get("org"), query.get("meter")];
     if (org === null || (meter !== "map_loads" && meter !== "design_analyses")) {
-      throw new RequestError(422, "expected ?org=ID&meter=map_loads|design_analyses");
+      throw new serving.RequestError(422, "expected ?org=ID&meter=map_loads|design_analyses");
     }
     const at = clock.instant();
     return { org, meter, used: store.used(org, meter, at), window: windowOf(at.nowMs) };
   }),
-  routeWith(USED, "PUT", "/meters", (set) => {
+  serving.routeWith(USED, "PUT", "/meters", (set) => {
     store.setUsed(set.org, set.meter, set.used, clock.instant());
     return set;
   }),
@@ -53,11 +47,11 @@ const limiterRoutes = (store: LimiterStore, clock: Clock): ServiceRoute[] => [
 
 export const startLimiterService = async (
   { store, clock }: { store: LimiterStore; clock: Clock },
-  at: ListenAt,
+  at: serving.ListenAt,
 ): Promise<Service> => {
   const forget = (): void => store.dropBefore(oldestKeptWindow(clock.nowMs() - clock.offsetMs()));
   forget();
-  const service = await startHttpService({ ...at, routes: limiterRoutes(store, clock) });
+  const service = await serving.startHttpService({ ...at, routes: limiterRoutes(store, clock) });
   const forgetting = setInterval(forget, FORGET_EVERY_MS);
   forgetting.unref();
   return {

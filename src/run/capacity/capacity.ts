@@ -1,22 +1,8 @@
 /** `capacity`: finds the highest rate at which a deployment keeps its objectives, and whether it meets a demand. */
 
-import {
-  advise,
-  capacityClaims,
-  capacityMeasurement,
-  demandOf,
-  type Found,
-  firstLimit,
-} from "../../capacity/capacity-claims.ts";
+import * as claiming from "../../capacity/capacity-claims.ts";
 import { generatorDoubt } from "../../capacity/generator-limit.ts";
-import {
-  judgeTallies,
-  type ProbePlan,
-  type ShareObjective,
-  shareObjective,
-  tallyCalls,
-  tallyPlainly,
-} from "../../capacity/probe.ts";
+import * as probing from "../../capacity/probe.ts";
 import { answerSoFar, nextStep, POLICY, type SearchPolicy, SHORT_POLICY } from "../../capacity/search.ts";
 import { type Deployment, type RunContext, stoppedBy } from "../../deployments/deployment.ts";
 import { openDeployment } from "../../deployments/embedded.ts";
@@ -53,7 +39,7 @@ export type CapacityWishes = {
 
 export type CapacityRun = Asked &
   CapacityWishes & {
-    onProbe(probe: PlayedProbe, objectives: readonly ShareObjective[]): void;
+    onProbe(probe: PlayedProbe, objectives: readonly probing.ShareObjective[]): void;
     /** The share of all cores that other programs use; default: this machine's. */
     othersOnIdle?: () => Promise<number | null>;
   };
@@ -74,7 +60,7 @@ const orUsageError = <T>(about: string, read: () => T): T => {
   }
 };
 
-const objectivesOf = (story: string, slo: string | undefined, target: Target): ShareObjective[] => {
+const objectivesOf = (story: string, slo: string | undefined, target: Target): probing.ShareObjective[] => {
   const family = story.split("-")[0] as string;
   const stated = slo ?? target.slo?.[story] ?? target.slo?.[family];
   if (stated === undefined) {
@@ -84,14 +70,14 @@ const objectivesOf = (story: string, slo: string | undefined, target: Target): S
   return orUsageError("", () => {
     const objectives = parseObjectives(stated);
     const hasErrors = objectives.some(({ metric }) => metric === "errors");
-    return [...objectives, ...(hasErrors ? [] : parseObjectives(NO_ERRORS))].map(shareObjective);
+    return [...objectives, ...(hasErrors ? [] : parseObjectives(NO_ERRORS))].map(probing.shareObjective);
   });
 };
 
 /** Composes what to find out, from options and target file. Throws `UsageError` for a user's mistake. */
 const questionOf = ({ story, arrivals, slo, demandFile, short, policy }: CapacityWishes, target: Target) => {
   const objectives = objectivesOf(story, slo, target);
-  const readDemand = (file: string) => orUsageError(`--demand ${file}: `, () => demandOf(readUserJson(file)));
+  const readDemand = (file: string) => orUsageError(`--demand ${file}: `, () => claiming.demandOf(readUserJson(file)));
   const demand = demandFile === undefined ? null : readDemand(demandFile);
   const played = STORIES.get(story);
   if (played === undefined) {
@@ -144,7 +130,7 @@ const playProbe = async (
   context: RunContext,
   deployment: Deployment,
   { story, arrivals, objectives, limits }: Question,
-  plan: ProbePlan,
+  plan: probing.ProbePlan,
   number: number,
   measure: StageMeasure,
   othersOnIdle: () => Promise<number | null>,
@@ -155,7 +141,10 @@ const playProbe = async (
     for (const line of lines) holdUs = Math.max(holdUs, line.done_us - line.intended_us);
     const [fromUs, toUs] = [fromUsOf(startUs), nowUs - Math.min(HOLD_MOST_US, 1.2 * holdUs)];
     if (toUs <= fromUs) return false;
-    return judgeTallies(tallyPlainly(lines, objectives, { fromUs, toUs }), limits, plan.dispersions) !== "open";
+    return (
+      probing.judgeTallies(probing.tallyPlainly(lines, objectives, { fromUs, toUs }), limits, plan.dispersions) !==
+      "open"
+    );
   };
   const job = {
     ...{ stage: STAGE, story, arrivals, view: viewOf(deployment.target) },
@@ -172,7 +161,7 @@ const playProbe = async (
   const wholeUs = fromUs + plan.playS * 1e6;
   const toUs = Math.min(wholeUs, cutOffUs ?? wholeUs);
   return {
-    ...tallyCalls(lines, objectives, { fromUs, toUs }),
+    ...probing.tallyCalls(lines, objectives, { fromUs, toUs }),
     plan,
     playedS: Math.max(0, (toUs - fromUs) / 1e6),
     protocols,
@@ -196,7 +185,7 @@ const DOUBT_MOST_MS = 15_000;
 /** `cutOff`: why the search ended before its answer was sure; `null` if it did not. */
 const search = async (
   context: RunContext,
-  play: (plan: ProbePlan, number: number) => Promise<PlayedProbe>,
+  play: (plan: probing.ProbePlan, number: number) => Promise<PlayedProbe>,
   { limits, policy }: Question,
   onProbe: (probe: PlayedProbe) => void,
 ) => {
@@ -219,7 +208,11 @@ const search = async (
 };
 
 /** Makes a claim that rests on times inconclusive if failed checks cast doubt on them; claims on refusals stay. */
-const asCalibrated = (claim: Claim, objectives: readonly ShareObjective[], failed: readonly Calibration[]): Claim => {
+const asCalibrated = (
+  claim: Claim,
+  objectives: readonly probing.ShareObjective[],
+  failed: readonly Calibration[],
+): Claim => {
   const isOfAll = claim.id === "capacity/demand";
   const limitsMs = objectives.flatMap(({ text, limitMs }) =>
     limitMs !== undefined && (isOfAll || claim.id === `capacity/${text}`) ? [limitMs] : [],
@@ -231,7 +224,7 @@ const asCalibrated = (claim: Claim, objectives: readonly ShareObjective[], faile
 };
 
 /** Throws for a user's mistake before anything is sent. `found` is `null` if the search did not end. */
-export const findCapacity = async (request: CapacityRun): Promise<RunResult & { found: Found | null }> => {
+export const findCapacity = async (request: CapacityRun): Promise<RunResult & { found: claiming.Found | null }> => {
   const prepared = await prepareTarget(request.targetFile, request.owned, INTENT);
   const question = questionOf(request, prepared.target);
   const { story, objectives, demand, policy, lacks } = question;
@@ -246,17 +239,17 @@ export const findCapacity = async (request: CapacityRun): Promise<RunResult & { 
     const measure = stageMeasure(STAGE);
     const { othersOnIdle = () => othersOnIdleMachine(deployment.target.base_url, OTHERS_HALF, context.signal) } =
       request;
-    const play = (plan: ProbePlan, number: number) =>
+    const play = (plan: probing.ProbePlan, number: number) =>
       playProbe(context, deployment, question, plan, number, measure, othersOnIdle);
     const { answer, probes, cutOff } = await search(context, play, question, (probe) =>
       request.onProbe(probe, objectives),
     );
     const isOfTime = answer.binding !== null && objectives[answer.binding]?.isTime === true;
-    const limit = firstLimit(probes, answer.ratePerS, isOfTime);
+    const limit = claiming.firstLimit(probes, answer.ratePerS, isOfTime);
     const organizations = Math.max(1, ...probes.map((probe) => probe.organizations));
-    const found: Found = {
+    const found: claiming.Found = {
       ...{ answer, limit, demand },
-      advice: advise(answer, limit, { replicas: limits.replicas ?? null, organizations }, demand),
+      advice: claiming.advise(answer, limit, { replicas: limits.replicas ?? null, organizations }, demand),
       objectives: objectives.map(({ text }) => text),
       calls: probes.reduce((sum, { calls }) => sum + calls, 0),
     };
@@ -270,11 +263,13 @@ export const findCapacity = async (request: CapacityRun): Promise<RunResult & { 
       stageOutcome({
         summary: { ...summary, driver: "open-loop", ...(protocols.length === 0 ? {} : { protocols }) },
         facts: await witnessedFacts(context, deployment, STAGE, `${context.run}.${STAGE}`),
-        claims: capacityClaims(found, STAGE, context.replay).map((one) => cut(asCalibrated(one, objectives, failed))),
+        claims: claiming
+          .capacityClaims(found, STAGE, context.replay)
+          .map((one) => cut(asCalibrated(one, objectives, failed))),
         // Times and rates pooled over probes at many rates mean nothing.
         measurements: [
           ...measurements.filter(({ name }) => name === "refusal_ms_p99"),
-          ...capacityMeasurement(found, STAGE),
+          ...claiming.capacityMeasurement(found, STAGE),
         ],
         notes: [...new Set(probes.flatMap(({ generator }) => generator.notes))].slice(0, 10),
       }),

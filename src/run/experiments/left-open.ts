@@ -9,17 +9,7 @@ import { hasOurToxics, heal, isDisabledByUs, UNDO_PORTS } from "../../faults/hea
 import { isOurToxic } from "../../faults/link-faults.ts";
 import { type GivenTarget, undoByName } from "../../faults/undo-by-name.ts";
 import { GuardError, type PreparedTarget } from "../../stages/stage-plan.ts";
-import {
-  type Effect,
-  type NamedUndo,
-  notesIn,
-  openEffects,
-  readJournal,
-  runOf,
-  type TargetName,
-  type UndoResult,
-  undoAll,
-} from "../../supervision/journal.ts";
+import * as written from "../../supervision/journal.ts";
 import { hasEnded, killMarked } from "../../supervision/processes.ts";
 import { UsageError } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";
@@ -41,17 +31,17 @@ const journalsIn = (reports: string, out?: string): string[] => {
 
 /** Reads what a journal leaves open. Throws if it cannot be read, or if another user could have written it. */
 const readLeftOpen = (journal: string) => {
-  const { entries } = readJournal(journal);
-  const run = runOf(entries);
+  const { entries } = written.readJournal(journal);
+  const run = written.runOf(entries);
   // An effect without an undo (a session, a key) is left out and stays open in the journal, for people to see.
-  const effects = openEffects(entries).filter(({ kind, undo }) => undo.how !== "nothing" || kind === "child");
+  const effects = written.openEffects(entries).filter(({ kind, undo }) => undo.how !== "nothing" || kind === "child");
   const faults = effects.filter(({ kind }) => kind === "fault");
   return { run, isRunning: run !== null && !hasEnded(run), effects, faults };
 };
 
-type OnTarget = Extract<NamedUndo, { target: TargetName }>;
+type OnTarget = Extract<written.NamedUndo, { target: written.TargetName }>;
 
-const partsOn = (target: Target, undo: NamedUndo): OnTarget[] => {
+const partsOn = (target: Target, undo: written.NamedUndo): OnTarget[] => {
   if (undo.how === "all") return undo.undos.flatMap((one) => partsOn(target, one));
   return "target" in undo && isSameTarget(undo.target, target) ? [undo] : [];
 };
@@ -143,7 +133,7 @@ export const requireWholeProxies = async (target: Target, broken: ReadonlySet<st
 };
 
 /** `needs`: the deployment whose target file is needed for the undo. */
-export type Healed = UndoResult & { needs?: TargetName };
+export type Healed = written.UndoResult & { needs?: written.TargetName };
 
 export type HealedRun = {
   journal: string;
@@ -157,7 +147,7 @@ const healRun = async (journal: string, given: readonly GivenTarget[]): Promise<
   const { run, effects, faults, isRunning } = readLeftOpen(journal);
   if (effects.length === 0) return null;
   if (isRunning) return { journal, running: faults.map(({ name }) => name), taken: [] };
-  const resolved: Effect[] = [];
+  const resolved: written.Effect[] = [];
   const open: Healed[] = [];
   for (const { id, kind, name, undo } of effects) {
     const found = undoByName(undo, { run, folder: dirname(journal), given });
@@ -165,10 +155,10 @@ const healRun = async (journal: string, given: readonly GivenTarget[]): Promise<
     else open.push({ kind, name, did: null, trouble: found.trouble, ...(found.needs && { needs: found.needs }) });
   }
   using atEnd = new DisposableStack();
-  const notes = atEnd.adopt(notesIn(journal, "heal"), ({ close }) => close());
+  const notes = atEnd.adopt(written.notesIn(journal, "heal"), ({ close }) => close());
   const signal = AbortSignal.timeout(HEAL_MS);
   const limits = { ports: UNDO_PORTS, signal, callMs: CALL_MS, graceMs: GRACE_MS };
-  const taken = await undoAll(resolved, notes, limits);
+  const taken = await written.undoAll(resolved, notes, limits);
   const strays = run === null ? [] : await killMarked(run.mark);
   const killed = strays.map(
     ({ pid }): Healed => ({ kind: "child", name: `process ${pid}`, did: "killed", trouble: null }),

@@ -13,40 +13,13 @@ import { EXPERIMENTS, type Experiment } from "../../faults/experiments.ts";
 import { type Component, type Fault, faultKey } from "../../faults/fault.ts";
 import { describeSchedule, durationS, type FaultSchedule } from "../../faults/fault-schedule.ts";
 import { type Line, lineTimeUs } from "../../history/line.ts";
-import {
-  bareFacts,
-  type Claim,
-  claimOf,
-  countedSummary,
-  doubt,
-  type StageOutcome,
-  stageOutcome,
-} from "../../history/run-document.ts";
+import * as doc from "../../history/run-document.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
 import { inOrder } from "../../invariants/invariant.ts";
-import {
-  type Finding,
-  isCertain,
-  type LinksKind,
-  OFTEN_ENOUGH,
-  replaySchedule,
-  type ScheduleCrash,
-  type Searched,
-  scheduleCrashOf,
-  searchSchedules,
-  type Trial,
-} from "../../simulation/search-schedules.ts";
+import * as exploring from "../../simulation/search-schedules.ts";
 import { type Player, startVirtualPlayer } from "../../simulation/virtual-player.ts";
 import { playLoadStage } from "../../stages/play.ts";
-import {
-  type DeploymentWish,
-  GuardError,
-  intentOf,
-  type LoadStage,
-  type PreparedTarget,
-  readTarget,
-  type StagesWish,
-} from "../../stages/stage-plan.ts";
+import * as planning from "../../stages/stage-plan.ts";
 import { UsageError } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";
 import { runStages } from "../bodies.ts";
@@ -114,7 +87,7 @@ export const chosenExperiments = (target: Target | null, wish: ChaosWish): reado
   return short && some.length > 0 ? some : here;
 };
 
-export const chaosStages = (wish: ChaosWish): StagesWish => ({
+export const chaosStages = (wish: ChaosWish): planning.StagesWish => ({
   short: wish.short,
   stages: (given) =>
     chosenExperiments(given.embedded ? null : given.target, wish).map((entry) => experimentStage(given, entry)),
@@ -130,23 +103,23 @@ export const chaosRefusals = (target: Target): string[] => {
   ];
 };
 
-type ChaosRun = Asked & DeploymentWish & EmbeddedOptions & ChaosWish;
+type ChaosRun = Asked & planning.DeploymentWish & EmbeddedOptions & ChaosWish;
 
-const prepare = async (request: ChaosRun, targetFile: string): Promise<PreparedTarget> => {
-  const prepared = await readTarget(targetFile, request.owned, intentOf(chaosStages(request)));
+const prepare = async (request: ChaosRun, targetFile: string): Promise<planning.PreparedTarget> => {
+  const prepared = await planning.readTarget(targetFile, request.owned, planning.intentOf(chaosStages(request)));
   const { target, refusals } = prepared;
   const all = [...chaosRefusals(target), ...refusals];
-  if (all.length > 0) throw new GuardError(all);
+  if (all.length > 0) throw new planning.GuardError(all);
   if (target.watchdog !== undefined) {
     const { url, token } = target.watchdog;
     const read = token === undefined ? null : await prepared.secrets.read(token, "watchdog.token");
     const missing = await whyNoWatchdog({ url, token: read });
-    if (missing !== null) throw new GuardError([missing]);
+    if (missing !== null) throw new planning.GuardError([missing]);
   }
   return prepared;
 };
 
-const isStillHit = ({ claims, summary, didNotRecover }: StageOutcome): boolean =>
+const isStillHit = ({ claims, summary, didNotRecover }: doc.StageOutcome): boolean =>
   didNotRecover === true || claims.some(({ id, verdict }) => verdict === "fail" && id === `recovers/${summary.name}`);
 
 /** Throws for a user's mistake before anything begins: names, target file, guard, lock, a proxy that is not whole. */
@@ -164,7 +137,7 @@ export const runChaos = async (request: ChaosRun): Promise<RunResult> => {
       if (left.length === 0 || deployment.embedded || !isStillHit(outcome)) return false;
       const why = `the deployment did not recover from ${outcome.summary.name}; ${left.length} further experiments were not begun: ${left.map(({ name }) => name).join(", ")}`;
       context.events.result(`  ${why}`);
-      context.add({ claims: [doubt("run/completed", why, "every experiment is played", replay)] });
+      context.add({ claims: [doc.doubt("run/completed", why, "every experiment is played", replay)] });
       return true;
     },
   });
@@ -176,7 +149,7 @@ export type ExploreWish = {
   forMs: number;
   /** The most schedules; as many as the time allows if absent. */
   most?: number;
-  links: LinksKind;
+  links: exploring.LinksKind;
   /** The embedded deployment's store, on real links. */
   limiter: "sqlite" | "redis";
   /** Replaces the healthy platform on virtual links, to test the search itself. */
@@ -187,19 +160,19 @@ type ExploreRun = Asked & ExploreWish;
 
 const STAGE = "explore";
 const EXPECTED = "whatever breaks when, and for how long: every invariant holds during it and after the heal";
-const SHRINK_TRIALS: Readonly<Record<LinksKind, number>> = { virtual: 200, real: 12 };
+const SHRINK_TRIALS: Readonly<Record<exploring.LinksKind, number>> = { virtual: 200, real: 12 };
 const SPARE_S = 30;
 
-const ofStage = (claim: Claim, stage: string): Claim => {
+const ofStage = (claim: doc.Claim, stage: string): doc.Claim => {
   return { ...claim, id: claim.id.replace(/\/.*/, `/${stage}`), stage };
 };
 
 const openRealPlayer = async (context: RunContext, limiter: ExploreWish["limiter"]): Promise<Player> => {
   const deployment = await openDeployment(context, { limiter });
   let number = 0;
-  const play = async (schedule: FaultSchedule): Promise<Trial> => {
+  const play = async (schedule: FaultSchedule): Promise<exploring.Trial> => {
     number += 1;
-    const plan: LoadStage = {
+    const plan: planning.LoadStage = {
       ...{ kind: "load", name: `${STAGE}-${number}`, driver: "open-loop", arrivals: "poisson" },
       ...{ story: schedule.story, ratePerS: schedule.ratePerS, durationS: durationS(schedule) + SPARE_S },
       judges: INVARIANTS.map(({ id }) => id),
@@ -209,7 +182,7 @@ const openRealPlayer = async (context: RunContext, limiter: ExploreWish["limiter
     const onLine = (line: Line): void => void lines.push(line);
     const { claims, summary, facts } = await playLoadStage(context, deployment, plan, { onLine });
     // A claim that the stage was reached says whether it can be judged; it is no invariant.
-    const isAbout = ({ id }: Claim): boolean => id.startsWith("reached/");
+    const isAbout = ({ id }: doc.Claim): boolean => id.startsWith("reached/");
     const failed = claims.filter((one) => !isAbout(one) && one.verdict === "fail" && one.level === "must");
     const doubts = claims.filter((one) => isAbout(one) && one.verdict !== "pass");
     return {
@@ -224,16 +197,16 @@ const openRealPlayer = async (context: RunContext, limiter: ExploreWish["limiter
   return { play, close: async () => undefined };
 };
 
-type ScheduleReplayed = Pick<Claim, "reason" | "expected" | "got"> & { verdict: "fixed" | "failing" | "unclear" };
+type ScheduleReplayed = Pick<doc.Claim, "reason" | "expected" | "got"> & { verdict: "fixed" | "failing" | "unclear" };
 
 /** `record`: how to record a run on real links; a run on virtual links is not recorded. */
-export const replayScheduleCrash = async (crash: ScheduleCrash, record: Asked): Promise<ScheduleReplayed> => {
+export const replayScheduleCrash = async (crash: exploring.ScheduleCrash, record: Asked): Promise<ScheduleReplayed> => {
   const replay = async ({ play }: Player): Promise<ScheduleReplayed> => {
-    const replayed = await replaySchedule(play, crash.schedule, new Set(crash.failed.map(({ id }) => id)));
+    const replayed = await exploring.replaySchedule(play, crash.schedule, new Set(crash.failed.map(({ id }) => id)));
     const { failed, of, last } = replayed;
     const [claim] = last?.failed ?? [];
     return {
-      verdict: isCertain(replayed) ? "failing" : failed === 0 ? "fixed" : "unclear",
+      verdict: exploring.isCertain(replayed) ? "failing" : failed === 0 ? "fixed" : "unclear",
       reason: `failed in ${failed} of ${of} replays`,
       expected: (claim ?? crash.failed[0])?.expected ?? "",
       got: claim === undefined ? "as expected" : `${claim.reason}: ${claim.got}`,
@@ -250,21 +223,21 @@ export const replayScheduleCrash = async (crash: ScheduleCrash, record: Asked): 
   return came ?? { verdict: "unclear", reason: why, expected: "a whole run", got: "none" };
 };
 
-const textOf = ({ failed, schedule, replayed, isFlaky, number }: Finding): string => {
+const textOf = ({ failed, schedule, replayed, isFlaky, number }: exploring.Finding): string => {
   const broken = failed.map(({ id }) => id.replace(/\/.*/, "")).join(", ");
   const often = `${replayed.failed} of ${replayed.of} replays`;
   return isFlaky
-    ? `schedule ${number} failed ${broken} once and then in ${often}, where ${OFTEN_ENOUGH} are needed: flaky (${describeSchedule(schedule)})`
+    ? `schedule ${number} failed ${broken} once and then in ${often}, where ${exploring.OFTEN_ENOUGH} are needed: flaky (${describeSchedule(schedule)})`
     : `schedule ${number} fails ${broken} in ${often}; at its shortest: ${describeSchedule(schedule)}`;
 };
 
-const searchedClaim = ({ schedules, doubtful, events, findings }: Searched, replay: string): Claim => {
+const searchedClaim = ({ schedules, doubtful, events, findings }: exploring.Searched, replay: string): doc.Claim => {
   const doubts = doubtful === 0 ? "" : `, ${doubtful} of them in doubt because of the load's generator`;
   const isFailed = findings.some(({ isFlaky }) => !isFlaky);
   const isDoubtful = findings.length > 0 || schedules === 0 || doubtful * 2 > schedules;
   const verdict = isFailed ? "fail" : isDoubtful ? "inconclusive" : "pass";
   const found = findings.length === 0 ? "nothing failed in any of them" : findings.map(textOf).join("; ");
-  return claimOf({
+  return doc.claimOf({
     ...{ id: `schedules/${STAGE}`, stage: STAGE, expected: EXPECTED, replay, verdict },
     reason: `${schedules} schedules with ${events} faults were played${doubts}; ${found}`,
     got: verdict === "pass" ? "as expected" : found,
@@ -278,7 +251,7 @@ const search = async (context: RunContext, request: ExploreRun, player: Player):
   const began = performance.now();
   const untilMs = began + request.forMs;
   let files = 0;
-  const searched = await searchSchedules({
+  const searched = await exploring.searchSchedules({
     seed,
     play: player.play,
     shrinkTrials: SHRINK_TRIALS[links],
@@ -287,7 +260,7 @@ const search = async (context: RunContext, request: ExploreRun, player: Player):
     found: async (finding) => {
       files += 1;
       const name = `crashes/explore-${files}.json`;
-      const crash = scheduleCrashOf(finding, { seed, links, limiter, mutant, file: folder.pathOf(name) });
+      const crash = exploring.scheduleCrashOf(finding, { seed, links, limiter, mutant, file: folder.pathOf(name) });
       await folder.writeJson(name, crash);
       events.result(`  ${finding.isFlaky ? "flaky" : "fails"}: ${crash.title}\n    ${crash.replay}`);
       if (finding.isFlaky) return;
@@ -301,8 +274,8 @@ const search = async (context: RunContext, request: ExploreRun, player: Player):
       const [first, last] = [lines[0], lines.at(-1)];
       const spanUs = first === undefined || last === undefined ? 0 : lineTimeUs(last) - lineTimeUs(first);
       await context.addStage(
-        stageOutcome({
-          summary: countedSummary(stage, driver, Math.round(spanUs / 1000), byOutcome),
+        doc.stageOutcome({
+          summary: doc.countedSummary(stage, driver, Math.round(spanUs / 1000), byOutcome),
           facts: { ...facts, stage },
           claims: failed.map((claim) => ({ ...ofStage(claim, stage), replay: crash.replay })),
           faults: faultRecords(lines.filter((line) => line.type === "fault")),
@@ -313,10 +286,10 @@ const search = async (context: RunContext, request: ExploreRun, player: Player):
   const claim = searchedClaim(searched, context.replay);
   events.result(`  ${claim.reason}`);
   await context.addStage(
-    stageOutcome({
-      summary: countedSummary(STAGE, driver, Math.round(performance.now() - began), searched.byOutcome),
+    doc.stageOutcome({
+      summary: doc.countedSummary(STAGE, driver, Math.round(performance.now() - began), searched.byOutcome),
       claims: [claim],
-      facts: { ...bareFacts(STAGE), exclusive: true, shedding: "fixed", faults: true, drained: true },
+      facts: { ...doc.bareFacts(STAGE), exclusive: true, shedding: "fixed", faults: true, drained: true },
     }),
   );
 };

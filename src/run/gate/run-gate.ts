@@ -13,18 +13,7 @@ import { type Comparison, comparePairs, GATE_POLICY, type Pair, verdictOf } from
 import * as recorded from "../../gate/recorded-comparison.ts";
 import { type CallLine, dueWithin, isGatewayAlone, type Span, stayMs } from "../../history/line.ts";
 import { type StageMeasure, stageMeasure } from "../../history/measure.ts";
-import {
-  type Claim,
-  claimOf,
-  doubt,
-  groupOf,
-  type Measurement,
-  type Protocol,
-  type RunDocument,
-  type StageFacts,
-  type StageOutcome,
-  stageOutcome,
-} from "../../history/run-document.ts";
+import * as doc from "../../history/run-document.ts";
 import { quantile } from "../../history/statistics/statistics.ts";
 import { invariantsFor } from "../../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../../invariants/invariant.ts";
@@ -65,10 +54,15 @@ export type GateSide = {
   side: blocks.Side;
   deployment: Deployment;
   view: TargetView;
-  tenants: StageFacts["tenants"];
+  tenants: doc.StageFacts["tenants"];
   noisy: ReadonlySet<string>;
   /** What the side's blocks have shown; their lines are measured but not kept. */
-  seen: { measure: StageMeasure; hostNotes: string[][]; protocols: Set<Protocol>; lastFacts: StageFacts | null };
+  seen: {
+    measure: StageMeasure;
+    hostNotes: string[][];
+    protocols: Set<doc.Protocol>;
+    lastFacts: doc.StageFacts | null;
+  };
 };
 
 export const nothingSeen = (side: blocks.Side): GateSide["seen"] => {
@@ -90,7 +84,7 @@ export type PlayedBlock = {
   lines: CallLine[];
   /** When the block's first call was due, in microseconds of the run. */
   startUs: number;
-  claims: readonly Claim[];
+  claims: readonly doc.Claim[];
   /** What the generator could not do; any problem makes the block useless. */
   problems: string[];
 };
@@ -108,7 +102,7 @@ export const playBlock = async (
   const job = { stage, idPrefix: `${idRun}.c`, story, seed: room.seed, profile, arrivals: "uniform" as const, view };
   const { lines, problems, notes, host, startUs = 0, protocols = [] } = await playLevel(room, deployment, job);
   await pause(REST_MS);
-  const facts: StageFacts = { ...(await witnessedFacts(room, deployment, stage, idRun)), tenants };
+  const facts: doc.StageFacts = { ...(await witnessedFacts(room, deployment, stage, idRun)), tenants };
   for (const line of lines) seen.measure.see(line);
   for (const protocol of protocols) seen.protocols.add(protocol);
   seen.hostNotes.push([...notes, ...hostDoubts(stage, host)]);
@@ -208,17 +202,17 @@ export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ..
 export type GateMeasured = Awaited<ReturnType<typeof measurePairs>>;
 
 type GateResult = {
-  claims: Claim[];
-  measurements: Measurement[];
+  claims: doc.Claim[];
+  measurements: doc.Measurement[];
   comparisons: readonly Comparison[];
   table: string[];
 };
 
-const droppedClaim = ({ dropped, pairs, isWhole }: GateMeasured, replay: string): Claim => {
+const droppedClaim = ({ dropped, pairs, isWhole }: GateMeasured, replay: string): doc.Claim => {
   const all = dropped.length + pairs.length;
   const isPlayed = isWhole && dropped.length * 3 <= all;
   const open = dropped[0] ?? "stopped before the first comparison";
-  return claimOf({
+  return doc.claimOf({
     ...{ id: "gate/pairs", stage: verdicts.GATE_STAGE, replay, verdict: isPlayed ? "pass" : "inconclusive" },
     reason: isPlayed ? "the generator played the pairs as planned" : open,
     expected: "at least two pairs of three are played as planned",
@@ -251,7 +245,7 @@ export const runGate = async (
     return block;
   };
   const open = (reason: string): GateResult => {
-    const claim = doubt("gate/pairs", reason, "a base that can be measured", replay);
+    const claim = doc.doubt("gate/pairs", reason, "a base that can be measured", replay);
     return { claims: [{ ...claim, stage: verdicts.GATE_STAGE }], measurements: [], comparisons: [], table: [] };
   };
   const deployments = [base.deployment, head.deployment];
@@ -374,7 +368,7 @@ const prepare = async ({ baseFile, headFile, owned, pairs = blocks.PAIRS_DEFAULT
 export const planGate = async (wishes: GateWishes) => (await prepare(wishes)).plan;
 
 /** Makes one side's stage. One note on doubts about the host counts their blocks and quotes the first. */
-const outcomeOf = ({ side, seen }: GateSide, said: readonly string[]): StageOutcome[] => {
+const outcomeOf = ({ side, seen }: GateSide, said: readonly string[]): doc.StageOutcome[] => {
   const { measure, hostNotes, protocols, lastFacts } = seen;
   if (lastFacts === null) return [];
   // Counts and charges were read block by block and do not describe the stage as a whole.
@@ -382,7 +376,7 @@ const outcomeOf = ({ side, seen }: GateSide, said: readonly string[]): StageOutc
   const disturbed = hostNotes.filter(({ length }) => length > 0);
   const often = `${side}: in ${disturbed.length} of ${hostNotes.length} blocks, first: ${disturbed[0]?.[0]}`;
   const summary = { ...measure.end().summary, protocols: protocols.size === 0 ? undefined : [...protocols].sort() };
-  return [stageOutcome({ summary, facts, notes: [...said, ...(disturbed.length === 0 ? [] : [often])] })];
+  return [doc.stageOutcome({ summary, facts, notes: [...said, ...(disturbed.length === 0 ? [] : [often])] })];
 };
 
 export const gateTargets = async (request: Asked & GateWishes): Promise<RunResult & { table: string[] }> => {
@@ -391,7 +385,7 @@ export const gateTargets = async (request: Asked & GateWishes): Promise<RunResul
   if (plan.lacks.length > 0) throw new UsageError(`${request.scenario} cannot be played: ${plan.lacks.join("; ")}`);
   const { ratePerS, scenario } = request;
   const wish = { scenario, story, pairs: plan.pairs, ratePerS };
-  const about = { profile: "gate", canJudge: (name: string) => groupOf(name) === "gate" };
+  const about = { profile: "gate", canJudge: (name: string) => doc.groupOf(name) === "gate" };
   const { came, ...run } = await recordRun(
     { ...request, ...about, targets: [targets.base, targets.head] },
     async (context) => {
@@ -420,9 +414,9 @@ export const gateTargets = async (request: Asked & GateWishes): Promise<RunResul
 };
 
 /** Reads a run. Throws `UsageError`, also for a run that was stopped or killed. */
-const readWhole = (path: string): RunDocument => {
+const readWhole = (path: string): doc.RunDocument => {
   const file = path.endsWith(".json") ? path : join(path, "run.json");
-  const document = recordedJson(file) as RunDocument;
+  const document = recordedJson(file) as doc.RunDocument;
   if (document?.schema !== "floodgate/run@1")
     throw new UsageError(`${file} is no run of this schema: ${String(document?.schema)}`);
   const cut = document.claims.find(({ id }) => id === "run/completed");
@@ -433,8 +427,8 @@ const readWhole = (path: string): RunDocument => {
 export const readFigures = (path: string): recorded.RunFigures => recorded.figuresOf(readWhole(path));
 
 /** What else may have made a difference. It decides nothing, because base and head may have two addresses. */
-const otherwise = (before: readonly RunDocument[], after: readonly RunDocument[]): string[] => {
-  const differ = (of: (run: RunDocument) => string, sentence: (which: string) => string): string[] => {
+const otherwise = (before: readonly doc.RunDocument[], after: readonly doc.RunDocument[]): string[] => {
+  const differ = (of: (run: doc.RunDocument) => string, sentence: (which: string) => string): string[] => {
     const [was, is] = [before, after].map((runs) => [...new Set(runs.map(of))].sort().join(", "));
     return was === is ? [] : [sentence(`${was} before, ${is} after`)];
   };

@@ -8,13 +8,7 @@ import { httpProbe, type LinkSeen, observeLink } from "../../tools/link-probe.ts
 import type { StandInLink } from "../../tools/stand-in-proxy.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import type { Step } from "../../workload/step.ts";
-import {
-  type Bench,
-  LIMITER_BUDGET_MS,
-  type MiniStage,
-  RECOVERY_DEADLINE_MS,
-  REVOCATION_BUDGET_MS,
-} from "../stage-bench.ts";
+import * as benches from "../stage-bench.ts";
 import { callsOf, paid } from "./calls.ts";
 
 const PROBE_MS = 300;
@@ -24,16 +18,16 @@ const DEADLINE_S = 20;
 
 type Fault = "refused" | "reply-lost" | "request-lost";
 
-const faultOf = (name: Fault): LinkFault => makeFault(name, { budgetMs: LIMITER_BUDGET_MS });
+const faultOf = (name: Fault): LinkFault => makeFault(name, { budgetMs: benches.LIMITER_BUDGET_MS });
 
-const linkOf = ({ links, stage }: Bench, name: "limiter" | "keys"): StandInLink => {
+const linkOf = ({ links, stage }: benches.Bench, name: "limiter" | "keys"): StandInLink => {
   if (links === null) throw new Error(`${stage} needs links that can be broken`);
   return links[name];
 };
 
 /** Injects a fault of `faults/link-faults.ts`, waits until it shows, plays `during` and heals, as in a suite. */
 const whileBroken = async (
-  bench: Bench,
+  bench: benches.Bench,
   name: "limiter" | "keys",
   faultName: Fault,
   during: () => Promise<unknown>,
@@ -66,7 +60,7 @@ const TENANTS = 3;
 const CALLS = 14;
 const RECORD_MARGIN_MS = 100;
 /** Within the limiter's budget, so that callers still wait when the link is healed. */
-const CHARGED_MS = 0.7 * LIMITER_BUDGET_MS;
+const CHARGED_MS = 0.7 * benches.LIMITER_BUDGET_MS;
 
 const mixed = (view: TargetView, count: number): Step[] => [
   ...callsOf(view, "maps.loads", Math.ceil(count / 2)),
@@ -74,13 +68,13 @@ const mixed = (view: TargetView, count: number): Step[] => [
 ];
 
 /** Calls after the recovery deadline. */
-const afterRecovery = async ({ view, sendAll }: Bench): Promise<void> => {
-  await pause(RECOVERY_DEADLINE_MS + 20);
+const afterRecovery = async ({ view, sendAll }: benches.Bench): Promise<void> => {
+  await pause(benches.RECOVERY_DEADLINE_MS + 20);
   await sendAll(mixed(view, CALLS), 4);
 };
 
 /** A stage whose links can be broken; a few calls come before `play`. */
-const faulty = (play: (bench: Bench) => Promise<void>): MiniStage => ({
+const faulty = (play: (bench: benches.Bench) => Promise<void>): benches.MiniStage => ({
   options: { tenants: paid(TENANTS), breakable: true },
   play: async (bench) => {
     await bench.sendAll(mixed(bench.view, 6), 3);
@@ -95,7 +89,7 @@ export const limiterRefused = faulty(async (bench) => {
 });
 
 /** The map loads that all tenants have used, by the limiter's store. */
-const loadsUsed = async ({ running, view }: Bench): Promise<number> => {
+const loadsUsed = async ({ running, view }: benches.Bench): Promise<number> => {
   const limiter = running.administration?.limiter;
   if (limiter === undefined) throw new Error("expected a limiter of this stage's own");
   let sum = 0;
@@ -104,7 +98,7 @@ const loadsUsed = async ({ running, view }: Bench): Promise<number> => {
 };
 
 /** Sends loads until the limiter has charged them, while their callers still wait. */
-const chargedAndWaiting = async (bench: Bench): Promise<{ answers: Promise<unknown> }> => {
+const chargedAndWaiting = async (bench: benches.Bench): Promise<{ answers: Promise<unknown> }> => {
   const before = await loadsUsed(bench);
   const answers = bench.sendAll(callsOf(bench.view, "maps.loads", 6));
   await waitUntil(async () => (await loadsUsed(bench)) >= before + 6, { forMs: CHARGED_MS, pollMs: 5 });
@@ -160,14 +154,14 @@ const BURSTS = 4;
 export const keysRefused = faulty(async (bench) => {
   const { view, sendAll, clock, lookups } = bench;
   await whileBroken(bench, "keys", "refused", async () => {
-    await pause(REVOCATION_BUDGET_MS + RECORD_MARGIN_MS);
+    await pause(benches.REVOCATION_BUDGET_MS + RECORD_MARGIN_MS);
     await sendAll(mixed(view, CALLS + 4), 6);
   });
   const from_us = clock.nowUs();
   const before = lookups();
   for (let burst = 0; burst < BURSTS; burst += 1) {
     await sendAll(callsOf(view, "design.styles", 24));
-    await pause(REVOCATION_BUDGET_MS + 20);
+    await pause(benches.REVOCATION_BUDGET_MS + 20);
   }
   const key_lookups: StageFacts["key_lookups"] = [{ from_us, to_us: clock.nowUs(), count: lookups() - before }];
   await afterRecovery(bench);

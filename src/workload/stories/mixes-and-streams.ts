@@ -5,21 +5,12 @@ import { lowestLevel, overloadReach, streamers, streamsPerS } from "../callers/o
 import { chatPerS, inFlightCaps, partOf, sharesOf } from "../callers/rates.ts";
 import { oncePerView, type TargetView } from "../callers/target-view.ts";
 import { bySize, chooserOf } from "../callers/tenants.ts";
-import {
-  constant,
-  type Profile,
-  profileDurationS,
-  profilePeakPerS,
-  ramp,
-  spike,
-  storm,
-  upAndDown,
-} from "../load-profiles.ts";
+import * as shapes from "../load-profiles.ts";
 import { saltOf, uniform } from "../random.ts";
 import { exchangeStep, type Step, type StepWish } from "../step.ts";
 import { profileAt, type Story, storyOf } from "../story.ts";
 
-type Shape = (ratePerS: number, durationS: number) => Profile;
+type Shape = (ratePerS: number, durationS: number) => shapes.Profile;
 
 const WHO = saltOf("steady-mix who");
 const WHAT = saltOf("steady-mix what");
@@ -79,7 +70,7 @@ type Unnamed = (name: string) => Story;
 
 /** An ordinary day: unequal organizations, mostly reads, nobody meant to be refused, nothing charged (A9, item 80). */
 const mix =
-  (purpose: string, lengthS: number, shape: Shape = constant): Unnamed =>
+  (purpose: string, lengthS: number, shape: Shape = shapes.constant): Unnamed =>
   (name) =>
     storyOf({
       name,
@@ -132,10 +123,10 @@ const stormOver =
   (view, wish = {}) => {
     const base = baseline(view, wish);
     if (base === null) return null;
-    const ratePerS = profilePeakPerS(base);
+    const ratePerS = shapes.profilePeakPerS(base);
     const permitted = STORM_OF_PERMIT * (wish.maxPerS ?? Number.POSITIVE_INFINITY);
     const topPerS = Math.min((STORM_TOP / STORM_BASE) * ratePerS, permitted) / STORM_ATTEMPTS;
-    return storm(ratePerS, Math.max(ratePerS, topPerS), profileDurationS(base));
+    return shapes.storm(ratePerS, Math.max(ratePerS, topPerS), shapes.profileDurationS(base));
   };
 
 const CURVE_S = 300;
@@ -152,7 +143,7 @@ const levelsAroundKnee: Story["profile"] = (view, wish = {}) => {
   const { service_ms: serviceMs = Number.POSITIVE_INFINITY } = view.limits;
   const lowest = lowestLevel(view, wish.ratePerS);
   const levels: Shape = (kneePerS, durationS) =>
-    upAndDown(kneePerS, durationS, wish.maxPerS && onAverage(wish.maxPerS), serviceMs / 1000, lowest);
+    shapes.upAndDown(kneePerS, durationS, wish.maxPerS && onAverage(wish.maxPerS), serviceMs / 1000, lowest);
   return profileAt(streamsPerS, CURVE_S, levels)(view, wish);
 };
 
@@ -161,11 +152,13 @@ const named = <Name extends string>(table: Readonly<Record<Name, Unnamed>>) =>
 
 export const MIXES_AND_STREAMS = named({
   "steady-mix": mix("an ordinary day of many organizations, with nobody refused", 15),
-  "spike-and-recover": mix("five times the ordinary load for a while, then calm", 20, (rate, s) => spike(rate, 5, s)),
+  "spike-and-recover": mix("five times the ordinary load for a while, then calm", 20, (rate, s) =>
+    shapes.spike(rate, 5, s),
+  ),
   soak: mix("an ordinary day, for hours: leaks of slots, memory and sockets", 3600),
   "replica-lost": mix("ordinary load while a replica goes away", 20),
   "rolling-deploy": mix("ordinary load while replicas are replaced one by one", 30),
-  "cold-start-under-load": mix("a start with the load already there", 15, (rate, s) => ramp(0, rate, s)),
+  "cold-start-under-load": mix("a start with the load already there", 15, (rate, s) => shapes.ramp(0, rate, s)),
   brownout: streams("streams at a constant rate while each takes five times as long", 0.6, 20),
   "capacity-halved": streams("streams at a constant rate while half as many are served at once", 0.8, 30),
   "heavy-tail-streams": streams("streams of very unequal length near capacity", 0.8, 20),
