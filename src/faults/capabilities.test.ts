@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { experimentStage, stageOf } from "../run/suites/suites.ts";
 import type { Target } from "../target/target.ts";
-import { type Disturbable, disturbanceMissing } from "./capabilities.ts";
 import type { Disturbance } from "./disturbance.ts";
+import { type Disturbable, disturbanceMissing } from "./experiment.ts";
 import { EXPERIMENTS, type Experiment } from "./experiments.ts";
 
 const target: Target = { schema: "floodgate/target@1", base_url: "http://127.0.0.1:1/v1", permits: { chaos: true } };
