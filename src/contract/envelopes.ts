@@ -1,6 +1,13 @@
 /** Writes and reads the bodies of refusals (section 7.1, items 182-189). */
 import { foreignName, REFUSAL_BODY_MOST } from "./foreign-text.ts";
-import { type AnyRefusalName, ERROR_IN_BODY, LEGACY_SUBCODES, REFUSAL_BY_OUTCOME, refusalOf } from "./refusals.ts";
+import {
+  type AnyRefusalName,
+  ERROR_IN_BODY,
+  LEGACY_SUBCODES,
+  OUTCOMES,
+  REFUSAL_BY_OUTCOME,
+  refusalOf,
+} from "./refusals.ts";
 
 /** What `map_load_quota_exceeded` adds to its flat body (item 184). */
 export type QuotaFields = { meter: string; limit: number; used: number };
@@ -89,6 +96,18 @@ export const isProblem = ({ title }: Record<string, unknown>): boolean => typeof
 export const isGateways = (status: number, said: string, hasDetail: boolean): boolean =>
   GATEWAYS.test(`${status}`) || (SHARED.test(`${status}`) && !hasDetail && !SUBCODE.test(said));
 
+const SPECIFIED = new Set(OUTCOMES);
+
+/**
+ * Returns a subcode of this status that stands under any other member, such as the `message` of a framework's own error;
+ * `null` for none. Only the API knows its subcodes, so no gateway wrote such a body.
+ */
+export const subcodeElsewhere = (status: number, fields: Record<string, unknown>): string | null => {
+  const texts = [fields, ...Object.values(fields).filter(isObject)].flatMap((one) => Object.values(one));
+  const found = texts.find((text) => typeof text === "string" && SPECIFIED.has(`${status} ${text}`));
+  return (found as string | undefined) ?? null;
+};
+
 /**
  * Names an answer's outcome, `edge NNN` outside the contract. In a wrong envelope the subcode is kept for judges. `coding`:
  * the content coding from `codingOf`; no call asks for one, and no driver decodes one. `anyBody`: a success may have any
@@ -108,8 +127,8 @@ export const readAnswer = (
   const fields = isObject(body) ? body : {};
   const said =
     typeof fields.detail === "string" ? fields.detail : typeof fields.error === "string" ? fields.error : null;
-  const read = (outcome: string, subcode: string | null): AnswerRead => {
-    const answer: AnswerRead = { outcome, subcode, envelope, body };
+  const read = (outcome: string, subcode: string | null, seen = envelope): AnswerRead => {
+    const answer: AnswerRead = { outcome, subcode, envelope: seen, body };
     if (subcode === "map_load_quota_exceeded") {
       answer.quota = { meter: fields.meter, limit: fields.limit, used: fields.used };
     }
@@ -119,9 +138,11 @@ export const readAnswer = (
     if (anyBody !== true && !mayBeJson(text)) return read(`edge ${status}`, null);
     return "error" in fields ? read(ERROR_IN_BODY, null) : read(`${status}`, null);
   }
-  if (said !== null) {
-    const subcode = SUBCODE_OF_OLDER_NAME.get(said) ?? said;
-    if (REFUSAL_BY_OUTCOME.has(`${status} ${subcode}`)) return read(`${status} ${subcode}`, subcode);
+  const subcode = said === null ? null : (SUBCODE_OF_OLDER_NAME.get(said) ?? said);
+  if (subcode !== null && REFUSAL_BY_OUTCOME.has(`${status} ${subcode}`)) return read(`${status} ${subcode}`, subcode);
+  const elsewhere = subcodeElsewhere(status, fields);
+  if (elsewhere !== null) return read(`${status} ${elsewhere}`, elsewhere, "other");
+  if (subcode !== null) {
     // A 422 may have any subcode ("various", item 202); other unknown subcodes are still the API's.
     if (status === 422) return read("422 malformed_body", "malformed_body");
     // 401 and 503 without `detail` may have any body (item 189), so its text is not a subcode.

@@ -21,6 +21,22 @@ test("a stage of which most calls ended at a gateway fails, and its other claims
   expect(secrets).toMatchObject({ verdict: "skipped", reason: expect.not.stringContaining("judged on") });
 });
 
+test("a limit outside the envelopes may be a gateway's or the API's own, and a page of a failure is a gateway's", () => {
+  for (const [status, whose] of [
+    [429, true],
+    [503, true],
+    [502, false],
+  ] as const) {
+    const lines = [
+      ...many(30, (at) => call(`${at}`, { atMs: at })),
+      ...many(30, (at) => call(`edge${at}`, { atMs: 100 + at, outcome: `edge ${status}` })),
+    ];
+    const [answered] = judgeStage(invariantsFor(["envelope-fits-subcode"]), facts, lines, "again");
+    expect(answered?.verdict).toBe("fail");
+    expect(/the API itself refuse in its framework's words.*curl -i/.test(answered?.reason ?? "")).toBe(whose);
+  }
+});
+
 test("nothing in front is asked about where a call got no answer at all, or the API's own 500", () => {
   for (const outcome of ["indeterminate", "500"]) {
     const lines = [

@@ -50,6 +50,10 @@ const openGap = () => {
 
 const NOT_ITS_ENVELOPE =
   "none of these answers is in the API's envelopes: does something in front of it limit calls, or put pages in place of refusals?";
+const OR_ITS_OWN =
+  " Or does the API itself refuse in its framework's words, by which no client knows the limit? Such a call sent past the gateway shows who answers (curl -i)";
+/** What a limit answers, of a gateway or of the API. */
+const A_LIMIT = /^edge (?:429|503)$/;
 
 const percent = (share: number): string => `${Number((100 * share).toPrecision(3))} %`;
 
@@ -89,7 +93,8 @@ export const answered: Judge = (facts, settling) => {
     const bounds = `95 % interval ${percent(interval.low)} to ${percent(interval.high)}`;
     const share = `${missing} of ${judged} calls (${percent(missing / judged)}, ${bounds})`;
     const unmet = atEdge < judged ? "" : "; is base_url right, and does the gateway in front let these calls through?";
-    const strange = atEdge === judged || atEdge < missing ? "" : `; ${NOT_ITS_ENVELOPE}`;
+    const whose = [...unanswered.keys()].some((what) => A_LIMIT.test(what)) ? OR_ITS_OWN : "";
+    const strange = atEdge === judged || atEdge < missing ? "" : `; ${NOT_ITS_ENVELOPE}${whose}`;
     const when = missing > 1 ? gap.inWords() : "";
     const reason = `the API did not answer ${share}: ${named}${when}${besides}${unmet}${strange}`;
     const open = inconclusive(`${reason}; too few calls to say whether it is more`, named, ids);

@@ -370,7 +370,7 @@ const subcodes = (curve: Curve): Finding => {
     const edge = shareIn(past, failedWith(isEdge)).share;
     return edge > SHAPING
       ? skipped(
-          `sheds of the API itself: something in front of it answered ${percent(edge)} of the calls past the knee`,
+          `sheds in the API's envelopes: ${percent(edge)} of the calls past the knee were answered outside them, by something in front of it or in its framework's words`,
         )
       : open("nothing was shed past the knee");
   }
@@ -649,7 +649,11 @@ const UNMET = {
     isFailed && !facts.exclusive && (curve.knee.after === null || moveOf(curve) !== null) && OTHERS,
   direct: ({ isFailed, curve }) => {
     const edge = mostOfALevel(curve, isEdge);
-    return isFailed && edge > SHAPING && `something in front of the API answered ${percent(edge)} of a level's calls`;
+    return (
+      isFailed &&
+      edge > SHAPING &&
+      `${percent(edge)} of a level's calls were answered outside the API's envelopes, by something in front of it or in its framework's words`
+    );
   },
   even: ({ isFailed, facts, curve }) => {
     const { burstsBelowKnee: bursts } = curve;

@@ -8,6 +8,7 @@ import {
   isProblem,
   parseJson,
   SUBCODE_OF_OLDER_NAME,
+  subcodeElsewhere,
 } from "../../contract/envelopes.ts";
 import { foreignAddress, foreignError, foreignName, shapeOfBody } from "../../contract/foreign-text.ts";
 import { OUTCOMES, outcomeOfStream } from "../../contract/refusals.ts";
@@ -67,13 +68,6 @@ const subcodeIn = (fields: Record<string, unknown>): string | null =>
   textIn(fields.error, "code", "error", "detail", "subcode") ??
   textIn(fields, "code", "subcode");
 
-/** A subcode of this status under any other member, such as the `message` of a framework's own error. */
-const subcodeElsewhere = (fields: Record<string, unknown>, status: number): string | null => {
-  const texts = [fields, ...Object.values(fields).filter(isObject)].flatMap((one) => Object.values(one));
-  const found = texts.find((text) => typeof text === "string" && KNOWN.has(`${status} ${text}`));
-  return (found as string | undefined) ?? null;
-};
-
 /** Reports whether a text begins like HTML. The API never answers in HTML, so a gateway wrote such a text. */
 export const isPage = (text: string): boolean => /^\s*</.test(text);
 
@@ -93,8 +87,7 @@ export const nameAnswer = (status: number, text: string, anyBody = false): Named
   const subcode = said === null ? null : (SUBCODE_OF_OLDER_NAME.get(said) ?? said);
   const legacy = said !== null && SUBCODE_OF_OLDER_NAME.has(said);
   if (subcode !== null && KNOWN.has(`${status} ${subcode}`)) return named(`${status} ${subcode}`, subcode, legacy);
-  // Only the API knows its subcodes, so no gateway wrote such a body.
-  const elsewhere = subcodeElsewhere(fields, status);
+  const elsewhere = subcodeElsewhere(status, fields);
   if (elsewhere !== null)
     return { outcome: `${status} ${elsewhere}`, subcode: elsewhere, envelope: "other", legacy: false };
   if (status === 401 || status === 503) return named(`${status}`, null);
