@@ -16,6 +16,7 @@ import { createReader } from "../drivers/k6/k6-process.ts";
 import * as userScript from "../drivers/k6/user-script.ts";
 import { inconclusive } from "../faults/disturbance.ts";
 import { bareFacts, claimOf, countedSummary, groupOf, stageOutcome } from "../history/run-document.ts";
+import { duration } from "../report/figures.ts";
 import { playLoadStage } from "../stages/play.ts";
 import { playRules, playStages } from "../stages/play-stages.ts";
 import * as planning from "../stages/stage-plan.ts";
@@ -278,13 +279,15 @@ export const readParts = (paths: readonly string[]): Parts => {
 /** If the parts' schedules began further apart than this, levels of the load overlap. */
 const APART_MOST_US = 1_000_000;
 
-/** Computes from a line when its part's schedule began, in microseconds since 1970; `null` if it cannot. */
-const beginBy = (line: string, momentsUs: readonly number[]): number | null => {
-  const printed = parseJson(line) as Printed | PrintedPart | undefined;
-  if (printed?.type !== "call") return null;
-  const { i, step, attempt, intendedUs } = printed;
-  const afterUs = momentsUs[i];
-  return step === 0 && attempt === 0 && afterUs !== undefined ? intendedUs - afterUs : null;
+/** When a part's schedule began by its machine's clock, in microseconds since 1970; none without a call of it. */
+const beginOf = (path: string, momentsUs: readonly number[]): number[] => {
+  for (const line of printedLines(path)) {
+    const printed = parseJson(line) as Printed | PrintedPart | undefined;
+    if (printed?.type !== "call" || printed.step !== 0 || printed.attempt !== 0) continue;
+    const afterUs = momentsUs[printed.i];
+    if (afterUs !== undefined) return [printed.intendedUs - afterUs];
+  }
+  return [];
 };
 
 const driveParts =
@@ -292,17 +295,14 @@ const driveParts =
   async ({ job, onLine }) => {
     const calls = new Map<number, number>();
     const momentsUs = arrivalTimesUs(job.profile, job.arrivals, job.seed);
-    const starts: number[] = [];
+    const starts = paths.flatMap((path) => beginOf(path, momentsUs));
+    const apartUs = starts.length === 0 ? 0 : Math.max(...starts) - Math.min(...starts);
     const reasons: (string | false)[] = [];
     for (const [at, path] of paths.entries()) {
       const { idPrefix } = heads[at] as PrintedPart;
-      const { seen, take } = createReader({ ...job, story, idPrefix }, onLine);
-      let startUs: number | null = null;
-      for (const line of printedLines(path).drop(1)) {
-        take(line);
-        startUs ??= beginBy(line, momentsUs);
-      }
-      if (startUs !== null) starts.push(startUs);
+      // What began apart may have begun at once by clocks that differ, so calls of two parts have no surer order.
+      const { seen, take } = createReader({ ...job, story, idPrefix, clocksApartUs: apartUs }, onLine);
+      for (const line of printedLines(path).drop(1)) take(line);
       for (const i of seen.calls) calls.set(i, (calls.get(i) ?? 0) + 1);
       const { faults, strangers, end } = seen;
       reasons.push(
@@ -312,14 +312,14 @@ const driveParts =
         strangers > 0 && `${path}: ${strangers} lines could not be read`,
       );
     }
-    const apartUs = Math.max(...starts) - Math.min(...starts);
     const twice = [...calls.values()].filter((times) => times > 1).length;
     const [scheduled, missing] = [momentsUs.length, momentsUs.length - calls.size];
     reasons.push(
       missing > 0 &&
         `${missing} of the ${scheduled} calls of the schedule are in none of the ${paths.length} parts: one is missing, or ended early`,
       twice > 0 && `${twice} calls are in two parts: is one file given twice?`,
-      apartUs > APART_MOST_US && `the parts began ${(apartUs / 1e6).toFixed(1)} s apart, so levels of the load overlap`,
+      apartUs > APART_MOST_US &&
+        `the parts began ${duration(apartUs / 1000)} apart by their clocks, so levels of the load overlap, unless the clocks of their machines differ by that; are all of one run?`,
     );
     return {
       problems: [

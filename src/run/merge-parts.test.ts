@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
 import { startK6 } from "../drivers/k6/k6-process.ts";
+import type { CallLine } from "../history/line.ts";
 import { REPOSITORY } from "../supervision/run-folder.ts";
 import type { Printed } from "../workload/handover.ts";
 import { mergeParts, readParts } from "./bodies.ts";
@@ -102,6 +103,28 @@ describe.skipIf(!existsSync(binary))("parts of one run", () => {
     await writeFile(cut, `${head}\n${call.slice(0, 40)}`);
     expect(reachedOf(await merge([cut, ...parts.slice(1)], "cut-at-once"))?.reason).toMatch(/breaks off/);
     expect(reachedOf(await merge([...parts, parts[0] as string], "twice"))?.reason).toMatch(/given twice/);
+  });
+
+  test("calls of two parts are in no surer order than the clocks of their machines, which may differ", async () => {
+    const SHIFT_US = 3_000_000;
+    const later = join(folder, "later.part");
+    const text = await readFile(parts[0] as string, "utf8");
+    await writeFile(
+      later,
+      text.replace(/\b1\d{15}\b/g, (us) => `${Number(us) + SHIFT_US}`),
+    );
+    const errorsIn = async (name: string): Promise<number[]> => {
+      const lines = (await readFile(join(folder, name, "history.ndjson"), "utf8")).trim().split("\n");
+      return lines.map((line) => (JSON.parse(line) as CallLine).clock_error_us ?? 0);
+    };
+    const shifted = await merge([later, ...parts.slice(1)], "shifted");
+    expect(reachedOf(shifted)).toMatchObject({
+      verdict: "inconclusive",
+      reason: expect.stringMatching(/began .* apart by their clocks.*unless the clocks of their machines differ/),
+    });
+    expect(Math.min(...(await errorsIn("shifted")))).toBeGreaterThanOrEqual(SHIFT_US - TOGETHER_US);
+    await merge(parts, "as-they-were");
+    expect(Math.max(...(await errorsIn("as-they-were")))).toBeLessThan(TOGETHER_US + 10_000);
   });
 
   test("what a container logged beside the lines is passed over; what is no part is refused", async () => {

@@ -154,7 +154,11 @@ export const followLines = (path: string, onLine: (text: string) => void): { fin
   };
 };
 
-type Reading = Pick<DriveJob, "seed" | "view" | "stage" | "idPrefix" | "epochUs"> & { story: Story };
+type Reading = Pick<DriveJob, "seed" | "view" | "stage" | "idPrefix" | "epochUs"> & {
+  story: Story;
+  /** How far the clocks of the machines that played may be apart; none where one machine did. */
+  clocksApartUs?: number;
+};
 
 /** Bound on the clock error: runner and k6 each read the host's clock once, at their start. */
 const CLOCK_ERROR_US = 1_000;
@@ -185,10 +189,10 @@ const receivedOf = (step: Step, printed: Printed | PrintedMint, epochUs: number)
 };
 
 const lineFrom = (printed: Printed | PrintedMint, reading: Reading): CallLine => {
-  const { story, seed, view, stage, idPrefix, epochUs } = reading;
+  const { story, seed, view, stage, idPrefix, epochUs, clocksApartUs = 0 } = reading;
   const lineAs = (step: Step, dueUs: number, own: Pick<CallContext, "id" | "attempt" | "unscheduled">): CallLine => {
     const context: CallContext = { ...own, stage, driver: "k6", intendedUs: dueUs - epochUs };
-    return lineOf(step, receivedOf(step, printed, epochUs), context, CLOCK_ERROR_US);
+    return lineOf(step, receivedOf(step, printed, epochUs), context, CLOCK_ERROR_US + clocksApartUs);
   };
   if (printed.type === "mint") {
     const { id, of, product, startedUs } = printed;
