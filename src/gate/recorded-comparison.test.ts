@@ -94,6 +94,24 @@ describe("recorded runs beside recorded runs", () => {
     expect(compareRecorded(runs(0, 6), having(10, 6, 6)).reasons).toHaveLength(1);
   });
 
+  test("are not compared in times where they were offered another rate, and in all else they are", () => {
+    const at = (from: number, ratePerS: number, times: number): RunFigures[] =>
+      runs(from, 6, times).map((one) => {
+        const more = [
+          { stage: "load", name: "offered_rate", value: ratePerS, unit: "1/s" },
+          { stage: "curve", name: "knee_rps", value: 50 / times, unit: "1/s" },
+        ];
+        return { ...one, measurements: [...one.measurements, ...more] };
+      });
+    const apart = compareRecorded(at(0, 20, 1), at(10, 40, 1));
+    expect(apart.verdict).toBe("inconclusive");
+    expect(apart.reasons).toContainEqual(
+      expect.stringMatching(/^offered another rate.*: load \(20\.0\/s before, 40\.0\/s after\)/),
+    );
+    expect(compareRecorded(at(0, 20, 1), at(10, 40, 1.3)).reasons[0]).toBe("worse than allowed: curve knee_rps");
+    expect(compareRecorded(at(0, 20, 1), at(10, 22, 1)).verdict).toBe("no-regression");
+  });
+
   test("are not more of them because one is given twice", () => {
     const found = compareRecorded(runs(0, 6), [...runs(10, 5), run(10)]);
     expect([found.verdict, found.reasons[0]]).toEqual(["inconclusive", expect.stringMatching(/run-10 is given twice/)]);

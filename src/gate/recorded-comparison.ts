@@ -82,10 +82,36 @@ const incomplete = (before: readonly RunFigures[], after: readonly RunFigures[])
 
 const FIRST_NAMED = 5;
 
-const judge = (before: readonly RunFigures[], after: readonly RunFigures[]) => {
+/** Times of a stage that one side was offered this many times as often say nothing of the other. */
+const RATES_APART = 1.25;
+const DEPENDS_ON_RATE = /^(?:latency|ttfe|event_gap|refusal)_ms_|^goodput$/;
+
+const typicalOf = (values: Measured): number => median(values.map(({ value }) => value)) as number;
+
+/** The stages whose offered rates are too far apart, each with both rates. */
+const atOtherRates = (before: readonly RunFigures[], after: readonly RunFigures[]): Map<string, string> => {
+  const now = byName(after);
+  const stages = [...byName(before)].flatMap(([name, first]): [string, string][] => {
+    const second = now.get(name);
+    const [{ stage, name: of } = { stage: "", name: "" }] = first;
+    if (of !== "offered_rate" || second === undefined) return [];
+    const [was, is] = [typicalOf(first), typicalOf(second)];
+    const isApart = Math.max(was / is, is / was) > RATES_APART;
+    return isApart ? [[stage, `${stage} (${was.toFixed(1)}/s before, ${is.toFixed(1)}/s after)`]] : [];
+  });
+  return new Map(stages);
+};
+
+const judge = (
+  before: readonly RunFigures[],
+  after: readonly RunFigures[],
+  otherRates: ReadonlyMap<string, string>,
+) => {
   const now = byName(after);
   const series = [...byName(before)].flatMap(([measurement, first]) => {
     const second = now.get(measurement) ?? [];
+    const [{ stage, name } = { stage: "", name: "" }] = first;
+    if (otherRates.has(stage) && DEPENDS_ON_RATE.test(name)) return [];
     const [, worse, margin, added] = RULES.find(([matches]) => matches.test(first[0]?.name ?? "")) ?? [];
     if (margin === undefined || first.length !== before.length || second.length !== after.length) return [];
     /** Logarithms, with the sign that makes worse higher. A value below 0 is noise and counts as 0. */
@@ -104,8 +130,14 @@ const judge = (before: readonly RunFigures[], after: readonly RunFigures[]) => {
     const isWorse = pWorse[at]! <= FALSE_ALARM && shift >= limit;
     const isInside = !isWorse && rankSumP(shifted, was) <= MISSED;
     const verdict: RecordedVerdict = isWorse ? "regression" : isInside ? "no-regression" : "inconclusive";
-    const typical = (values: Measured): number => median(values.map(({ value }) => value)) as number;
-    return { measurement, before: typical(first), after: typical(second), worseBy: Math.exp(shift), margin, verdict };
+    return {
+      measurement,
+      before: typicalOf(first),
+      after: typicalOf(second),
+      worseBy: Math.exp(shift),
+      margin,
+      verdict,
+    };
   });
 };
 
@@ -123,7 +155,8 @@ export const compareRecorded = (before: readonly RunFigures[], after: readonly R
     return open(`the run ${twice[0].id} is given twice on one side, and counts once; leave out its copy`);
   }
   const broken = brokenNow(before, after);
-  const rows = judge(before, after);
+  const otherRates = atOtherRates(before, after);
+  const rows = judge(before, after, otherRates);
   const worse = rows.filter(({ verdict }) => verdict === "regression").map(({ measurement }) => measurement);
   const { gone, sparse } = incomplete(before, after);
   const notCompared = [
@@ -135,6 +168,11 @@ export const compareRecorded = (before: readonly RunFigures[], after: readonly R
     ...(sparse.length === 0
       ? []
       : [`not measured in every earlier run, so not compared: ${someOf(sparse, FIRST_NAMED)}`]),
+    ...(otherRates.size === 0
+      ? []
+      : [
+          `offered another rate, so times and goodput are not compared: ${someOf([...otherRates.values()], FIRST_NAMED)}. --rate, or limits in the target file, make it one rate`,
+        ]),
   ];
   const reasons = [
     ...(broken.length === 0 ? [] : [`claims that held before and fail now: ${broken.join(", ")}`]),
@@ -146,7 +184,8 @@ export const compareRecorded = (before: readonly RunFigures[], after: readonly R
   const undecided = rows.filter(({ verdict }) => verdict === "inconclusive").length;
   if (undecided === 0) {
     // A measurement that every earlier run has and a later one lacks may have become worse, and nobody can tell.
-    const verdict: RecordedVerdict = gone.length === 0 ? "no-regression" : "inconclusive";
+    const isWhole = gone.length === 0 && otherRates.size === 0;
+    const verdict: RecordedVerdict = isWhole ? "no-regression" : "inconclusive";
     return { verdict, reasons: ["nothing is worse than allowed", ...notCompared], broken, rows };
   }
   const few = smallestRankSumP(before.length, after.length) * rows.length > FALSE_ALARM;

@@ -9,26 +9,20 @@ import { compareRuns, compareWithBaseline, readFigures, saveBaseline } from "./r
 const folder = mkdtempSync(join(tmpdir(), "floodgate-gate-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-type About = Partial<Pick<RunDocument, "target" | "commit">>;
+type About = Partial<Pick<RunDocument, "target" | "commit">> & { lengthS?: number };
 const TARGET = { name: "staging", base_url: "https://maps.example/v1", embedded: false };
 
 const write = (
   name: string,
   latencyMs: number,
   claims: Claim[] = [claimOf("counts-agree/load")],
-  about: About = {},
+  { lengthS = 15, ...about }: About = {},
 ): string => {
   const path = join(folder, name);
   mkdirSync(path, { recursive: true });
   const environment = { node: "26.1.0", k6: null, toxiproxy: null, os: "Linux", cores: 2, cpu: "some", host_notes: [] };
-  const measurement = {
-    name: "latency_ms_p50",
-    stage: "load",
-    value: latencyMs,
-    unit: "ms",
-    low: null,
-    high: null,
-    n: 9,
+  const measured = (of: string, value: number, unit: string) => {
+    return { name: of, stage: "load", value, unit, low: null, high: null, n: 9 };
   };
   const run = {
     schema: "floodgate/run@1",
@@ -36,7 +30,8 @@ const write = (
     profile: "smoke",
     environment,
     claims,
-    measurements: [measurement],
+    stages: [{ name: "load", duration_ms: lengthS * 1000 }],
+    measurements: [measured("latency_ms_p50", latencyMs, "ms"), measured("offered_rate", 20, "1/s")],
     ...{ target: TARGET, commit: "2dd9bd4c", ...about },
   };
   writeFileSync(join(path, "run.json"), JSON.stringify(run));
@@ -62,6 +57,15 @@ describe("the gate on recorded runs", () => {
     expect(reasons).toContain("of two targets: https://maps.example/v1 before, https://other.example/v1 after");
     expect(reasons.at(-1)).toMatch(/two revisions of Floodgate.*: 2dd9bd4c before, fd1a8008 after; .*report RUN/);
     expect(compareRuns(was, many("same-target", 100)).reasons).toEqual(["nothing is worse than allowed"]);
+  });
+
+  test("says that a stage was played for another length, where it was more than half longer", () => {
+    const of = (name: string, lengthS: number): string[] =>
+      Array.from({ length: 6 }, (_, n) => write(`${name}${n}`, 100 + n / 10, undefined, { lengthS }));
+    const { verdict, reasons } = compareRuns(of("short", 3), of("long", 15));
+    expect(verdict).toBe("no-regression");
+    expect(reasons).toContain("played for other lengths: load (3 s before, 15 s after)");
+    expect(compareRuns(of("one", 15), of("other", 16)).reasons).toEqual(["nothing is worse than allowed"]);
   });
 
   test("keeps a baseline with its reason, and compares with it later", async () => {

@@ -2,6 +2,7 @@
 
 import { existsSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { someOf } from "../../contract/lists.ts";
 import { noSuch } from "../../contract/nearest.ts";
 import type { Deployment, RunContext } from "../../deployments/deployment.ts";
 import { hostDoubts } from "../../drivers/driver.ts";
@@ -14,9 +15,10 @@ import * as recorded from "../../gate/recorded-comparison.ts";
 import { type CallLine, dueWithin, isGatewayAlone, type Span, stayMs } from "../../history/line.ts";
 import { type StageMeasure, stageMeasure } from "../../history/measure.ts";
 import * as doc from "../../history/run-document.ts";
-import { quantile } from "../../history/statistics/statistics.ts";
+import { median, quantile } from "../../history/statistics/statistics.ts";
 import { invariantsFor } from "../../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../../invariants/invariant.ts";
+import { duration } from "../../report/figures.ts";
 import { wrapped } from "../../report/terminal.ts";
 import { type LevelRoom, playLevel } from "../../stages/play.ts";
 import { EVERYWHERE, GuardError, readTarget, STREAMS } from "../../stages/stage-plan.ts";
@@ -426,13 +428,31 @@ const readWhole = (path: string): doc.RunDocument => {
 
 export const readFigures = (path: string): recorded.RunFigures => recorded.figuresOf(readWhole(path));
 
+/** Of stages whose lengths differ by this factor, the percentiles of the shorter rest on fewer calls. */
+const LENGTHS_APART = 1.5;
+
+const otherLengths = (before: readonly doc.RunDocument[], after: readonly doc.RunDocument[]): string[] => {
+  const lengths = (runs: readonly doc.RunDocument[], name: string): number[] =>
+    runs.flatMap(({ stages }) => stages.filter((one) => one.name === name).map((one) => one.duration_ms));
+  // Others have no schedule to keep to: beside a fault they end once the deployment has recovered.
+  const scheduled = before.flatMap(({ measurements }) => measurements.filter(({ name }) => name === "offered_rate"));
+  const names = [...new Set(scheduled.map(({ stage }) => stage))];
+  return names.flatMap((name) => {
+    const [was, is] = [median(lengths(before, name)), median(lengths(after, name))];
+    if (was === null || is === null || Math.max(was, is) <= LENGTHS_APART * Math.min(was, is)) return [];
+    return [`${name} (${duration(was)} before, ${duration(is)} after)`];
+  });
+};
+
 /** What else may have made a difference. It decides nothing, because base and head may have two addresses. */
 const otherwise = (before: readonly doc.RunDocument[], after: readonly doc.RunDocument[]): string[] => {
   const differ = (of: (run: doc.RunDocument) => string, sentence: (which: string) => string): string[] => {
     const [was, is] = [before, after].map((runs) => [...new Set(runs.map(of))].sort().join(", "));
     return was === is ? [] : [sentence(`${was} before, ${is} after`)];
   };
+  const lengths = otherLengths(before, after);
   return [
+    ...(lengths.length === 0 ? [] : [`played for other lengths: ${someOf(lengths, 5)}`]),
     ...differ(
       ({ target }) => (target.embedded ? "the embedded deployment" : target.base_url),
       (which) => `of two targets: ${which}`,
