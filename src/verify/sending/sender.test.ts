@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { answerBeside, createOutages } from "./sender.ts";
+import { answerBeside, createLastingStrays, createOutages } from "./sender.ts";
 import type { TestCall } from "./test-call.ts";
 
 const testCall: TestCall = { route: "design.styles", credential: { as: "server", of: "role:server" }, origin: "none" };
@@ -62,4 +62,15 @@ test("silence is the call's own where its neighbour is served each time", async 
     async () => served,
   );
   expect(own).toEqual({ ...silent, transient: false });
+});
+
+test("an edge that answers so to every try of call after call gets fewer tries, until the API answers such a call", () => {
+  const { tries, stayed, cleared } = createLastingStrays();
+  for (let call = 0; call < 5; call += 1) {
+    expect(tries("403 text/html")).toBe(4);
+    stayed("403 text/html");
+  }
+  expect([tries("403 text/html"), tries("500 text/html")]).toEqual([2, 4]);
+  cleared("403 text/html");
+  expect(tries("403 text/html")).toBe(4);
 });

@@ -2,8 +2,10 @@
  * The one way in which `verify` sends. It retries transient answers after `Retry-After`, because other callers may load
  * the deployment. If a call stays refused while a neighbouring call is served, the refusal is its own and judged.
  */
-import { byFrequency, known } from "../../history/statistics/statistics.ts";
-import { type Answer, isAdmitted, isStray, retryAfterMs } from "./answer.ts";
+
+import { add, byFrequency, known } from "../../history/statistics/statistics.ts";
+import { type Answer, isAdmitted, isStray, lookOf, retryAfterMs } from "./answer.ts";
+
 import { type AttemptParts, createAttempts } from "./attempts.ts";
 import type { TestCall } from "./test-call.ts";
 import { lookEverySecond, wait } from "./throttle.ts";
@@ -21,6 +23,9 @@ const ATTEMPTS = 4;
 const WAIT_MAX_MS = 5_000;
 const WAIT_FIRST_MS = 300;
 const STRAY_WAIT_FIRST_MS = 100;
+/** After so many calls that met one stray in each of their tries, further ones are tried `LASTING_TRIES` times. */
+const LASTING = 5;
+const LASTING_TRIES = 2;
 const CONFIRMATIONS = 3;
 const OUTAGES = 2;
 const OUTAGE_MAX_MS = 15_000;
@@ -41,6 +46,16 @@ export const createOutages = (isUp: (call: TestCall) => Promise<boolean>, rest: 
       if (!isBack) up.delete(name);
       return isBack;
     },
+  };
+};
+
+/** Follows which strays came to every try of call after call: an edge that always answers so is not worth all tries. */
+export const createLastingStrays = () => {
+  const callsInRow = new Map<string, number>();
+  return {
+    tries: (look: string): number => ((callsInRow.get(look) ?? 0) < LASTING ? ATTEMPTS : LASTING_TRIES),
+    stayed: (look: string): void => add(callsInRow, look, 1),
+    cleared: (look: string): void => void callsInRow.delete(look),
   };
 };
 
@@ -99,15 +114,23 @@ export const createSender = (parts: SenderParts) => {
   const isToRepeat = (answer: Answer): boolean =>
     isStray(answer) || (answer.transient && answer.status === 401) || parts.isStrange(answer);
 
+  const lasting = createLastingStrays();
+
   /** The first answer that is no stray, or else the one that came most often. */
   const trySeveralTimes = async (call: TestCall): Promise<Answer> => {
     const strays: Answer[] = [];
-    for (let k = 0; k < ATTEMPTS; k++) {
-      if (k > 0) await wait(STRAY_WAIT_FIRST_MS * 2 ** (k - 1), signal);
+    for (let tries = 1; tries > strays.length; ) {
+      if (strays.length > 0) await wait(STRAY_WAIT_FIRST_MS * 2 ** (strays.length - 1), signal);
       const answer = await tryOnce(call);
-      if (call.once === true || !isToRepeat(answer)) return answer;
+      if (call.once === true || !isToRepeat(answer)) {
+        if (!answer.transient) for (const stray of strays) lasting.cleared(lookOf(stray));
+        return answer;
+      }
       strays.push(answer);
+      tries = lasting.tries(lookOf(answer));
     }
+    const looks = new Set(strays.map(lookOf));
+    if (looks.size === 1) for (const look of looks) lasting.stayed(look);
     const [[, most = []] = []] = byFrequency(strays, ({ outcome }) => outcome);
     return most.at(-1) as Answer;
   };
