@@ -1,13 +1,13 @@
 /**
  * What quiet organizations lose because of a noisy one: the same calls of the same schedule are played beside the noisy
- * one and without it, and paired by their numbers (exact test by McNemar, "Note on the Sampling Error of the Difference
- * Between Correlated Proportions or Percentages", Psychometrika 12, 1947). Losses with another cause occur in both. When
- * the machine or the deployment stands still, many calls are refused at once; losses within one second count once.
+ * one and without it, and paired by their numbers. Losses with another cause occur in both. When the machine or the
+ * deployment stands still, many calls are refused at once, so the seconds with losses are compared (exact test: Fisher,
+ * "Statistical Methods for Research Workers", 5th edition, 1934, section 21.02).
  */
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import { classOf, type Line } from "../history/line.ts";
 import { type Claim, claimOf, type Measurement, type StageFacts } from "../history/run-document.ts";
-import { add, exactInterval, shareBelow } from "../history/statistics/statistics.ts";
+import { add, exactInterval, sumOf } from "../history/statistics/statistics.ts";
 import { type Finding, found, open, skipped } from "./finding.ts";
 
 /** What a stage plays: the quiet calls beside the noisy organization, or alone. */
@@ -34,6 +34,20 @@ const LOST_ALONE = 0.01;
 const EVIDENCE_MOST = 10;
 
 const percent = (share: number): string => `${Number((100 * share).toFixed(2))} %`;
+
+/** The logarithm of the number of ways to choose `k` of `n`. */
+const waysLog = (n: number, k: number): number =>
+  sumOf(Array.from({ length: k }, (_, i) => Math.log((n - i) / (i + 1))));
+
+/** The chance that of `all` seconds with losses, in two plays of `seconds` each, at least `first` lie in the first play. */
+const chanceOf = (first: number, all: number, seconds: number): number => {
+  const [from, to] = [Math.max(first, all - seconds), Math.min(all, seconds)];
+  const each = Array.from(
+    { length: to - from + 1 },
+    (_, i) => waysLog(seconds, from + i) + waysLog(seconds, all - from - i),
+  );
+  return sumOf(each.map((ways) => Math.exp(ways - waysLog(2 * seconds, all))));
+};
 
 export const createIsolation = () => {
   const played = new Map<IsolationPart, Played>();
@@ -97,7 +111,8 @@ export const createIsolation = () => {
     }
     const balances = [...bySecond.values()];
     const [losing, winning] = [balances.filter((by) => by > 0).length, balances.filter((by) => by < 0).length];
-    const chance = losing === 0 ? 1 : 1 - shareBelow(losing + winning, 0.5, losing - 1);
+    const seconds = new Set(pairs.map(({ second }) => second)).size;
+    const chance = chanceOf(losing, losing + winning, seconds);
     const got = `${kept} of ${n} quiet calls were served beside the noisy organization (${percent(interval?.low ?? 0)} to ${percent(interval?.high ?? 1)}), ${n - lostAlone} without it`;
     const judge = (): Finding => {
       const { org_in_flight: ofOrg, global_in_flight: ofAll } = limits;
