@@ -435,6 +435,45 @@ describe("a server that breaks under overload fails the claim about it", () => {
     expect(collapse(32)).toMatchObject({ verdict: "inconclusive", reason: expect.stringContaining("capacity moved") });
   });
 
+  test.each([
+    ["a queue of twenty times the slots, at three times the knee", 3, { inFlight: 320 }, {}],
+    ["refusals at a quarter of a call, at seven times the knee", 7, { service: "constant" }, { price: 1 / 4 }],
+  ] as const)(
+    "and %s, where higher multiples are not permitted",
+    (_name, times, more, { price = 0 }: { price?: number }) => {
+      for (const seed of [1, 2]) {
+        const shape = { slots: 16, inFlight: 16, serviceMs: 200, seed, ...more };
+        const profile = upAndDown(KNEE_PER_S, LONG_S, times * KNEE_PER_S);
+        const fold = openCurve({ stage: STAGE, planned: levelsOf(profile), notPlayed: [5, 10] });
+        const server = queueing(shape, { refused: ({ atUs }, pool) => pool.burn(atUs, price * 200_000) });
+        for (const line of playRamp(server, profile, seed, { stage: STAGE })) fold.see(line);
+        expect(failedOf(claimsOf(fold.end(START_US) as Curve)).join(), `seed ${seed}`).toContain("curve/collapse");
+      }
+    },
+  );
+
+  test("and one that serves nobody after the overload, where its knee lies below every level", () => {
+    const cameBack = (leftAfter: number): Claim | undefined => {
+      let refused = 0;
+      const server = queueing(
+        { slots: 16, inFlight: 16, serviceMs: 200 },
+        {
+          refused: () => {
+            refused += 1;
+          },
+          limit: () => (refused > 3_000 ? leftAfter : 16),
+        },
+      );
+      const claims = claimsOf(curveOf(server, 1, LONG_S, undefined, 2 * KNEE_PER_S));
+      return claims.find(({ id }) => id === "curve/metastability");
+    };
+    expect(cameBack(0)).toMatchObject({
+      verdict: "fail",
+      reason: expect.stringContaining("goodput has not come back"),
+    });
+    expect(cameBack(16)).toMatchObject({ verdict: "inconclusive" });
+  });
+
   test("but not where other callers may explain it, nor where an edge answers", () => {
     const [claim, make] = FAULTY["collapses from 1.5 times on"] as (typeof FAULTY)[string];
     const curve = curveOf(make(1), 1, LONG_S);
@@ -463,6 +502,59 @@ describe("a server that breaks under overload fails the claim about it", () => {
     expect(measured({ ...facts, gauges: gauge(3), drained: false })).toBeUndefined();
     expect(measured({ drained: true })).toBeUndefined();
   });
+});
+
+test("sheds that are more than chance explains, and none of them beside free places, are no proof of false ones", () => {
+  const curve = curveOf(queueing({ slots: 16, inFlight: 16, serviceMs: 200 }), 1, LONG_S);
+  const levels = curve.levels.map((level): Curve["levels"][number] => {
+    if (level.ratePerS > 0.6 * KNEE_PER_S || level.room === null) return level;
+    const { free, taken } = level.room;
+    const room = { free: { ...free, shed: 0, withRoom: 0 }, taken: { ...taken, shed: 40 } };
+    return { ...level, room, shedShare: { value: 0.05, low: 0.04, high: 0.06 } };
+  });
+  const shedding = { ...curve, levels, models: [{ perS: KNEE_PER_S, slots: 16, places: 16, replicas: 1 }] };
+  const falseSheds = claimsOf(shedding).find(({ id }) => id === "curve/false_sheds");
+  expect(falseSheds).toMatchObject({ verdict: "inconclusive", reason: expect.stringContaining("as of a limit") });
+});
+
+test("a calm level that serves all of its calls shows no capacity that moved, whatever number of calls came", () => {
+  const curve = curveOf(queueing({ slots: 16, inFlight: 16, serviceMs: 200 }), 1, LONG_S);
+  const [lowestPerS] = curve.levels.map(({ ratePerS }) => ratePerS);
+  const levels = curve.levels.map((level): Curve["levels"][number] => {
+    const value = level.ratePerS * (level.pass === "up" ? 0.8 : 1.2);
+    const goodputPerS = { value, low: 0.9 * value, high: 1.1 * value };
+    return level.ratePerS === lowestPerS ? { ...level, good: level.offered, goodputPerS } : level;
+  });
+  expect(claimsOf({ ...curve, levels }).filter(({ reason }) => reason.includes("capacity moved"))).toEqual([]);
+});
+
+test("hysteresis and excess sheds tell a server that forgives a rush late, and one that sheds early, from a healthy one", () => {
+  const measure = (server: Server, name: string) => {
+    const curve = curveOf(server, 1, LONG_S);
+    const { claims, measurements } = judgeCurve(curve, { ...bareFacts(STAGE), exclusive: true }, "-");
+    const { low = 0, high = 0 } = measurements.find((one) => one.name === name) ?? {};
+    return { verdict: claims.find(({ id }) => id === `curve/${name}`)?.verdict, low: low ?? 0, high: high ?? 1 };
+  };
+  let [refused, served] = [0, 0];
+  const forgivesLate = queueing(
+    { slots: 16, inFlight: 16, serviceMs: 200 },
+    {
+      slower: () => {
+        served += 1;
+        if (served >= 20) refused = 0;
+        return refused >= 1_200 ? 1.6 : 1;
+      },
+      refused: () => {
+        refused += 1;
+        served = 0;
+      },
+    },
+  );
+  const healthy = () => queueing({ slots: 64, inFlight: 64, serviceMs: 800, service: "constant" });
+  expect(measure(forgivesLate, "hysteresis").verdict).toBe("fail");
+  expect(measure(healthy(), "hysteresis").verdict).toBe("pass");
+  const [, early] = FAULTY["sheds early"] as (typeof FAULTY)[string];
+  expect(measure(early(1), "excess_sheds").low).toBeGreaterThan(measure(healthy(), "excess_sheds").high);
 });
 
 describe("a curve needs", () => {

@@ -124,7 +124,7 @@ const kept = (times: number, least: number): Pick<CurveClaim, "expected" | "need
     needs: OVERLOAD,
     judge: (curve) => {
       const bound = { least: boundOf(curve) };
-      const words = `goodput kept at ${times} times the knee`;
+      const words = `goodput kept at ${Number(times.toPrecision(2))} times the knee`;
       if (retentionAt(curve, times) === null && curve.notPlayed.length > 0) {
         return skipped(`${times} times the knee, which is beyond what permits.load_max_rps allows`);
       }
@@ -137,8 +137,15 @@ const kept = (times: number, least: number): Pick<CurveClaim, "expected" | "need
   };
 };
 
-/** Less than half of the largest goodput at 5 times the knee, or a third at 10 times, is a collapse. */
-const [AT_5, AT_10] = [kept(5, 0.5), kept(10, 1 / 3)];
+/** Less than half of the largest goodput at up to 5 times the knee, or a third at up to 10 times, is a collapse. */
+const notCollapsed = (times: number) => kept(times, times <= 5 ? 0.5 : 1 / 3);
+const [AT_5, AT_10] = [notCollapsed(5), notCollapsed(10)];
+
+/** Judges the highest level by what the next higher of these multiples, which may not be played, has to keep. */
+const keptAtTop = (curve: Curve, facts: StageFacts): Finding => {
+  const times = (wayOf(curve, "up").at(-1)?.ratePerS ?? 0) / (curve.knee.overall?.value ?? Number.POSITIVE_INFINITY);
+  return notCollapsed(times).judge(curve, facts);
+};
 
 /** Levels up to this multiple of the knee are calm. */
 const CALM = 0.77;
@@ -147,6 +154,8 @@ const SLOWER = 1.5;
 const SLOWER_MS = 50;
 /** Goodput at a calm level counts as lost if it falls by more than this share of the offered calls. */
 const LOST = 0.05;
+/** Also near the knee goodput counts as lost if it falls by more than this share of what it was. */
+const MOSTLY = 0.5;
 /** Capacity counts as lost if the knee is lower by this share after the overload; less is noise. */
 const CAPACITY_LOST = 0.1;
 
@@ -273,10 +282,13 @@ const cameBack = (curve: Curve, facts: StageFacts): Finding => {
   const pairs = upAndDownPairs(curve).filter(([up]) => up.ratePerS <= CALM * kneePerS);
   if (pairs.length === 0) {
     // A deployment that the ramp before the curve has slowed has its knee below every level.
-    const { by, half } = lowest === undefined ? { by: 0, half: 0 } : lostAt(lowest);
+    const { by, half, got } = lowest === undefined ? { by: 0, half: 0, got: "" } : lostAt(lowest);
     const lower = lowerKnee(curve);
     if (exclusive && lower !== null && by - half > LOST)
       return found("fail", `capacity has not come back: ${lower}`, lower);
+    // No limit that adapts gives up most of what it served at the lowest rate.
+    if (exclusive && lowest !== undefined && by - half > MOSTLY * goodOf(lowest[0]))
+      return found("fail", `goodput has not come back: ${got}`, got);
     return open(maybe ?? `no calm level was played again after the overload; ${aroundKnee(curve)}`);
   }
   const lost = pairs.map(lostAt);
@@ -422,8 +434,10 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
   // 10.
   {
     ...{ measure: "collapse", level: "must", needs: OVERLOAD },
-    expected: "half of the largest goodput is kept at 5 times the knee, a third at 10 times",
+    expected: "half of the largest goodput is kept at up to 5 times the knee, a third at up to 10 times",
     judge: (curve, facts) => {
+      const top = keptAtTop(curve, facts);
+      if (top.verdict === "fail") return top;
       const [at5, at10] = [AT_5.judge(curve, facts), AT_10.judge(curve, facts)];
       if (at5.verdict === "fail" || at10.got === NOT_ENOUGH || at10.verdict === "skipped") return at5;
       return at10.verdict === "pass" ? at5 : at10;

@@ -147,7 +147,8 @@ const WITH_ROOM = 0.25;
 /** Reports whether so many calls are refused beside free places that no limit, even one that is low for a while, explains it. */
 export const excludesLimit = (levels: readonly CurveLevel[]): boolean => {
   const free = levels.flatMap(({ room }) => room?.free ?? []);
-  return total(free, (one) => one.withRoom) >= WITH_ROOM * total(free, (one) => one.shed);
+  const [shed, withRoom] = [total(free, (one) => one.shed), total(free, (one) => one.withRoom)];
+  return shed > 0 && withRoom >= WITH_ROOM * shed;
 };
 
 /**
@@ -183,6 +184,9 @@ const pairsWith = (curve: Curve, pass: Pass): Pair[] =>
 /** Pairs of levels at the same rate on the way up and on the way down. */
 export const upAndDownPairs = (curve: Curve): Pair[] => pairsWith(curve, "down");
 
+/** A level that served this share of its calls well shows no bound of the capacity. */
+const FULLY = 0.95;
+
 /** Most of what a level serves comes late, out of a queue. */
 const isQueue = ({ late, good }: CurveLevel): boolean => late > good;
 
@@ -193,7 +197,9 @@ const isQueue = ({ late, good }: CurveLevel): boolean => late > good;
  */
 export const moveOf = (curve: Curve): { readonly at: Pair | "knee"; readonly isLess: boolean } | null => {
   const { before, after } = curve.knee;
-  const more = upAndDownPairs(curve).find(([up, down]) => down.goodputPerS.low > up.goodputPerS.high && !isQueue(up));
+  const more = upAndDownPairs(curve).find(
+    ([up, down]) => down.goodputPerS.low > up.goodputPerS.high && !isQueue(up) && up.good < FULLY * up.offered,
+  );
   if (more !== undefined) return { at: more, isLess: false };
   const pair = pairsWith(curve, "after").find(
     (pair) => !pair.some(isQueue) && !overlap(pair[0].goodputPerS, pair[1].goodputPerS),
