@@ -105,6 +105,9 @@ export const AFTER_TERMINAL = "after the terminal event: ";
 
 const errorCode = shown(/^(?!.*[A-Za-z]{25})[A-Za-z]+(?:[_-][A-Za-z]+)*$/, 48);
 
+/** The name of a header: words and hyphens, as an error code has them. */
+export const foreignHeaderName = errorCode;
+
 /** A transport's error code, such as `ECONNRESET`, or length and hash, because some errors quote what they read. */
 export const foreignError = (text: string): string =>
   text.startsWith(AFTER_TERMINAL) ? AFTER_TERMINAL + foreignError(text.slice(AFTER_TERMINAL.length)) : errorCode(text);

@@ -9,7 +9,7 @@ import {
 import type { AddressInfo } from "node:net";
 import { deflateRawSync } from "node:zlib";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { type SecondApi, startSecondApi } from "../../properties/second-api/start-second-api.ts";
+import { type SecondApi, type SecondApiOptions, startSecondApi } from "../../properties/second-api/start-second-api.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { runVerify, type VerifyOptions, type VerifyResult } from "./run-verify.ts";
 
@@ -332,6 +332,25 @@ test.each([403, 400, 431, 502])(
   30_000,
 );
 
+test("a gateway that asks for a credential of its own fails one rule, and is asked about", async () => {
+  const page = { status: 401, type: "text/plain", body: "Jwt is missing" };
+  const result = await verifyBehind(
+    () => page,
+    [
+      ...["exchange-mints", "exchange-insufficient-scope", "exchange-tier-capability", "quota-exceeded"],
+      ...["ip-not-allowed", "runtime-order", "organizations-are-served-alike", "exchange-order-kind-before-origin"],
+    ],
+  );
+  expect(failed(result).map((text) => text.replace(/:.*/, ""))).toEqual(["verify/exchange-mints"]);
+  expect(claimOf(result, "exchange-mints")?.reason).toContain(
+    "know the key of the role publishable, or does something in front of the API ask for a credential of its own?",
+  );
+  expect(claimOf(result, "ip-not-allowed")).toMatchObject({
+    verdict: "inconclusive",
+    reason: "the deployment refuses every key that was tried (401): see verify/exchange-mints",
+  });
+});
+
 const claimOf = ({ claims }: VerifyResult, id: string) => claims.find((claim) => claim.id === `verify/${id}`);
 
 test("a limit under a name that is not the API's is told by one rule, and the calls that met it are tried again", async () => {
@@ -361,6 +380,49 @@ test("a limit outside the API's envelope is counted where the API's own is not m
     /no rate limit was met.*[1-9]\d* of \d+ calls were answered 429 outside the API's envelope/,
   );
 }, 30_000);
+
+const STREAM_MS = 300;
+/** Waves of 8 and 16 streams are enough here, and soon over. */
+const startWithFewWaves = async (parts: SecondApiOptions): Promise<void> => {
+  await api.close();
+  const own = await startSecondApi({ variants: ["no-rate-limit"], streamMs: STREAM_MS, ...parts });
+  api = { ...own, target: { ...own.target, permits: { ...own.target.permits, load_max_rps: 20 } } };
+};
+/** A circuit breaker: so many streams pass, and the others are answered in the gateway's words, as Envoy does. */
+const breaker = (most: number, page: Page) => {
+  let passing = 0;
+  return (req: IncomingMessage): Page | null => {
+    if (req.url?.endsWith("/chat/control/stream") !== true) return null;
+    if (passing >= most) return page;
+    passing += 1;
+    setTimeout(() => passing--, STREAM_MS);
+    return null;
+  };
+};
+
+test.each([
+  ["a text", { status: 503, type: "text/plain", body: "upstream connect error or disconnect/reset before headers" }],
+  ["JSON of its own", { status: 503, type: "application/json", body: '{"status":503,"message":"overflow"}' }],
+] satisfies [string, Page][])(
+  "a gateway's 503 over its own limit is no outage of the API: %s",
+  async (_, page) => {
+    await startWithFewWaves({});
+    const head = (headers: IncomingHttpHeaders) => ({ ...headers, "x-upstream-service-time": "3" });
+    const result = await verifyBehind(breaker(4, page), ["overload-is-reported"], { head }, { allowLoad: true });
+    expect(claimOf(result, "overload-is-reported")).toMatchObject({
+      verdict: "inconclusive",
+      reason: expect.stringMatching(/503.*without the header x-upstream-service-time of the API's own refusals/),
+    });
+  },
+  60_000,
+);
+
+test("a 503 of the API in place of a shed is named behind a gateway that marks what it passes on", async () => {
+  await startWithFewWaves({ defects: ["sheds-with-503"] });
+  const head = (headers: IncomingHttpHeaders) => ({ ...headers, "x-upstream-service-time": "3" });
+  const result = await verifyBehind(() => null, ["overload-is-reported"], { head }, { allowLoad: true });
+  expect(failed(result)).toEqual([expect.stringMatching(/^verify\/overload-is-reported: .*503/)]);
+}, 60_000);
 
 test("a content type that stands twice is read as one, and noted", async () => {
   const result = await verifyBehind(() => null, ["stream-content-type", "stream-frames", "answers-are-json"], {

@@ -88,7 +88,11 @@ export const reach = async (context: Context): Promise<void> => {
 
 /** Returns a question to the user if the target file may cause the refusal, else `null`. `of`: the key's role. */
 export const hintOf = (answer: Answer, of: KeyRole, context: Context): string | null => {
-  if (answer.status === 401) return `does the deployment know the key of the role ${of}?`;
+  if (answer.status === 401) {
+    const isWords = answer.text !== "" && answer.body === undefined;
+    const edge = isWords ? ", or does something in front of the API ask for a credential of its own" : "";
+    return `does the deployment know the key of the role ${of}${edge}?`;
+  }
   if (fits(answer, "ip_not_allowed")) return `may the key of the role ${of} be used from this machine's address?`;
   const origin = context.keyRole(of)?.origin;
   if (fits(answer, "origin_required") && origin !== undefined)
@@ -118,6 +122,13 @@ const isRefused = (as: MainRole, context: Context): Promise<boolean> =>
     context.refused.add(as);
     return true;
   });
+
+/** Reports whether no key of a main role is taken; a 401 to any other credential has the same cause then. */
+const refusesAll = async (context: Context): Promise<boolean> => {
+  const mains = (["server", "publishable"] as const).filter(context.has);
+  for (const as of mains) if (!(await isRefused(as, context))) return false;
+  return mains.length > 0;
+};
 
 /** The rules that judge whether a credential is taken in either header (items 22, 143). */
 const RULES_OF_HEADERS = ["either-header", "either-header-at-the-exchange"];
@@ -174,7 +185,11 @@ export const openByCredential = async (
     const as = keyedBy(last);
     const unread = RULES_OF_HEADERS.includes(id) ? null : await isUnread(last, context);
     if (unread !== null) reason ??= `${unread.text}: see verify/${RULES_OF_HEADERS[0]}`;
-    else if (as === null || id === RULE_OF_KEY[as] || !(await isRefused(as, context))) return null;
+    else if (as === null) {
+      if (!(await refusesAll(context))) return null;
+      const main = context.has("publishable") ? "publishable" : "server";
+      reason ??= `the deployment refuses every key that was tried (401): see verify/${RULE_OF_KEY[main]}`;
+    } else if (id === RULE_OF_KEY[as] || !(await isRefused(as, context))) return null;
     else
       reason ??= `the deployment refuses the key of the role ${as} in every call (401): see verify/${RULE_OF_KEY[as]}`;
   }

@@ -4,7 +4,7 @@ import { skipped } from "../checks.ts";
 import type { Caller, Context } from "../context.ts";
 import type { Rule } from "../rule.ts";
 import { type Answer, inWords, isAdmitted, retryAfterMs } from "../sending/answer.ts";
-import { asNobody, exchangeCall } from "../sending/test-call.ts";
+import { asNobody, body, exchangeCall } from "../sending/test-call.ts";
 import { wait } from "../sending/throttle.ts";
 import * as load from "./load-burst.ts";
 
@@ -32,6 +32,9 @@ const doubtsOf = (context: Context): readonly Doubt[] => {
 const isMuch = (answers: readonly Answer[], { isBad, share }: Doubt): boolean =>
   answers.filter(isBad).length > Math.max(BAD_MIN, answers.length * share);
 
+/** So many of each of two kinds. */
+const OWN_REFUSALS = 2;
+
 /** The answer that confirms a doubt: one call and half the wave are served, and a second whole wave shows it again. */
 const showsAgain = async (context: Context, doubt: Doubt, caller: Caller, first: readonly Answer[]) => {
   const served = first.filter(isAdmitted).length;
@@ -39,6 +42,13 @@ const showsAgain = async (context: Context, doubt: Doubt, caller: Caller, first:
   for (const calmly of [1, Math.floor(served / 2)]) {
     const calm = await load.restedWave(context, calmly, [caller]);
     if (calm.some(doubt.isBad) || !calm.some(isAdmitted)) return null;
+  }
+  // Refusals of the API's own: a gateway's 503 lacks the headers that these have.
+  const refused = { ...caller, route: "chat.control", open: true } as const;
+  const malformed = body("{", "malformed");
+  for (let i = 0; i < OWN_REFUSALS; i++) {
+    await context.send({ ...refused, origin: "foreign" });
+    await context.send({ ...refused, body: malformed });
   }
   const second = await load.restedWave(context, first.length, [caller]);
   return isMuch(second, doubt) ? (second.findLast(doubt.isBad) ?? null) : null;

@@ -10,7 +10,13 @@ import {
   SUBCODE_OF_OLDER_NAME,
   subcodeElsewhere,
 } from "../../contract/envelopes.ts";
-import { foreignAddress, foreignError, foreignName, shapeOfBody } from "../../contract/foreign-text.ts";
+import {
+  foreignAddress,
+  foreignError,
+  foreignHeaderName,
+  foreignName,
+  shapeOfBody,
+} from "../../contract/foreign-text.ts";
 import { OUTCOMES, outcomeOfStream } from "../../contract/refusals.ts";
 import { statedWaitMs } from "../../contract/retry-after.ts";
 import { routeOf } from "../../contract/routes.ts";
@@ -44,6 +50,8 @@ export type Answer = Named & {
   chunks: readonly Chunk[];
   /** A gateway's answer: it says nothing about the API, whatever its status. */
   foreign: boolean;
+  /** A header of the API's own refusals that this one lacks, so that another server gave it. */
+  lacks?: string;
   /** Overload, rate limit, outage or no answer: shows nothing about what the call tests. */
   transient: boolean;
 };
@@ -166,13 +174,15 @@ export const successInWords = ({ received, text, body }: Answer): string => {
   return text === "" ? " without a body" : ` with the body ${shapeOfBody(text, body)}`;
 };
 
-export const inWords = ({ outcome, text, body, status, received, headers, foreign }: Answer): string => {
+export const inWords = ({ outcome, text, body, status, received, headers, foreign, lacks }: Answer): string => {
   if (outcome === "indeterminate") return `no whole answer (${foreignError(received.error ?? received.ended)})`;
   const shape = text === "" || /^2\d\d/.test(outcome) ? "" : ` with the body ${shapeOfBody(text, body)}`;
   const { location } = headers;
   const to = location !== undefined && /^edge 3/.test(outcome) ? ` to ${foreignAddress(location)}` : "";
   const either = !foreign && status !== null && status >= 500 && status !== 503 ? " (an edge or the API itself)" : "";
-  return outcome + to + shape + either + cacheInWords(headers.age);
+  const without =
+    lacks === undefined ? "" : `, without the header ${foreignHeaderName(lacks)} of the API's own refusals`;
+  return outcome + to + shape + without + either + cacheInWords(headers.age);
 };
 
 export const retryAfterMs = ({ headers }: Answer): number | undefined =>

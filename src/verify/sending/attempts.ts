@@ -14,6 +14,7 @@ import type { Budget } from "../planning/needs.ts";
 import { type Answer, answerOfCall, isAdmitted } from "./answer.ts";
 import { type Chunk, decoding, keepPieces } from "./answer-bytes.ts";
 import { createAnswerWaits } from "./answer-waits.ts";
+import { createOwnHeaders } from "./own-headers.ts";
 import { asNobody, buildRequest, describe, stepOfTestCall, type TestCall } from "./test-call.ts";
 import { lookEverySecond, type Throttle, wait } from "./throttle.ts";
 
@@ -90,6 +91,7 @@ export const createAttempts = (parts: AttemptParts) => {
   signal?.addEventListener("abort", () => stopped.reject(signal.reason), { once: true });
   const answers: Answer[] = [];
   const waits = createAnswerWaits();
+  const ownHeaders = createOwnHeaders();
   let [heldBytes, sent, silent] = [0, 0, 0];
   /** The first call of those without an answer that came last. A call under way beside it may have brought the target down too. */
   let silentSince = "";
@@ -197,7 +199,10 @@ export const createAttempts = (parts: AttemptParts) => {
       ? { ...testCall, open: true, facts: { ...testCall.facts, state: "expired" } }
       : testCall;
     const errorUs = clock.errorUs;
-    const read = answerOfCall({ testCall: called, step, request: shown, received, chunks, context, errorUs });
+    const read = ownHeaders.marked(
+      answerOfCall({ testCall: called, step, request: shown, received, chunks, context, errorUs }),
+    );
+    ownHeaders.learn(read);
     const answer = isOver ? { ...read, transient: true } : read;
     taken?.settle(clock.nowUs(), { ...received, outcome: answer.outcome, ending: answer.line });
     record(answer);
