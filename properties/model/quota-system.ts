@@ -9,8 +9,8 @@ import { windowOf } from "../../src/core/meters.ts";
 import { createSettlement } from "../../src/platform/api/settlement.ts";
 import type { Instant } from "../../src/platform/clock.ts";
 import type { LimiterStore, StoreAnswer } from "../../src/platform/limiter/store.ts";
-import type { Limiter, Take } from "../../src/platform/limiter.ts";
 import { HEALTHY, type Parts } from "../../src/platform/parts.ts";
+import type { Limiter, Take } from "../../src/platform/ports.ts";
 import { NOW_MS } from "./arbitraries.ts";
 
 export type MintPlan = {

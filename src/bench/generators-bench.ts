@@ -7,18 +7,7 @@ import { fileURLToPath } from "node:url";
 import { routeOf } from "../contract/routes.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import { CATALOGS } from "../workload/stories/reads.ts";
-import {
-  type Bench,
-  type BenchRoom,
-  type Block,
-  blockOf,
-  compare,
-  figureOf,
-  paired,
-  type Row,
-  recordLoad,
-  writeTarget,
-} from "./comparison.ts";
+import * as bench from "./comparison.ts";
 import { startServer } from "./server-process.ts";
 
 /** The search stops once the lowest rate that failed is within this factor of the highest that held. */
@@ -67,7 +56,7 @@ const ours = (name: string, startPerS: number, ...how: string[]): Generator => (
   ],
   isHeld: (run, ratePerS) =>
     (run.stages[0]?.by_outcome["200"] ?? 0) >= (1 - MISSING) * ratePerS * SECONDS &&
-    figureOf(run, "rate_error") >= -BEHIND,
+    bench.figureOf(run, "rate_error") >= -BEHIND,
 });
 
 const openLoop = ours("open-loop", 4_000, "--driver", "open-loop");
@@ -81,29 +70,33 @@ const plain: Generator = {
     return { FLOODGATE_URL: url, FLOODGATE_RATE: `${ratePerS}`, FLOODGATE_SECONDS: `${SECONDS}` };
   },
   isHeld: (run, ratePerS) => {
-    const dropped = figureOf(run, "dropped_iterations_count");
-    const made = figureOf(run, "http_reqs_count");
+    const dropped = bench.figureOf(run, "dropped_iterations_count");
+    const made = bench.figureOf(run, "http_reqs_count");
     return (Number.isNaN(dropped) ? 0 : dropped) <= MISSING * made && made >= (1 - MISSING) * ratePerS * SECONDS;
   },
 };
 
 /** Runs one block per round and generator; each search starts where the last one ended. */
-const searchAll = async (all: readonly Generator[], rounds: number, room: BenchRoom): Promise<Block[][]> => {
+const searchAll = async (
+  all: readonly Generator[],
+  rounds: number,
+  room: bench.BenchRoom,
+): Promise<bench.Block[][]> => {
   await using server = await startServer(room.supervisor, { kind: "null" });
   const { url } = server.made;
-  const at = { url: url + routeOf(CATALOGS[0]).path, targetFile: writeTarget(room, url) };
+  const at = { url: url + routeOf(CATALOGS[0]).path, targetFile: bench.writeTarget(room, url) };
   const holds = async (generator: Generator, ratePerS: number): Promise<boolean> => {
     const words = generator.words(at, ratePerS);
-    const { document } = await recordLoad(room, words, generator.environment?.(at, ratePerS));
+    const { document } = await bench.recordLoad(room, words, generator.environment?.(at, ratePerS));
     const isHeld = generator.isHeld(document, ratePerS);
     process.stderr.write(`  ${generator.name}: ${ratePerS}/s ${isHeld ? "held" : "not held"}\n`);
     return isHeld;
   };
-  const came = all.map((generator) => ({ generator, held: [] as Block[] }));
+  const came = all.map((generator) => ({ generator, held: [] as bench.Block[] }));
   for (let round = 0; round < Math.min(rounds, ROUNDS_MAX); round += 1) {
     for (const { generator, held } of came) {
       const startPerS = held.at(-1)?.value || generator.startPerS;
-      held.push(await blockOf(() => highestHeld(startPerS, (ratePerS) => holds(generator, ratePerS))));
+      held.push(await bench.blockOf(() => highestHeld(startPerS, (ratePerS) => holds(generator, ratePerS))));
     }
   }
   return came.map(({ held }) => held);
@@ -111,10 +104,14 @@ const searchAll = async (all: readonly Generator[], rounds: number, room: BenchR
 
 const WHAT = "calls a second that each driver holds against a server that answers at once, beside plain k6";
 
-const row = (name: string, atLeast: number, held: Block[] = [], against: Block[] | number = []): Row =>
-  compare({ name, what: WHAT, unit: "calls/s", target: { atLeast } }, paired(held, against));
+const row = (
+  name: string,
+  atLeast: number,
+  held: bench.Block[] = [],
+  against: bench.Block[] | number = [],
+): bench.Row => bench.compare({ name, what: WHAT, unit: "calls/s", target: { atLeast } }, bench.paired(held, against));
 
-export const generators: Bench = {
+export const generators: bench.Bench = {
   name: "generators",
   what: WHAT,
   isLong: true,
@@ -130,7 +127,7 @@ export const generators: Bench = {
 };
 
 /** A benchmark of its own, because its two searches take some minutes. */
-export const k6Generators: Bench = {
+export const k6Generators: bench.Bench = {
   name: "k6-generators",
   what: "calls a second that k6 holds on our schedule, history included, beside its own arrival-rate executor",
   isLong: true,

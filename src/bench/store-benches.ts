@@ -7,7 +7,7 @@ import { advance, HEALTHY_ORDERS } from "../core/order.ts";
 import { fixedShedder } from "../core/shedding.ts";
 import { shiftableClock } from "../platform/clock.ts";
 import { openLimiterStore } from "../platform/limiter/store.ts";
-import type { Take } from "../platform/limiter.ts";
+import type { Take } from "../platform/ports.ts";
 import { type Bench, type Block, blockOf, compare, inTurn, paired } from "./comparison.ts";
 
 /** Measures a block that repeats `step`, which does `n` operations; its value is operations per second. */

@@ -1,6 +1,6 @@
 /** Mutants of the key service, of look-ups of key records and of what a session contains. */
 import type { KeySnapshot, Tier } from "../core/call.ts";
-import { type KeyLookup, nameOfLookup } from "../platform/keys.ts";
+import { type KeyLookup, nameOfLookup } from "../platform/ports.ts";
 import { members, type Spoil, spoilt } from "./mutant.ts";
 
 type Find = KeyLookup["find"];

@@ -11,10 +11,9 @@ import { HEALTHY_VOICE } from "./api/routes/stream-script.ts";
 import { sessionClaims } from "./api/sessions.ts";
 import type { RefundPolicy } from "./api/settlement.ts";
 import { KEY_DECISIONS, type KeyStore } from "./keys/store.ts";
-import type { KeyLookup } from "./keys.ts";
 import { LIMITER_DECISIONS, type LimiterStore } from "./limiter/store.ts";
-import type { Limiter } from "./limiter.ts";
 import type { Network } from "./links/network.ts";
+import type { KeyLookup, Limiter } from "./ports.ts";
 
 export const HEALTHY = {
   orders: HEALTHY_ORDERS,

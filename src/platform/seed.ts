@@ -6,7 +6,7 @@ import { HARD_STOP_FACTOR } from "../contract/refusals.ts";
 import { SCOPES } from "../contract/routes.ts";
 import { type Organization, TIER_DEFAULTS } from "../core/call.ts";
 import type { KeyInput, KeyStore } from "./keys/store.ts";
-import type { Limiter } from "./limiter.ts";
+import type { Limiter } from "./ports.ts";
 
 type SeedOrganization = Partial<Organization> & Pick<Organization, "id" | "tier"> & { map_loads_used: number };
 type SeedKey = KeyInput & { id: string; secret: string };

@@ -10,13 +10,12 @@ import { type ControlPart, isUsableToken, type SaveOffset, type Service, startCo
 import { startFront } from "./front.ts";
 import { startKeyService } from "./keys/key-service.ts";
 import { openKeyStore } from "./keys/store.ts";
-import { createHttpKeys } from "./keys.ts";
 import { ledgerRoute, startLimiterService } from "./limiter/limiter-service.ts";
 import { openLimiterStore } from "./limiter/store.ts";
-import { createHttpLimiter, type Limiter, type OperableLimiter } from "./limiter.ts";
 import { reasonOf } from "./links/http-service.ts";
 import { countedNetwork, type Network, TCP } from "./links/network.ts";
 import { HEALTHY, type Parts } from "./parts.ts";
+import { createHttpKeys, createHttpLimiter, type Limiter, type OperableLimiter } from "./ports.ts";
 import type { Administration } from "./seed.ts";
 
 export const ROLES = ["all", "api", "keys", "limiter", "front"] as const;

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { CallLine } from "../history/line.ts";
-import { startOtlpExport } from "./otlp-export.ts";
+import { startOtlpExport } from "./recorder.ts";
 
 type Point = { attributes: { key: string; value: { stringValue: string } }[]; asInt?: string; asDouble?: number };
 type Metric = {

@@ -1,4 +1,5 @@
 /** The shell of every command that judges a deployment; the body does the rest. Reports through `events` alone. */
+
 import { randomBytes } from "node:crypto";
 import { rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
@@ -27,9 +28,8 @@ import { ToolMissing, type ToolName } from "../tools/tool-recipe.ts";
 import { TargetUnreachableError } from "../verify/reach.ts";
 import { EXIT_OF_SIGNAL, exitCodeOf } from "./exit-codes.ts";
 import { healBeforehand, requireNothingLeft } from "./experiments/left-open.ts";
-import { startOtlpExport } from "./otlp-export.ts";
 import { judgeSecrets } from "./read-run.ts";
-import { createRecorder, makeRunFolder, type Recorder } from "./recorder.ts";
+import { createRecorder, makeRunFolder, type Recorder, startOtlpExport } from "./recorder.ts";
 import { commitOf, composeDocument, finishedNow, type RunFacts, wordsOf, writeWhatCanBe } from "./run-reports.ts";
 
 export type RunRequest = {

@@ -25,8 +25,7 @@ import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { constant, type Profile } from "../workload/load-profiles.ts";
 import type { PlaySchedule, Trial } from "./search-schedules.ts";
-import { createVirtualNetwork } from "./virtual-network.ts";
-import { installVirtualTime, type VirtualTime } from "./virtual-time.ts";
+import { createVirtualNetwork, installVirtualTime, type VirtualTime } from "./virtual-time.ts";
 
 const VIRTUAL_START_MS = Date.UTC(2026, 4, 14, 12);
 

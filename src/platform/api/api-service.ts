@@ -2,10 +2,9 @@
 import type { Socket } from "node:net";
 import { setFlagsFromString } from "node:v8";
 import type { FastifyInstance } from "fastify";
-import type { Keys } from "../keys.ts";
-import type { Limiter } from "../limiter.ts";
 import { TCP, urlOf } from "../links/network.ts";
 import type { Parts } from "../parts.ts";
+import type { Keys, Limiter } from "../ports.ts";
 import { type ApiContext, type ApiOptions, createContext } from "./context.ts";
 import { apiControl, openGauges } from "./control.ts";
 import { LISTENER_LIMITS } from "./listener.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { KeySnapshot } from "../../core/call.ts";
-import { type Lookup, nameOfLookup } from "../keys.ts";
+import { type Lookup, nameOfLookup } from "../ports.ts";
 import { createKeyCache, type KeyAsk } from "./key-cache.ts";
 
 const SECRET = "svc_sk_live_0123456789";

@@ -1,7 +1,7 @@
 /** Caches key records for the revocation budget, from the sending of the lookup on (item 142); no errors, no `null`. */
 import { hash } from "node:crypto";
 import type { Ask, KeySnapshot } from "../../core/call.ts";
-import type { KeyLookup } from "../keys.ts";
+import type { KeyLookup } from "../ports.ts";
 
 export type KeyAsk = Extract<Ask, { ask: "key" | "key-by-id" }>;
 

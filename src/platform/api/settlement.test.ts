@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Limiter, Refund, Take } from "../limiter.ts";
+import type { Limiter, Refund, Take } from "../ports.ts";
 import { until } from "../start-platform.fixture.ts";
 import { createSettlement } from "./settlement.ts";
 

@@ -2,7 +2,7 @@
  * Undoes charges. A refund is repeated until the limiter confirms it, even if the charge may never have arrived. While
  * too many are unsettled, metered calls are refused (fail closed).
  */
-import type { Limiter, Refund, Take } from "../limiter.ts";
+import type { Limiter, Refund, Take } from "../ports.ts";
 
 type RefundReason = "answer-lost" | "client-left" | "work-failed";
 

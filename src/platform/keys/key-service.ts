@@ -3,9 +3,8 @@ import { type Static, type TProperties, Type } from "typebox";
 import { KEY_RECORD, ORGANIZATION, type Organization } from "../../core/call.ts";
 import type { Clock } from "../clock.ts";
 import type { ControlPart, Service } from "../control-plane.ts";
-import { KEY_CHANGE, LOOKUP, nameOfLookup } from "../keys.ts";
-import type { Limiter } from "../limiter.ts";
 import { type ListenAt, RequestError, reasonOf, route, routeWith, startHttpService } from "../links/http-service.ts";
+import { KEY_CHANGE, type Limiter, LOOKUP, nameOfLookup } from "../ports.ts";
 import { mintAdminToken } from "./secret.ts";
 import type { KeyStore } from "./store.ts";
 

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { ChangedKey, KeyRecord, KeySnapshot, Organization } from "../../core/call.ts";
 import type { KeyCreation, KeyUpdate, ManagementRefusal } from "../../core/management.ts";
 import { type Clock, shiftableClock } from "../clock.ts";
-import type { Keys } from "../keys.ts";
+import type { Keys } from "../ports.ts";
 import { hashSecret } from "./secret.ts";
 import type { KeyInput, KeyStore, OrganizationInput } from "./store.ts";
 

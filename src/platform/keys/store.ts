@@ -15,8 +15,8 @@ import {
   type ManagementRefusal,
   NEW_KEY,
 } from "../../core/management.ts";
-import type { KeyChange, Lookup } from "../keys.ts";
 import { RequestError } from "../links/http-service.ts";
+import type { KeyChange, Lookup } from "../ports.ts";
 import { openSqlite } from "../sqlite.ts";
 import { base62, hashSecret, makeKeyId, makeSecret } from "./secret.ts";
 

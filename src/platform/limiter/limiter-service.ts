@@ -1,10 +1,11 @@
 /** The limiter service, whose counts the API replicas share: takes and refunds in batches; the ledger for operators. */
+
 import { Type } from "typebox";
 import { type LedgerLine, windowOf } from "../../core/meters.ts";
 import type { Clock } from "../clock.ts";
 import type { Service } from "../control-plane.ts";
-import { METER, REFUND, TAKE } from "../limiter.ts";
 import * as serving from "../links/http-service.ts";
+import { METER, REFUND, TAKE } from "../ports.ts";
 import type { LimiterStore } from "./store.ts";
 
 /** The operator's route that lists charges and refunds. */

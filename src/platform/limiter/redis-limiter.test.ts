@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { OperableLimiter } from "../limiter.ts";
 import { Unavailable } from "../links/batch.ts";
 import { type LinkFault, startFaultyLink } from "../links/faulty-link.fixture.ts";
+import type { OperableLimiter } from "../ports.ts";
 import { aTake, limiterCases, linesOf, refundOf } from "./limiter.fixture.ts";
 import { createRedisLimiter } from "./redis-limiter.ts";
 import { hasRedisServer, type RedisServer, startRedisServer } from "./redis-server.fixture.ts";

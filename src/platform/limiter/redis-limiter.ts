@@ -4,8 +4,8 @@
  */
 import { Redis } from "ioredis";
 import type { LedgerLine } from "../../core/meters.ts";
-import { OPERATOR_BUDGET_MS, type OperableLimiter, readRefundAnswer, readTakeAnswer } from "../limiter.ts";
 import { createBatcher, readEach } from "../links/batch.ts";
+import { OPERATOR_BUDGET_MS, type OperableLimiter, readRefundAnswer, readTakeAnswer } from "../ports.ts";
 
 // The limiter's decisions as Lua, with the meaning of `store.ts` (one suite judges both), by Redis's own time. For a single
 // Redis, not a cluster. Each script first writes what a full or read-only Redis refuses, so it runs whole or not at all.

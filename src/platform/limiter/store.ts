@@ -8,7 +8,7 @@ import type { TakeOutcome } from "../../core/call.ts";
 import { fits, type LedgerLine, windowOf } from "../../core/meters.ts";
 import { takeRate } from "../../core/rate-limit.ts";
 import type { Instant } from "../clock.ts";
-import type { Refund, Take } from "../limiter.ts";
+import type { Refund, Take } from "../ports.ts";
 import { openSqlite } from "../sqlite.ts";
 
 /** `refunded`: the charge was undone before it arrived; nothing was taken and the call must not be admitted. */
