@@ -117,11 +117,19 @@ describe("recorded runs beside recorded runs", () => {
     expect([found.verdict, found.reasons[0]]).toEqual(["inconclusive", expect.stringMatching(/run-10 is given twice/)]);
   });
 
+  test("are not compared with themselves", () => {
+    const found = compareRecorded(runs(0, 6), [...runs(10, 5), run(3)]);
+    expect([found.verdict, found.reasons[0]]).toEqual([
+      "inconclusive",
+      expect.stringMatching(/run-3 is given on both/),
+    ]);
+  });
+
   test("are not compared across machines, nor with nothing", () => {
     const environment = { os: "Linux", cores: 64, cpu: "other", node: "26.1.0" };
     expect(compareRecorded(runs(0, 6), [run(1, 1, { environment })]).reasons[0]).toMatch(/not of one kind/);
     expect(compareRecorded([], runs(0, 6)).verdict).toBe("inconclusive");
-    expect(compareRecorded([run(0, 1, { measurements: [] })], runs(0, 1)).reasons[0]).toMatch(
+    expect(compareRecorded([run(0, 1, { measurements: [] })], runs(1, 1)).reasons[0]).toMatch(
       /no measurement in common/,
     );
   });

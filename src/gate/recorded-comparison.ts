@@ -154,6 +154,8 @@ export const compareRecorded = (before: readonly RunFigures[], after: readonly R
   if (twice[0] !== undefined) {
     return open(`the run ${twice[0].id} is given twice on one side, and counts once; leave out its copy`);
   }
+  const onBoth = before.find(({ id }) => after.some((one) => one.id === id));
+  if (onBoth !== undefined) return open(`the run ${onBoth.id} is given on both sides, and is never worse than itself`);
   const broken = brokenNow(before, after);
   const otherRates = atOtherRates(before, after);
   const rows = judge(before, after, otherRates);
