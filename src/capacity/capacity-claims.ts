@@ -37,7 +37,8 @@ const OWNERS = {
 const ownerOf = (outcome: string) => {
   const found = Object.entries(OWNERS).find(([name]) => outcomeOf(name as RefusalName) === outcome);
   if (found !== undefined) return found[1];
-  if (outcome.startsWith("edge")) return ["edge", "something before the API: its answer is not the API's"] as const;
+  if (outcome.startsWith("edge"))
+    return ["edge", "answers outside the API's envelopes, by something before it or in its framework's words"] as const;
   if (outcome === "indeterminate") return ["no-answer", "calls without an answer"] as const;
   return ["other", `answers ${outcome}`] as const;
 };
