@@ -66,7 +66,7 @@ const STARTS_PROCESSES = [
   "src/run/gate/{gate-recorded,play-block}.test.ts",
   "src/run/operator/write-operator.test.ts",
   "src/stages/{closed-loop,machine-use,observers,verify-stage}.test.ts",
-  "src/supervision/{journal,stop-signals,supervisor,user-file,watchdog}.test.ts",
+  "src/supervision/{journal,quick-imports,stop-signals,supervisor,user-file,watchdog}.test.ts",
   "src/target/{lock,secrets}.test.ts",
   "src/trials/laws.test.ts",
   "src/verify/doctor/{tls-look,tools-here}.test.ts",
@@ -140,6 +140,7 @@ export default defineConfig({
     hookTimeout: 240_000,
     reporters: ["default", retriedTests],
     sequence: { sequencer: LongestFirst },
+    execArgv: ["--import", `${import.meta.dirname}/src/supervision/quick-imports.mjs`],
     // More than two cores can compute at once, because a test that starts programs waits for two thirds of its time.
     maxWorkers: 6,
     projects: [

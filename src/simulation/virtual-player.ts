@@ -163,9 +163,11 @@ type Asked = Trials & { schedule: FaultSchedule };
 type Said = { trial: Trial } | { trouble: string };
 
 const MARK = "floodgate-virtual-trials";
+const QUICK_IMPORTS = new URL("../supervision/quick-imports.mjs", import.meta.url).href;
 
 const startThread = () => {
-  const options = { workerData: MARK, execArgv: ["--disable-warning=ExperimentalWarning"] };
+  const execArgv = ["--disable-warning=ExperimentalWarning", "--import", QUICK_IMPORTS];
+  const options = { workerData: MARK, execArgv };
   const worker = new Worker(new URL(import.meta.url), options);
   const over = Promise.withResolvers<never>();
   over.promise.catch(() => undefined);
