@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Command } from "commander";
 import { describe, expect, test } from "vitest";
-import { runCommand } from "../src/cli/command.fixture.ts";
+import { startCommandsInTurn } from "../src/cli/command.fixture.ts";
 import { commandsFor } from "../src/cli/main.ts";
 import { withServed } from "../src/deployments/deployment.ts";
 import { TARGET_SCHEMA } from "../src/target/target.ts";
@@ -129,6 +129,7 @@ const toRun = (line: string, stands: Stands): string[] | null => {
 test("every command on a page runs as it is written, on the reference platform, without what it would send", async () => {
   const lines = new Set(pages.flatMap(typedOn));
   const folder = mkdtempSync(join(tmpdir(), "floodgate-readmes-"));
+  const inTurn = startCommandsInTurn();
   try {
     await withServed(2, async ([first = "", second = ""]) => {
       const served = JSON.parse(readFileSync(first, "utf8")) as { base_url: string; permits?: object };
@@ -154,7 +155,7 @@ test("every command on a page runs as it is written, on the reference platform, 
         const needsK6 = words?.some((word) => word === "--operator" || word === "--script") === true;
         if (words === undefined || (needsK6 && !existsSync(join(ROOT, ".tools/k6")))) continue;
         if (words[0] === "dev") words.push("--out", folder);
-        const { code, err } = await runCommand(words, { cwd: folder });
+        const { code, err } = await inTurn.run(words, { cwd: folder });
         expect(err, line).not.toMatch(/\n\s+at /);
         // A script that sends nothing, and one run against itself, decide nothing.
         expect(
@@ -166,6 +167,7 @@ test("every command on a page runs as it is written, on the reference platform, 
       expect(ran.length).toBeGreaterThan(20);
     });
   } finally {
+    inTurn.kill();
     rmSync(folder, { recursive: true, force: true });
   }
 });

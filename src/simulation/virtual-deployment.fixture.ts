@@ -23,14 +23,18 @@ export type VirtualDeployment = {
   leaksEvery?: number;
 };
 
-const overheadMs = (noise: HostNoise, name: string, seed: number, n: number): number => {
-  const hiccup = uniform(seed, n, saltOf(`hiccup ${name}`)) < noise.hiccupShare ? noise.hiccupMs : 0;
-  return (noise.overheadMs + hiccup) * exponential(seed, n, saltOf(`overhead ${name}`));
+const overheadOf = (noise: HostNoise, name: string) => {
+  const [hiccups, overheads] = [saltOf(`hiccup ${name}`), saltOf(`overhead ${name}`)];
+  return (seed: number, n: number): number => {
+    const hiccup = uniform(seed, n, hiccups) < noise.hiccupShare ? noise.hiccupMs : 0;
+    return (noise.overheadMs + hiccup) * exponential(seed, n, overheads);
+  };
 };
 
 /** Plays arrivals (microseconds of the run, ascending); slots and served calls are kept from one play to the next. */
 export const openVirtualDeployment = (deployment: VirtualDeployment) => {
   const { name, slots, serviceMs, noise = BUSY_HOST, leaksEvery } = deployment;
+  const overheadMs = overheadOf(noise, name);
   let running: number[] = [];
   let leaked = 0;
   let served = 0;
@@ -39,7 +43,7 @@ export const openVirtualDeployment = (deployment: VirtualDeployment) => {
       running = running.filter((endUs) => endUs > atUs);
       const isShed = running.length + leaked >= slots;
       const tookMs = isShed ? 0 : serviceMs(served);
-      const doneUs = Math.round(atUs + (tookMs + overheadMs(noise, name, seed, n)) * 1000);
+      const doneUs = Math.round(atUs + (tookMs + overheadMs(seed, n)) * 1000);
       if (!isShed) {
         served += 1;
         running.push(doneUs);

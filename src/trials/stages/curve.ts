@@ -120,12 +120,13 @@ const playBlocks = async (mutant: string | null, seed: number): Promise<CallLine
   return lines.filter((line) => line.type === "call").filter(({ route }) => route !== "sdk.sessions");
 };
 
-/** The base's calls by seed. Virtual time repeats itself, so one play serves beside every head. */
+/** The base's calls by seed. Virtual time repeats itself, so one play serves beside every head and as a healthy one. */
 const bases = new Map<number, Promise<CallLine[]>>();
 
 const gatePairClaims: Claims = async (mutant, seed, replay) => {
   const base = await known(bases, seed, () => playBlocks(null, seed));
-  return gateClaims(comparePairs(pairsOf({ base, head: await playBlocks(mutant, seed) })), replay);
+  const head = mutant === null ? base : await playBlocks(mutant, seed);
+  return gateClaims(comparePairs(pairsOf({ base, head })), replay);
 };
 
 /** An adaptive limit adjusts itself below this cap. */
