@@ -199,10 +199,12 @@ const BESIDE_COMMON =
 const BESIDE_NGINX: How = {
   isNoCall: (line) => BESIDE_COMMON.test(line.text) || HAS_NO_REQUEST.test(line.text) || line.field("request") === "",
 };
-/** What Envoy and Istio's agent write to the same stream. */
+/** What Envoy and Istio's agent write to the same stream, and bytes that Envoy could not read as a request (flag DPE). */
 const BESIDE_ENVOY: How = {
-  isNoCall: ({ text: line }) =>
-    /^(?:(?:\S+Z\t)?(?:debug|info|warn|error)\t|\[[\d-]{10} [\d:.]{12}\]\[\d+\]\[[a-z]+\])/.test(line),
+  isNoCall: (line) =>
+    /^(?:(?:\S+Z\t)?(?:debug|info|warn|error)\t|\[[\d-]{10} [\d:.]{12}\]\[\d+\]\[[a-z]+\]|\[\S+Z\] "- - )/.test(
+      line.text,
+    ) || ["method", "path"].every((name) => /^(?:null|-)$/.test(`${line.field(name)}`)),
 };
 
 const GENERAL_NAMES = GENERAL_FIELDS.slice(0, 7).join(", ");

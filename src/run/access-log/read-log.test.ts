@@ -331,6 +331,16 @@ describe("lines that cannot be read", () => {
       "1286503709.586    921 192.168.0.68 TCP_MISS/200 507 POST http://rcv-srv37.example/ - HIER_DIRECT/10.0.0.1 text/plain",
       "1286503709.586      0 127.0.0.1 NONE_NONE/000 0 - error:transaction-end-before-headers - HIER_NONE/- -",
     ],
+    [
+      "envoy",
+      '[2026-11-28T20:46:35.103Z] "GET /v1/design/styles HTTP/1.1" 401 - 0 2 2 1 "-" "floodgate" "b2349a.verify.c-22" "127.0.0.1:9636" "127.0.0.1:9965"',
+      '[2026-11-28T20:46:35.221Z] "- - HTTP/1.1" 400 DPE 0 11 0 - "-" "-" "-" "-" "-"',
+    ],
+    [
+      "envoy-json",
+      '{"method":"GET","path":"/v1/design/styles","response_code":401,"response_flags":"-","start_time":"2026-11-28T20:46:35.103Z"}',
+      '{"method":null,"path":null,"response_code":400,"response_code_details":"http1.codec_error","response_flags":"DPE","start_time":"2026-11-28T20:46:35.221Z"}',
+    ],
   ])("of a stream that %s shares with its server are counted as no calls", (format, call, other) => {
     for (const wrap of [(line: string) => line, (line: string) => `2026-10-10T20:55:40Z stdout F ${line}`]) {
       const log = readWell([other, call, call, other, call].map(wrap));
