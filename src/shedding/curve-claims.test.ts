@@ -577,6 +577,18 @@ describe("a curve needs", () => {
     expect(fold.end()).toContain("10 came");
   });
 
+  test("few answers at the lowest rate if the next level has more, as where the knee is higher than was thought", () => {
+    for (const seed of [1, 2]) {
+      const slow = upAndDown(1.2, LONG_S);
+      const fold = openCurve({ stage: STAGE, planned: levelsOf(slow) });
+      const server = queueing({ slots: 8, inFlight: 8, serviceMs: 2_000, seed });
+      for (const line of playRamp(server, slow, seed, { stage: STAGE })) fold.see(line);
+      const curve = fold.end(START_US) as Curve;
+      expect(curve.levels[0]?.offered).toBeLessThan(20);
+      expect(failedOf(claimsOf(curve))).toEqual([]);
+    }
+  });
+
   test("a load that reaches the knee; without one nothing past it is judged", () => {
     const half = upAndDown(KNEE_PER_S, SHORT_S, 1.1 * KNEE_PER_S);
     const server = queueing({ slots: 64, inFlight: 64, serviceMs: 200 });

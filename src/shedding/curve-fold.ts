@@ -7,15 +7,7 @@ import { streamResult } from "../contract/streams.ts";
 import { type CallLine, classOf, type Line, stayMs } from "../history/line.ts";
 import type { Objective } from "../history/objectives.ts";
 import { Histogram } from "../history/statistics/histogram.ts";
-import {
-  mean,
-  median,
-  mostAtOnce,
-  quantile,
-  quantileInterval,
-  quantileRanks,
-  Z_95,
-} from "../history/statistics/statistics.ts";
+import * as statistics from "../history/statistics/statistics.ts";
 import type { Beside, CallObjective, Curve, CurveLevel, Estimate, PlannedLevel, Quantiles } from "./curve.ts";
 import { batchMean, type KneeOfLevels, kneeOfLevels, overlap } from "./knee.ts";
 import { isAdmitted, LATENCY } from "./knee-of-ramp.ts";
@@ -44,18 +36,8 @@ const keptOf = (line: CallLine): Kept => {
   const { intended_us, sent_us, done_us, first_event_us: firstEventUs, outcome, org, events = 0 } = line;
   const result = streamResult(line);
   const isWhole = result === "whole" && /^2\d\d$/.test(outcome);
-  return {
-    intended_us,
-    sent_us,
-    done_us,
-    firstEventUs,
-    outcome,
-    org,
-    events,
-    result,
-    isAdmitted: isAdmitted(line),
-    isWhole,
-  };
+  const moments = { intended_us, sent_us, done_us, firstEventUs };
+  return { ...moments, outcome, org, events, result, isAdmitted: isAdmitted(line), isWhole };
 };
 
 /** The items of a span. `sorted`: by `usOf`. */
@@ -75,7 +57,7 @@ const within = <T>(sorted: readonly T[], usOf: (item: T) => number, fromUs: numb
 const ascending = (values: readonly number[]): number[] => [...Float64Array.from(values).sort()];
 
 export const CALLS_MOST = 2_000_000;
-/** The whole answers needed at the calmest level to know how long a call takes. */
+/** The whole answers needed at the calmest level, or at the two calmest, to know how long a call takes. */
 const CALM_CALLS = 20;
 /** The objective of a call if none is stated: three times the calm p99, and what a busy machine adds. */
 export const CALM_TIMES = 3;
@@ -118,8 +100,8 @@ const toldOf = (call: Kept, found: Found, { firstEventMs, stayMs: mostMs }: Call
 
 const quantilesOf = (ms: readonly number[]): Quantiles => {
   const sorted = ms.toSorted((a, b) => a - b);
-  const p99 = quantileRanks(sorted.length, 0.99) === null ? null : quantile(sorted, 0.99);
-  return { p50: quantile(sorted, 0.5), p99 };
+  const p99 = statistics.quantileRanks(sorted.length, 0.99) === null ? null : statistics.quantile(sorted, 0.99);
+  return { p50: statistics.quantile(sorted, 0.5), p99 };
 };
 
 /** The p99 by nearest rank, which also exists for few values. */
@@ -147,7 +129,7 @@ const objectiveOf = (calmStaysMs: readonly number[], stated: readonly Objective[
 
 /** The objective of the most patient caller; never stricter than the given one. */
 const patientObjective = (calmStaysMs: readonly number[], { firstEventMs, stayMs }: CallObjective): CallObjective => {
-  const patientMs = PATIENT_TIMES * (mean(calmStaysMs) ?? 0) + PATIENT_ADDED_MS;
+  const patientMs = PATIENT_TIMES * (statistics.mean(calmStaysMs) ?? 0) + PATIENT_ADDED_MS;
   return { from: "calm", firstEventMs: Math.max(patientMs, firstEventMs), stayMs: Math.max(patientMs, stayMs) };
 };
 
@@ -194,7 +176,7 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Told[], retries: number
   const windows = windowsOf(told, fromUs, toUs, 1e6 * Math.max(0.1, calmS, WINDOW_CALLS / ratePerS));
   const [wentIn, cameOut] = [dueIn(admitted), endedOf(doneUs)];
   // A growing queue takes in more than it completes, a shrinking one less: the smaller rate is the carried one.
-  const carried = (mean(wentIn) ?? 0) < (mean(cameOut) ?? 0) ? wentIn : cameOut;
+  const carried = (statistics.mean(wentIn) ?? 0) < (statistics.mean(cameOut) ?? 0) ? wentIn : cameOut;
   const eventsOf = (some: readonly Told[]): number => some.reduce((sum, { call: { events } }) => sum + events, 0);
   const lags = calls.map(({ intended_us: due, sent_us: sent }) => (sent - due) / 1000);
   const level: Omit<CurveLevel, "room"> = {
@@ -207,7 +189,7 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Told[], retries: number
     shedShare: shareOf(dueIn(shed), dueIn(told)),
     shedDispersion: dispersionOf(windows),
     stayMs: quantilesOf(staysMs),
-    stayMedianMs: quantileInterval(staysMs, 0.5),
+    stayMedianMs: statistics.quantileInterval(staysMs, 0.5),
     firstEventMs: quantilesOf(whole.map(firstMs)),
     refusalMs: quantilesOf(shed.map(({ call }) => stayMs(call))),
     lagMs: lags.length === 0 ? null : p99(lags),
@@ -260,7 +242,7 @@ const roomOf = (told: readonly Told[], places: number | null): CurveLevel["room"
     const some = told.filter(({ inFlight }) => isMeant(inFlight));
     const shed = some.filter(({ end }) => end === "shed");
     const withRoom = shed.filter(({ hadRoom }) => hadRoom).length;
-    const inFlight = mean(some.map((one) => one.inFlight)) ?? 0;
+    const inFlight = statistics.mean(some.map((one) => one.inFlight)) ?? 0;
     return { calls: some.length, shed: shed.length, withRoom, inFlight };
   };
   return { free: beside((n) => n <= FREE * places), taken: beside((n) => n >= TAKEN * places && n < places) };
@@ -288,7 +270,7 @@ const rateOf = (perS: readonly number[], judgedS: number): Estimate => {
   const estimate = batchMean(perS);
   const { value, high } = estimate;
   if (perS.length >= FEW_BATCHES || value === 0) return estimate;
-  const byChance = Z_95 * Math.sqrt(value / judgedS);
+  const byChance = statistics.Z_95 * Math.sqrt(value / judgedS);
   const half = Math.min(IN_BURSTS * byChance, Math.max(EVENLY * byChance, high - value));
   return { value, low: Math.max(0, value - half), high: value + half };
 };
@@ -350,23 +332,26 @@ export const openCurve = (options: CurveOptions) => {
     if (first.length >= CALLS_MOST) return `at most ${CALLS_MOST} calls`;
     first.sort((a, b) => a.intended_us - b.intended_us);
     const startUs = start ?? first[0]?.intended_us ?? 0;
-    const [calmest] = planned;
-    if (calmest === undefined) return "a schedule";
-    const isCalm = ({ intended_us: due }: Kept): boolean => due < startUs + calmest.toUs;
-    const calm = first.filter((call) => isCalm(call) && call.isWhole);
+    const [calmest, nearlyCalm = calmest] = planned;
+    if (calmest === undefined || nearlyCalm === undefined) return "a schedule";
+    const wholeUntil = (toUs: number): Kept[] =>
+      first.filter((call) => call.intended_us < startUs + toUs && call.isWhole);
+    const lowest = wholeUntil(calmest.toUs);
+    // The second level lies below the knee as well; slower calls there only make the objective more patient.
+    const calm = lowest.length < CALM_CALLS ? wholeUntil(nearlyCalm.toUs) : lowest;
     if (calm.length < CALM_CALLS) {
       const times = calm.length === 0 ? "for longer" : `${Math.ceil(CALM_CALLS / calm.length) + 1} times as long`;
-      return `${CALM_CALLS} whole answers at the lowest rate (${calm.length} came), so play it ${times} (\`--duration\`)`;
+      return `${CALM_CALLS} whole answers at the two lowest rates (${calm.length} came), so play it ${times} (\`--duration\`)`;
     }
     const calmStaysMs = calm.map(stayMs);
-    const calmS = (median(calmStaysMs) as number) / 1000;
+    const calmS = (statistics.median(calmStaysMs) as number) / 1000;
     const levelS = Math.min(...planned.map(({ fromUs, toUs }) => toUs - fromUs)) / 1e6;
     const warmUpS = Math.max(WARM_UP_MIN_S, WARM_UP_STAYS * calmS);
     const objective = objectiveOf(calmStaysMs, stated);
     const admitted = first.filter((call) => call.isAdmitted);
     const doneUs = ascending(admitted.map(({ done_us: us }) => us));
     const about = {
-      most: mostAtOnce(admitted.map(({ sent_us: sent, done_us: done }) => [sent, done] as const)),
+      most: statistics.mostAtOnce(admitted.map(({ sent_us: sent, done_us: done }) => [sent, done] as const)),
       stayS: calm.reduce((sum, { sent_us: sent, done_us: done }) => sum + (done - sent), 0) / calm.length / 1e6,
       replicas: options.replicas ?? closedForm?.replicas,
     };
@@ -393,7 +378,7 @@ export const openCurve = (options: CurveOptions) => {
       const past = up.filter(({ isPast }) => isPast).flatMap(({ told }) => told);
       const inFlights = judged.flatMap(({ isPast, told }) => (isPast ? told.map((one) => one.inFlight) : []));
       inFlights.sort((a, b) => a - b);
-      const places = quantile(inFlights, USUALLY);
+      const places = statistics.quantile(inFlights, USUALLY);
       const below = judged.filter(({ level }) => level.ratePerS <= BELOW_KNEE * (overall?.knee.value ?? 0));
       const windowsBelow = (isUp: boolean): Window[][] =>
         below.filter(({ level }) => (level.pass === "up") === isUp).map(({ windows }) => windows);
