@@ -17,28 +17,7 @@ import { sumOf } from "../history/statistics/statistics.ts";
 import type { Curve, CurveLevel, Estimate, Pass } from "./curve.ts";
 import { type Finding, found, machineDoubts, skipped } from "./finding.ts";
 import { carriedPerS, overlap, worstOf } from "./knee.ts";
-import {
-  chanceSheds,
-  excludesLimit,
-  fairnessOfCurve,
-  hysteresisOf,
-  levelsBelow,
-  liftedUnderLoad,
-  measurementsOf,
-  moveOf,
-  oscillationOf,
-  pastKnee,
-  refusalPriceOf,
-  retentionAt,
-  retentionByChance,
-  shedOver,
-  shedsWithRoom,
-  statedSystem,
-  total,
-  upAndDownPairs,
-  wastedOf,
-  wayOf,
-} from "./measures.ts";
+import * as measures from "./measures.ts";
 
 type CurveClaim = {
   readonly measure: string;
@@ -84,14 +63,14 @@ const against = (
 };
 
 const shareIn = (levels: readonly CurveLevel[], of: (level: CurveLevel) => number) => {
-  const [n, count] = [total(levels, ({ offered }) => offered), total(levels, of)];
+  const [n, count] = [measures.total(levels, ({ offered }) => offered), measures.total(levels, of)];
   return { share: n === 0 ? 0 : count / n, n, count };
 };
 
 const failedWith =
   (isMeant: (outcome: string) => boolean) =>
   ({ failed }: CurveLevel): number =>
-    total(Object.entries(failed), ([outcome, n]) => (isMeant(outcome) ? n : 0));
+    measures.total(Object.entries(failed), ([outcome, n]) => (isMeant(outcome) ? n : 0));
 
 const isEdge = (outcome: string): boolean => outcome.startsWith("edge ");
 /** Reports whether the platform refused without saying that it is overloaded. */
@@ -117,7 +96,7 @@ const aroundKnee = ({ knee: { overall } }: Curve): string =>
 
 /** The goodput to keep at a multiple of the knee: `least`, or 98 % of what an ideal loss system keeps if lower. */
 const kept = (times: number, least: number): Pick<CurveClaim, "expected" | "needs" | "judge"> => {
-  const boundOf = (curve: Curve): number => Math.min(least, 0.98 * retentionByChance(curve, times));
+  const boundOf = (curve: Curve): number => Math.min(least, 0.98 * measures.retentionByChance(curve, times));
   return {
     expected: (curve) =>
       `at ${times} times the knee at least ${percent(boundOf(curve))} of the largest goodput of any level is kept`,
@@ -125,12 +104,12 @@ const kept = (times: number, least: number): Pick<CurveClaim, "expected" | "need
     judge: (curve) => {
       const bound = { least: boundOf(curve) };
       const words = `goodput kept at ${Number(times.toPrecision(2))} times the knee`;
-      if (retentionAt(curve, times) === null && curve.notPlayed.length > 0) {
+      if (measures.retentionAt(curve, times) === null && curve.notPlayed.length > 0) {
         return skipped(`${times} times the knee, which is beyond what permits.load_max_rps allows`);
       }
-      const finding = against(retentionAt(curve, times), bound, words);
+      const finding = against(measures.retentionAt(curve, times), bound, words);
       if (finding.verdict !== "fail") return finding;
-      if (against(retentionAt(curve, times, "before"), bound, words).verdict === "fail") return finding;
+      if (against(measures.retentionAt(curve, times, "before"), bound, words).verdict === "fail") return finding;
       const rises = "goodput still rises there, as of replicas that get unequal parts of the load";
       return open(`${finding.reason}, but ${rises}`);
     },
@@ -143,7 +122,8 @@ const [AT_5, AT_10] = [notCollapsed(5), notCollapsed(10)];
 
 /** Judges the highest level by what the next higher of these multiples, which may not be played, has to keep. */
 const keptAtTop = (curve: Curve, facts: StageFacts): Finding => {
-  const times = (wayOf(curve, "up").at(-1)?.ratePerS ?? 0) / (curve.knee.overall?.value ?? Number.POSITIVE_INFINITY);
+  const times =
+    (measures.wayOf(curve, "up").at(-1)?.ratePerS ?? 0) / (curve.knee.overall?.value ?? Number.POSITIVE_INFINITY);
   return notCollapsed(times).judge(curve, facts);
 };
 
@@ -204,8 +184,8 @@ const lowerKnee = ({ knee: { before, after } }: Curve): string | null =>
 
 /** Describes lost capacity, if both the knees and the goodput at one rate past them show it; else `null`. */
 const lostCapacity = (curve: Curve): string | null => {
-  const again = wayOf(curve, "after")[0];
-  const first = wayOf(curve, "up").find(({ ratePerS }) => ratePerS === again?.ratePerS);
+  const again = measures.wayOf(curve, "after")[0];
+  const first = measures.wayOf(curve, "up").find(({ ratePerS }) => ratePerS === again?.ratePerS);
   const isLess = again !== undefined && first !== undefined && again.goodputPerS.high < first.goodputPerS.low;
   return isLess ? lowerKnee(curve) : null;
 };
@@ -278,8 +258,8 @@ const cameBack = (curve: Curve, facts: StageFacts): Finding => {
   if (notSettled !== false) return open(notSettled);
   const maybe = maybeLostSinceRamp(curve, facts);
   const less = lostCapacity(curve);
-  const [lowest] = upAndDownPairs(curve);
-  const pairs = upAndDownPairs(curve).filter(([up]) => up.ratePerS <= CALM * kneePerS);
+  const [lowest] = measures.upAndDownPairs(curve);
+  const pairs = measures.upAndDownPairs(curve).filter(([up]) => up.ratePerS <= CALM * kneePerS);
   if (pairs.length === 0) {
     // A deployment that the ramp before the curve has slowed has its knee below every level.
     const { by, half, got } = lowest === undefined ? { by: 0, half: 0, got: "" } : lostAt(lowest);
@@ -306,7 +286,7 @@ const cameBack = (curve: Curve, facts: StageFacts): Finding => {
 
 /** Takes one replica's stated slots for the knee: if it sheds at half of them, the measured knee hides those sheds. */
 const asStated = (curve: Curve): Curve => {
-  const system = statedSystem(curve);
+  const system = measures.statedSystem(curve);
   if (system?.replicas !== 1) return curve;
   const knee = { value: system.perS, low: system.perS, high: system.perS };
   return { ...curve, models: [], knee: { before: knee, after: knee, overall: knee } };
@@ -315,12 +295,12 @@ const asStated = (curve: Curve): Curve => {
 const falseSheds = (seen: Curve, facts: StageFacts): Finding => {
   const { limits, shedding } = facts;
   const curve = shedding === "fixed" ? asStated(seen) : seen;
-  const half = levelsBelow(curve, 0.5);
-  const levels = half.length > 0 ? half : levelsBelow(curve, 0.7);
-  const shed = shedOver(levels);
+  const half = measures.levelsBelow(curve, 0.5);
+  const levels = half.length > 0 ? half : measures.levelsBelow(curve, 0.7);
+  const shed = measures.shedOver(levels);
   const noLevel = `no level lies below half of the knee; ${maybeLostSinceRamp(seen, facts) ?? aroundKnee(curve)}`;
   if (shed === null) return open(noLevel);
-  const chance = Math.max(...levels.map(({ ratePerS }) => chanceSheds(curve, ratePerS)));
+  const chance = Math.max(...levels.map(({ ratePerS }) => measures.chanceSheds(curve, ratePerS)));
   const allowed = allowedIn(limits);
   const most = allowed + CHANCE_TIMES * chance;
   const { value, low, high, n } = shed;
@@ -330,14 +310,14 @@ const falseSheds = (seen: Curve, facts: StageFacts): Finding => {
   if (half.length === 0) return value <= allowed ? found("pass", got) : open(noLevel);
   const failAbove = (share: number): Finding =>
     found("fail", `more than ${percent(share)} of the calls are shed below half of the knee`, got);
-  const shedOn = (way: Pass): number => shedOver(levels.filter(({ pass }) => pass === way))?.value ?? 0;
+  const shedOn = (way: Pass): number => measures.shedOver(levels.filter(({ pass }) => pass === way))?.value ?? 0;
   const isOnBothWays = (share: number): boolean => shedOn("up") > share && shedOn("down") > share;
   // Sheds beside free places are not due to chance, so nothing is added to what is allowed.
-  if (low > allowed && isOnBothWays(allowed) && shedsWithRoom(curve, levels)) return failAbove(allowed);
+  if (low > allowed && isOnBothWays(allowed) && measures.shedsWithRoom(curve, levels)) return failAbove(allowed);
   // Where one replica's fixed slots are stated, `sheds-only-over-the-cap` judges each of these sheds as well.
-  const isJudgedByCall = shedding === "fixed" && statedSystem(curve)?.replicas === 1;
+  const isJudgedByCall = shedding === "fixed" && measures.statedSystem(curve)?.replicas === 1;
   if (value <= most || (low <= most && (isJudgedByCall || high <= SURELY_FEW || value * n <= FEW_CALLS))) {
-    const few = Math.max(...levels.map(({ ratePerS }) => chanceSheds(curve, ratePerS, SLOTS_OF_REPLICA)));
+    const few = Math.max(...levels.map(({ ratePerS }) => measures.chanceSheds(curve, ratePerS, SLOTS_OF_REPLICA)));
     return low <= allowed + CHANCE_TIMES * few
       ? found("pass", got)
       : open(
@@ -347,7 +327,7 @@ const falseSheds = (seen: Curve, facts: StageFacts): Finding => {
   if (low <= most) return open(`${LONGER}: ${got}; the bound is ${percent(most)}`);
   if (!isOnBothWays(most))
     return open(`only on one way, as where capacity moved (play it again once it is steady): ${got}`);
-  if (shedding !== "fixed" && !excludesLimit(levels))
+  if (shedding !== "fixed" && !measures.excludesLimit(levels))
     return open(
       `only up to a number of calls in flight, as of a limit that adapts (state \`shedding: fixed\` if none does): ${got}`,
     );
@@ -368,11 +348,11 @@ const SLOTS_OF_REPLICA = 8;
 const OTHER_REFUSALS = 0.01;
 
 const subcodes = (curve: Curve): Finding => {
-  const past = pastKnee(curve);
-  const calm = shareIn(levelsBelow(curve, 0.7), failedWith(isOtherRefusal));
+  const past = measures.pastKnee(curve);
+  const calm = shareIn(measures.levelsBelow(curve, 0.7), failedWith(isOtherRefusal));
   const loaded = shareIn(past, failedWith(isOtherRefusal));
   if (loaded.n === 0) return open("no level lies past the knee");
-  const shed = shareIn(past, ({ shed: by }) => total(Object.values(by), (n) => n));
+  const shed = shareIn(past, ({ shed: by }) => measures.total(Object.values(by), (n) => n));
   const names = [...new Set(past.flatMap(({ failed }) => Object.keys(failed).filter(isOtherRefusal)))];
   const half = 1.96 * Math.sqrt(Math.max(loaded.share, 1 / loaded.n) / loaded.n);
   const got = `${percent(loaded.share)} of the calls past the knee refused with ${names.slice(0, 4).join(", ") || "other outcomes"}, ${percent(shed.share)} with an overload subcode`;
@@ -397,7 +377,7 @@ const REFUSALS_MIN = 20;
  * wait. Fails if refusals are slow at every level past the knee that has enough of them.
  */
 const refusalTime = (curve: Curve): Finding => {
-  const past = pastKnee(curve).flatMap(({ ratePerS, shed, refusalMs: { p50: ms }, stayMs }) => {
+  const past = measures.pastKnee(curve).flatMap(({ ratePerS, shed, refusalMs: { p50: ms }, stayMs }) => {
     if (ms === null || sumOf(Object.values(shed)) < REFUSALS_MIN) return [];
     const servedMs = Math.max(curve.serviceMs, stayMs.p50 ?? 0);
     return { ratePerS, ms, servedMs, laterMs: ms - servedMs };
@@ -413,7 +393,7 @@ const refusalTime = (curve: Curve): Finding => {
 
 /** Slots that gauges count after the drain beyond those before the stage; `null` without gauges. */
 const leakedIn = ({ gauges = [], gauges_before: before = [] }: StageFacts): number | null => {
-  const held = (all: readonly Gauges[]): number => total(all, ({ in_flight: n }) => n);
+  const held = (all: readonly Gauges[]): number => measures.total(all, ({ in_flight: n }) => n);
   return gauges.length === 0 ? null : Math.max(0, held(gauges) - held(before));
 };
 
@@ -448,11 +428,11 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
     ...{ measure: "refusal_cost", level: "must", needs: OVERLOAD },
     expected: "a refusal costs at most 5 % of a served call, which leaves 79 % of the goodput at 5 times the knee",
     judge: (curve) => {
-      const up = refusalPriceOf(curve);
+      const up = measures.refusalPriceOf(curve);
       if (up === null) return skipped("three levels past the knee");
-      const down = refusalPriceOf(curve, ["down"]) ?? up;
+      const down = measures.refusalPriceOf(curve, ["down"]) ?? up;
       // The levels of both ways show it more sharply than those of one.
-      const both = refusalPriceOf(curve, ["up", "down"]) ?? up;
+      const both = measures.refusalPriceOf(curve, ["up", "down"]) ?? up;
       const finding = against(both, { most: COST }, "a refusal's cost in calls");
       // A limit that adapts may fall by itself on the way up or on the way down. It seldom falls by about as much on both.
       const [less, more] = [Math.min(up.value, down.value), Math.max(up.value, down.value)];
@@ -504,10 +484,10 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
     ...{ measure: "closed_form", level: "should", needs: OVERLOAD },
     expected: "every level carries at least 90 % of what Erlang's formula has for the stated slots",
     judge: (curve, { shedding }) => {
-      const system = statedSystem(curve);
+      const system = measures.statedSystem(curve);
       if (system === null || shedding !== "fixed")
         return skipped("fixed shedding with limits.slots and limits.service_ms");
-      const shares = wayOf(curve, "up").map(({ ratePerS, goodputPerS: { value, low, high } }): Estimate => {
+      const shares = measures.wayOf(curve, "up").map(({ ratePerS, goodputPerS: { value, low, high } }): Estimate => {
         const due = carriedPerS(system, ratePerS);
         return { value: value / due, low: low / due, high: high / due };
       });
@@ -521,14 +501,14 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
   {
     ...{ measure: "hysteresis", level: "should", needs: OVERLOAD },
     expected: "goodput on the way down differs from that on the way up by at most 5 % of the area",
-    judge: (curve) => against(hysteresisOf(curve), { most: 0.05 }, "hysteresis"),
+    judge: (curve) => against(measures.hysteresisOf(curve), { most: 0.05 }, "hysteresis"),
   },
   // Cinnamon (Uber, 2023) keeps a stable ratio of sheds, unlike AIMD and CoDel: within a few times of chance.
   {
     ...{ measure: "oscillation", level: "should", needs: SETTLED },
     expected: "the share shed at a level varies by at most 3 times what chance does",
     judge: (curve) => {
-      const { value, each } = oscillationOf(curve) ?? { value: 0, each: [] };
+      const { value, each } = measures.oscillationOf(curve) ?? { value: 0, each: [] };
       if (each.length < LEVELS_FOR_SWING) return open("too few levels past the knee are long enough to show it");
       const far = each.filter((by) => by > SWING).length / each.length;
       const got = `${value.toFixed(1)} times chance (median of ${each.length} levels)`;
@@ -541,17 +521,17 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
   {
     ...{ measure: "refusal_price", level: "should", needs: OVERLOAD },
     expected: "a refusal costs at most 2 % of what a served call costs",
-    judge: (curve) => against(refusalPriceOf(curve), { most: 0.02 }, "a refusal's price in calls"),
+    judge: (curve) => against(measures.refusalPriceOf(curve), { most: 0.02 }, "a refusal's price in calls"),
   },
   // Work for a stream that is cut later is lost twice: for its caller, and for the caller refused in its place.
   {
     ...{ measure: "wasted_work", level: "should", needs: ["knee", "settled", "bracketed", "late", "host"] },
     expected: "at most 5 % of the events past the knee are sent on streams that are cut or come late",
     judge: (curve) => {
-      const past = pastKnee(curve);
-      const wasted = wastedOf(past)?.value;
+      const past = measures.pastKnee(curve);
+      const wasted = measures.wastedOf(past)?.value;
       if (wasted === undefined) return open("no events were seen past the knee");
-      const got = `${percent(wasted)} of ${total(past, ({ events }) => events)} events`;
+      const got = `${percent(wasted)} of ${measures.total(past, ({ events }) => events)} events`;
       return wasted > 0.05
         ? found("fail", `work is done for streams that are of no use: ${got}`, got)
         : found("pass", got);
@@ -561,7 +541,8 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
   {
     ...{ measure: "jain_index", level: "should", needs: SETTLED },
     expected: "organizations past the knee get their max-min fair share: Jain's index at least 0.98",
-    judge: (curve) => against(fairnessOfCurve(curve), { least: 0.98 }, "Jain's index", (value) => value.toFixed(3)),
+    judge: (curve) =>
+      against(measures.fairnessOfCurve(curve), { least: 0.98 }, "Jain's index", (value) => value.toFixed(3)),
   },
 ];
 
@@ -620,7 +601,7 @@ const FAR = 3;
 const keepsNextToNothing = (curve: Curve): boolean => {
   const kneePerS = curve.knee.overall?.value ?? Number.POSITIVE_INFINITY;
   return (["up", "down"] as const).every((pass) => {
-    const far = wayOf(curve, pass).filter(({ ratePerS }) => ratePerS >= FAR * kneePerS);
+    const far = measures.wayOf(curve, pass).filter(({ ratePerS }) => ratePerS >= FAR * kneePerS);
     return far.length > 0 && far.every(({ goodputPerS }) => goodputPerS.high < KEPT_BY_A_PROBER * kneePerS);
   });
 };
@@ -632,7 +613,10 @@ type Judged = {
   readonly isFailed: boolean;
 };
 
-const moveInWords = ({ knee: { before, after } }: Curve, { at }: NonNullable<ReturnType<typeof moveOf>>): string => {
+const moveInWords = (
+  { knee: { before, after } }: Curve,
+  { at }: NonNullable<ReturnType<typeof measures.moveOf>>,
+): string => {
   if (at === "knee")
     return `the knee was ${rate(before?.value ?? 0)} before the overload and ${rate(after?.value ?? 0)} after it`;
   const [up, later] = at;
@@ -641,7 +625,7 @@ const moveInWords = ({ knee: { before, after } }: Curve, { at }: NonNullable<Ret
   return `of ${rate(up.ratePerS)}, ${first} was served well on the way up and ${then} ${when}`;
 };
 
-const liftInWords = ([poor, better]: NonNullable<ReturnType<typeof liftedUnderLoad>>): string => {
+const liftInWords = ([poor, better]: NonNullable<ReturnType<typeof measures.liftedUnderLoad>>): string => {
   const [first, then] = [poor, better].map(({ ratePerS, goodputPerS }) => [rate(ratePerS), rate(goodputPerS.value)]);
   return `of ${first?.[0]}, ${first?.[1]} was served well, and later, although the load had not fallen, ${then?.[1]} of ${then?.[0]}: as of a limit that adapts, or of capacity that moved (state \`shedding: fixed\` if no limit adapts)`;
 };
@@ -651,7 +635,7 @@ const UNMET = {
   knee: ({ curve }) => curve.knee.overall === null && "the load did not reach the knee",
   // Less capacity after an overload that hardly anything survived is that collapse, which has not ended.
   steady: ({ curve }) => {
-    const moved = moveOf(curve);
+    const moved = measures.moveOf(curve);
     const isCollapse = moved?.isLess === true && keepsNextToNothing(curve);
     if (moved === null || isCollapse) return false;
     return `capacity moved (play it again once it is steady): ${moveInWords(curve, moved)}`;
@@ -660,7 +644,7 @@ const UNMET = {
   exclusive: ({ isFailed, facts }) => isFailed && !facts.exclusive && OTHERS,
   // A constant load of others only lowers the knee, so it explains no failure unless the knee moved.
   bracketed: ({ isFailed, facts, curve }) =>
-    isFailed && !facts.exclusive && (curve.knee.after === null || moveOf(curve) !== null) && OTHERS,
+    isFailed && !facts.exclusive && (curve.knee.after === null || measures.moveOf(curve) !== null) && OTHERS,
   direct: ({ isFailed, curve }) => {
     const edge = mostOfALevel(curve, isEdge);
     return (
@@ -672,7 +656,7 @@ const UNMET = {
   even: ({ isFailed, facts, curve }) => {
     const { burstsBelowKnee: bursts } = curve;
     if (!isFailed || facts.shedding === "fixed") return false;
-    const lifted = liftedUnderLoad(curve);
+    const lifted = measures.liftedUnderLoad(curve);
     if (lifted !== null) return liftInWords(lifted);
     if (bursts === null || keepsNextToNothing(curve)) return false;
     const period = bursts.periodS === null ? "" : `, every ${bursts.periodS.toFixed(1)} s`;
@@ -727,5 +711,5 @@ export const judgeCurve = (
   replay: string,
 ): { claims: Claim[]; measurements: Measurement[] } => ({
   claims: CURVE_CLAIMS.map((claim) => judgedClaim(curve, facts, replay, claim)),
-  measurements: [...measurementsOf(curve), ...leakedMeasurement(facts)],
+  measurements: [...measures.measurementsOf(curve), ...leakedMeasurement(facts)],
 });
