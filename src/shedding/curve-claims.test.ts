@@ -517,6 +517,16 @@ test("sheds that are more than chance explains, and none of them beside free pla
   expect(falseSheds).toMatchObject({ verdict: "inconclusive", reason: expect.stringContaining("as of a limit") });
 });
 
+test("sheds by the number in flight, as of many small replicas or of a limit that adapts, name all that is to be stated", () => {
+  const halfOfTheTime = queueing(
+    { slots: 16, inFlight: 16, serviceMs: 200 },
+    { limit: ({ atS }) => (Math.floor(atS) % 2 === 1 ? 4 : 16) },
+  );
+  const claims = claimsOf(curveOf(halfOfTheTime, 1, LONG_S, undefined, 45));
+  const falseSheds = claims.find(({ id }) => id === "curve/false_sheds");
+  expect(falseSheds?.reason).toMatch(/state `limits.replicas`, and `shedding: fixed` if no limit adapts/);
+});
+
 test("a calm level that serves all of its calls shows no capacity that moved, whatever number of calls came", () => {
   const curve = curveOf(queueing({ slots: 16, inFlight: 16, serviceMs: 200 }), 1, LONG_S);
   const [lowestPerS] = curve.levels.map(({ ratePerS }) => ratePerS);

@@ -54,11 +54,11 @@ const against = (
 ): Finding => {
   if (of === null) return open(`no level shows ${words}`);
   const got = `${words} ${write(of.value)}, between ${write(of.low)} and ${write(of.high)} (95 %)`;
+  const [isBeyond, isInside, side] =
+    least === undefined ? [of.low > most, of.high <= most, "above"] : [of.high < least, of.low >= least, "below"];
   const bound = write(least ?? most);
-  if (least === undefined ? of.low > most : of.high < least) {
-    return found("fail", `${words} is certainly ${least === undefined ? "above" : "below"} ${bound}`, got);
-  }
-  if (least === undefined ? of.high <= most : of.low >= least) return found("pass", got);
+  if (isBeyond) return found("fail", `${words} is certainly ${side} ${bound}`, got);
+  if (isInside) return found("pass", got);
   return open(`${longer(of, least ?? most)}: ${got}; the bound is ${bound}`, got);
 };
 
@@ -316,18 +316,19 @@ const falseSheds = (seen: Curve, facts: StageFacts): Finding => {
   if (low > allowed && isOnBothWays(allowed) && measures.shedsWithRoom(curve, levels)) return failAbove(allowed);
   // Where one replica's fixed slots are stated, `sheds-only-over-the-cap` judges each of these sheds as well.
   const isJudgedByCall = shedding === "fixed" && measures.statedSystem(curve)?.replicas === 1;
+  const isPlain = shedding === "fixed" || measures.excludesLimit(levels);
   if (value <= most || (low <= most && (isJudgedByCall || high <= SURELY_FEW || value * n <= FEW_CALLS))) {
     const few = Math.max(...levels.map(({ ratePerS }) => measures.chanceSheds(curve, ratePerS, SLOTS_OF_REPLICA)));
     return low <= allowed + CHANCE_TIMES * few
       ? found("pass", got)
       : open(
-          `state \`limits.replicas\`, because only many replicas of a few slots each refuse so many by chance: ${got}`,
+          `state \`limits.replicas\`${isPlain ? "" : ", and `shedding: fixed` if no limit adapts"}, because only many replicas of a few slots each refuse so many by chance: ${got}`,
         );
   }
   if (low <= most) return open(`${LONGER}: ${got}; the bound is ${percent(most)}`);
   if (!isOnBothWays(most))
     return open(`only on one way, as where capacity moved (play it again once it is steady): ${got}`);
-  if (shedding !== "fixed" && !measures.excludesLimit(levels))
+  if (!isPlain)
     return open(
       `only up to a number of calls in flight, as of a limit that adapts (state \`shedding: fixed\` if none does): ${got}`,
     );
