@@ -519,6 +519,29 @@ test("a stream whose events come all at once is told with what may hold them bac
   });
 });
 
+test.each([
+  [true, "fail"],
+  [false, "pass"],
+] as const)(
+  "a time limit of a gateway that ends each stream is asked about: %j",
+  async (ends, verdict) => {
+    await api.close();
+    api = await startSecondApi({ streamMs: 800 });
+    const result = await verifyBehind(
+      ({ url = "", socket }) => {
+        if (ends && url.endsWith("/stream")) setTimeout(() => socket.destroy(), 400);
+        return null;
+      },
+      ["stream-is-not-cut-every-time"],
+    );
+    const claim = claimOf(result, "stream-is-not-cut-every-time");
+    expect(claim?.verdict).toBe(verdict);
+    if (ends)
+      expect(claim?.reason).toMatch(/each time after about 0\.\d s: does something in front of the API end calls/);
+  },
+  30_000,
+);
+
 test("an answer out of a cache is told as such", async () => {
   const cached: Page = { status: 200, type: "application/json", body: '{"styles":[]}', headers: { age: "3" } };
   const result = await verifyBehind(
