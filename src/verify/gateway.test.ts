@@ -509,6 +509,27 @@ test.each([true, false])("that a gateway puts its page in place of each refusal 
   else expect(reason).not.toMatch(/each refusal came/);
 });
 
+test("an allowance whose refusal an edge replaces by its page is told, and not asked for again and again", async () => {
+  let mints = 0;
+  const hides = (text: string): string => (/map_load_/.test(text) ? HTML : text);
+  const { claims } = await verifyBehind(
+    ({ url = "" }) => {
+      if (url.endsWith("/sdk/sessions")) mints += 1;
+      return null;
+    },
+    ["soft-band-and-hard-stop", "allowance-is-exact"],
+    { body: hides },
+    { allowQuotaBurn: true, patienceMs: 20_000 },
+  );
+  for (const { verdict, reason } of claims) {
+    expect(verdict).toBe("inconclusive");
+    expect(reason).toMatch(
+      /edge 429 .*to each try of a mint after \d+ that were admitted: does an edge put this in place/,
+    );
+  }
+  expect(mints).toBeLessThan(200);
+}, 30_000);
+
 test("a stream whose events come all at once is told with what may hold them back", async () => {
   await api.close();
   api = await startSecondApi({ defects: ["buffers"], streamMs: 400 });

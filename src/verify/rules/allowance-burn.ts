@@ -2,7 +2,7 @@
 import { inFlightMax } from "../../client/transport.ts";
 import { outcomeOf } from "../../contract/refusals.ts";
 import type { KeyRole } from "../../target/roles.ts";
-import { isSessionsOff, skipped } from "../checks.ts";
+import { inconclusive, isSessionsOff, skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
 import { roleOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
@@ -88,6 +88,12 @@ export const burn = async (
     else if (isAdmitted(answer)) found.admitted.push(answer);
     else if (isStop(answer)) found.stop = answer;
     else found.other.push(answer);
+    // Refused beside a neighbour that is served, in words that are not the API's: no mint will show the API's stop.
+    const isHidden = answer.status === 429 && answer.foreign && !answer.transient;
+    if (isHidden && found.admitted.length <= (units ?? Number.POSITIVE_INFINITY)) {
+      const after = `each try of a mint after ${found.admitted.length} that were admitted`;
+      throw inconclusive(`${inWords(answer)} to ${after}: does an edge put this in place of the API's refusal?`);
+    }
     tokens.add(token);
     return answer;
   };
