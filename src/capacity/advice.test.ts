@@ -9,6 +9,7 @@ import {
   demandVerdict,
   type Found,
   firstLimit,
+  limitPhrase,
   probeTable,
 } from "./capacity-claims.ts";
 import type { ProbeResult } from "./probe.ts";
@@ -65,6 +66,15 @@ describe("the limit met first", () => {
     const far = probe(400, { "200": 400, "429 b2b_overloaded": 3600 });
     expect(firstLimit([just, far], 44, false).owner).toBe("organization");
   });
+});
+
+test("a refusal is called the limit met first only where it is known which objective breaks first", () => {
+  const limit = limitBy("429 b2b_overloaded");
+  expect(limitPhrase({ answer: answerOf(), limit })).toMatch(/^the limit met first: the deployment's own slots/);
+  expect(limitPhrase({ answer: answerOf({ kind: "never", binding: null }), limit })).toMatch(/^the limit met first/);
+  const open = answerOf({ kind: "unknown", ratePerS: 0, low: 0, high: null, binding: null });
+  expect(limitPhrase({ answer: open, limit })).toMatch(/^not answered, which need not be the limit met first: the dep/);
+  expect(limitPhrase({ answer: open, limit: firstLimit([probe(60, { "200": 600 })], 44, false) })).toBeNull();
 });
 
 describe("advice", () => {

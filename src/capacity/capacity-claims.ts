@@ -177,12 +177,20 @@ export const answerText = ({ kind, ratePerS, low, high }: Answer): string => {
 
 const VERDICTS = { found: "pass", "at-least": "inconclusive", never: "fail", unknown: "inconclusive" } as const;
 
+/** The limit met first, as a phrase. Where no objective is known to break first, a refusal is not known to be that limit. */
+export const limitPhrase = ({ answer, limit }: Pick<Found, "answer" | "limit">): string | null => {
+  if (limit.owner === "none") return null;
+  const isKnown = answer.binding !== null || answer.kind === "never";
+  return `${isKnown ? "the limit met first" : "not answered, which need not be the limit met first"}: ${limit.sentence}`;
+};
+
 export const capacityClaims = (found: Found, stage: string, replay: string): Claim[] => {
-  const { answer, limit, advice, demand, objectives } = found;
+  const { answer, advice, demand, objectives } = found;
   const claims = objectives.map((objective, at): Claim => {
     const isFirst = answer.binding === null || answer.binding === at;
     const reasons = [answer.reason, ...(isFirst ? [] : ["another objective is broken first"])];
-    if (isFirst && limit.owner !== "none") reasons.push(`the limit met first: ${limit.sentence}`);
+    const phrase = limitPhrase(found);
+    if (isFirst && phrase !== null) reasons.push(phrase);
     return claimOf({
       ...{ id: `capacity/${objective}`, stage, replay },
       // A stated demand is the question; the highest rate is then only reported.

@@ -1,5 +1,5 @@
 /** `floodgate capacity`: the highest rate inside the objectives, the limit met first, replicas and headroom. */
-import { answerText, type Found, probeTable } from "../capacity/capacity-claims.ts";
+import { answerText, type Found, limitPhrase, probeTable } from "../capacity/capacity-claims.ts";
 import { wrapped } from "../report/terminal.ts";
 import { type CapacityWishes, findCapacity, planCapacity } from "../run/capacity/capacity.ts";
 import type { Arrivals } from "../workload/load-profiles.ts";
@@ -48,13 +48,15 @@ const planned = async (wishes: CapacityWishes): Promise<Shown> => {
   return { document: plan, lines };
 };
 
+const sentenceOf = (phrase: string): string => `${phrase.charAt(0).toUpperCase()}${phrase.slice(1)}.`;
+
 const foundLines = ({ answer, limit, advice, objectives }: Found): string[] => [
   "",
   // Where no interval was found, the reason itself begins with the answer.
   ...wrapped(
     `Highest rate with ${objectives.join(", ")}: ${answer.kind === "found" ? `${answerText(answer)}; ` : ""}${answer.reason}.`,
   ),
-  ...(limit.owner !== "none" ? wrapped(`The limit met first: ${limit.sentence}.`) : []),
+  ...[limitPhrase({ answer, limit })].flatMap((phrase) => (phrase === null ? [] : wrapped(sentenceOf(phrase)))),
   ...wrapped(`About the generator: ${answer.generator}.`),
   ...advice.flatMap((line) => wrapped(line)),
   "",
