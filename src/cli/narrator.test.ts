@@ -35,6 +35,26 @@ test("a progress text that is wider than the terminal is cut before the time", (
   expect(line.length).toBeLessThan(80);
 });
 
+test("a stage that is not played says why, and one that is played what came of it", () => {
+  const said: string[] = [];
+  const write = vi.spyOn(process.stderr, "write").mockImplementation((text) => said.push(`${text}`) > 0);
+  try {
+    const told = narrator({ quiet: false, title: "run nightly", seed: 1 });
+    const lacks = { id: "reached/keys-reset", level: "must", verdict: "skipped", reason: "skipped: it lacks a proxy" };
+    const ended = (sent: number, claims: object[]) =>
+      told.stage({ summary: { calls: { sent } }, claims } as Parameters<typeof told.stage>[0]);
+    ended(0, [lacks]);
+    ended(9, [lacks, { ...lacks, verdict: "pass" }]);
+    told.end();
+    expect(said).toEqual([
+      "  nothing was sent; skipped: it lacks a proxy\n",
+      "  9 calls, 1 of 2 claims passed, 1 skipped\n",
+    ]);
+  } finally {
+    write.mockRestore();
+  }
+});
+
 test.each([
   ["a terminal", { TERM: "xterm" }, true, true],
   ["a dumb terminal", { TERM: "dumb" }, false, false],
