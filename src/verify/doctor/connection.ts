@@ -90,6 +90,13 @@ export const echoFinding = (answers: readonly Answered[]): Finding => {
   return finding("info", "X-Request-Id", `${text}: its logs cannot be matched to our calls by it`);
 };
 
+/** What `Alt-Svc` (RFC 7838) offers beside the way that our calls take. */
+export const otherWayFinding = (answers: readonly Answered[]): Finding[] => {
+  if (!answers.some((sent) => /(?:^|,)\s*h3(?:-\d+)?=/.test(headerOf(sent, "alt-svc") ?? ""))) return [];
+  const text = "is offered (Alt-Svc), and browsers take it; all calls of ours go over TCP and say nothing of it";
+  return [finding("info", "HTTP/3", text)];
+};
+
 /** Measures ten GETs of the style catalog, one after the other, with the server key if there is one to use. */
 export const latencyFinding = async (target: Target, calls: SingleCalls, mayUseKey: boolean): Promise<Finding> => {
   const asServer = mayUseKey && target.credentials?.server !== undefined;

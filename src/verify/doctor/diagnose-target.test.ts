@@ -179,6 +179,19 @@ describe("doctor on other deployments", () => {
     expect(keys.filter((key) => key !== undefined)).toEqual([]);
   });
 
+  test("HTTP/3 that an edge offers is told, because no call of ours takes it", async () => {
+    stub = await startStubApi();
+    expect(named(await diagnose(small(stub)), "HTTP/3")).toBeUndefined();
+    stub.instead = (_asked, res) => {
+      res.setHeader("alt-svc", 'h2=":443", h3=":443"; ma=86400');
+      return false;
+    };
+    expect(named(await diagnose(small(stub)), "HTTP/3")).toMatchObject({
+      state: "info",
+      text: expect.stringContaining("is offered (Alt-Svc)"),
+    });
+  });
+
   test("a gateway's answer to a role's call is no advice about its key", async () => {
     stub = await startStubApi();
     const { publishable = { key: "" } } = stub.target().credentials ?? {};

@@ -6,7 +6,14 @@ import { credentialsOf } from "../../target/stated-credentials.ts";
 import type { Target } from "../../target/target.ts";
 import { guardTarget, lockTarget, readTargetFile } from "../../target/target-file.ts";
 import { type Budget, createBudget } from "../planning/needs.ts";
-import { clockFinding, echoFinding, latencyFinding, lookAtOthers, protocolFindings } from "./connection.ts";
+import {
+  clockFinding,
+  echoFinding,
+  latencyFinding,
+  lookAtOthers,
+  otherWayFinding,
+  protocolFindings,
+} from "./connection.ts";
 import { addressFinding } from "./find-base-url.ts";
 import { type Finding, finding, okIf, type Section } from "./finding.ts";
 import { tryAdmins, tryRoles, tryTenants } from "./role-trials.ts";
@@ -63,6 +70,7 @@ const askDeployment = async (file: string, parts: Parts): Promise<Section[]> => 
     await latencyFinding(target, calls, serverWorks),
     clockFinding(calls.answers),
     echoFinding(calls.answers),
+    ...otherWayFinding(calls.answers),
   ];
   const admins = await tryAdmins(target, calls);
   const others = await lookAtOthers(target, calls);
