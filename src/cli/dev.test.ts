@@ -1,10 +1,14 @@
 /** `dev mutants` as a user runs it: a process, its output, its exit code. */
-import { describe, expect, test } from "vitest";
-import { runCommand } from "./command.fixture.ts";
+import { afterAll, describe, expect, test } from "vitest";
+import { runCommand, startCommandsInTurn } from "./command.fixture.ts";
 
 const run = (...args: string[]) => runCommand(["dev", "mutants", ...args]);
 
 describe("dev mutants", () => {
+  /** For what tries no mutant. */
+  const inTurn = startCommandsInTurn();
+  afterAll(inTurn.kill);
+
   test("tells as JSON who must kill, who did, and that the healthy platform was acquitted, and exits 0", async () => {
     const { code, out } = await run("forgets-the-new-month", "slows-the-tail", "--columns", "load", "--json");
     const { exit_code, columns, rows, trials } = JSON.parse(out);
@@ -36,7 +40,7 @@ describe("dev mutants", () => {
   });
 
   test("says of every mutant what it does and who must catch it", async () => {
-    const { out } = await run("--list");
+    const { out } = await inTurn.run(["dev", "mutants", "--list"]);
     expect(out).toMatch(/admits-one-too-many {2}on edge-of-quota, by admits-at-most-the-allowance\n {4}\S/);
   });
 
@@ -45,7 +49,7 @@ describe("dev mutants", () => {
     [["--stage", "opera"], "no stage is called opera"],
     [["--columns", "opera"], "no column is called opera"],
   ])("%s is a mistake of the user: a sentence and exit 2", async (args, sentence) => {
-    const { code, err } = await run(...args);
+    const { code, err } = await inTurn.run(["dev", "mutants", ...args]);
     expect(err).toContain(sentence);
     expect(code).toBe(2);
   });

@@ -23,12 +23,13 @@ const trial = (ids: string[]): Trial => ({
   },
 });
 
-const search = async (play: PlaySchedule, most = 40) => {
+const search = async (play: PlaySchedule, most = 40, repeatsItself = false) => {
   const found: Finding[] = [];
   const searched = await searchSchedules({
     seed: 1,
     play,
     shrinkTrials: 100,
+    repeatsItself,
     progress: () => undefined,
     goesOn: (n) => n < most,
     found: async (finding) => void found.push(finding),
@@ -51,6 +52,25 @@ test("what always fails is found once and made short", async () => {
   expect(found[0]).toMatchObject({ isFlaky: false, replayed: { failed: 3, of: 3 } });
   expect(found[0]?.schedule.events).toMatchObject([{ fault: "reset" }]);
   expect(searched.schedules).toBe(40);
+});
+
+test("where a play repeats itself, one decides about a shorter schedule, and three about the shortest", async () => {
+  const played: FaultSchedule[] = [];
+  const play: PlaySchedule = async (schedule) => {
+    played.push(schedule);
+    return trial(hasReset(schedule) ? ["charged-once/explore"] : []);
+  };
+  const { found } = await search(play, 40, true);
+  const [{ drawn, schedule } = { drawn: undefined, schedule: undefined }] = found;
+  expect(found[0]).toMatchObject({ isFlaky: false, replayed: { failed: 3, of: 3 } });
+  expect(schedule?.events).toMatchObject([{ fault: "reset" }]);
+  const times = new Map<FaultSchedule, number>();
+  for (const one of played) times.set(one, (times.get(one) ?? 0) + 1);
+  // The drawn one is played once, and then three times; the shortest once, and then three times.
+  expect([...times].filter(([, n]) => n > 1)).toEqual([
+    [drawn, 4],
+    [schedule, 4],
+  ]);
 });
 
 test("what failed once and not again is flaky, and is not shrunk", async () => {

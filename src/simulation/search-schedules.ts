@@ -123,6 +123,8 @@ type SearchOptions = {
   play: PlaySchedule;
   goesOn(schedules: number): boolean;
   shrinkTrials: number;
+  /** Whether a schedule plays the same each time, as in virtual time: one play then decides about a shorter one. */
+  repeatsItself: boolean;
   progress(text: string): void;
   found(finding: Finding): Promise<void>;
 };
@@ -131,7 +133,7 @@ type SearchOptions = {
 const FINDINGS_MOST = 5;
 
 const pursue = async (
-  { play, shrinkTrials, progress }: SearchOptions,
+  { play, shrinkTrials, repeatsItself, progress }: SearchOptions,
   number: number,
   drawn: FaultSchedule,
   trial: Trial,
@@ -147,7 +149,10 @@ const pursue = async (
     if (isCertain(replayed)) last = { replayed, trial: replayed.last ?? trial };
     return isCertain(replayed);
   };
-  const schedule = await shrinkSchedule(drawn, stillFails, shrinkTrials);
+  const failsOnce = async (shorter: FaultSchedule): Promise<boolean> => fails(await play(shorter), as);
+  const shortest = await shrinkSchedule(drawn, repeatsItself ? failsOnce : stillFails, shrinkTrials);
+  const isSure = !repeatsItself || shortest === drawn || (await stillFails(shortest));
+  const schedule = isSure ? shortest : drawn;
   return { drawn, number, schedule, failed: last.trial.failed, ...last, isFlaky: false };
 };
 

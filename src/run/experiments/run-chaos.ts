@@ -255,6 +255,7 @@ const search = async (context: RunContext, request: ExploreRun, player: Player):
     seed,
     play: player.play,
     shrinkTrials: SHRINK_TRIALS[links],
+    repeatsItself: links === "virtual",
     progress: events.progress,
     goesOn: (schedules) => !signal.aborted && schedules < most && performance.now() < untilMs,
     found: async (finding) => {
