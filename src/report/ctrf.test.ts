@@ -14,7 +14,7 @@ describe("ctrf.json", () => {
       results: { tool: { name: "floodgate" } },
     });
     const { summary, tests } = report.results;
-    expect(summary).toMatchObject({ tests: 14, passed: 8, failed: 2, skipped: 3, pending: 0, other: 1 });
+    expect(summary).toMatchObject({ tests: 14, passed: 8, failed: 1, skipped: 3, pending: 0, other: 2 });
     expect(summary.stop - summary.start).toBe(144_000);
     for (const one of tests) {
       expect(one).toMatchObject({ name: expect.any(String), status: expect.any(String), duration: expect.any(Number) });
@@ -28,6 +28,13 @@ describe("ctrf.json", () => {
       "other",
       "skipped",
     ]);
+  });
+
+  test("a should that does not hold is other, with its verdict and level beside it", () => {
+    const claims = [madeClaim("a/s"), madeClaim("b/s", { verdict: "fail", level: "should" })];
+    const { tests, summary } = parsed(madeRun({ claims, verdict: "pass", exit_code: 0 })).results;
+    expect(tests).toContainEqual(expect.objectContaining({ status: "other", rawStatus: "fail", type: "should" }));
+    expect(summary).toMatchObject({ tests: 2, passed: 1, failed: 0, other: 1 });
   });
 
   test("a run that judged nothing has one test that is not passed", () => {

@@ -37,16 +37,16 @@ describe("junit.xml", () => {
     const xml = junitXml(run);
     assertWellFormed(xml);
     expect(xml.match(CASES)).toHaveLength(run.claims.length);
-    expect(xml).toContain('<testsuites name="floodgate smoke" tests="14" failures="2" errors="1" time="');
+    expect(xml).toContain('<testsuites name="floodgate smoke" tests="14" failures="1" errors="1" time="');
     const sumOfSuites = (name: string): number =>
       [...xml.matchAll(new RegExp(`<testsuite [^>]* ${name}="(\\d+)"`, "g"))].reduce(
         (sum, [, n]) => sum + Number(n),
         0,
       );
-    expect(["tests", "failures", "errors", "skipped"].map(sumOfSuites)).toEqual([14, 2, 1, 3]);
-    expect(xml.match(/<failure /g)).toHaveLength(2);
+    expect(["tests", "failures", "errors", "skipped"].map(sumOfSuites)).toEqual([14, 1, 1, 4]);
+    expect(xml.match(/<failure /g)).toHaveLength(1);
     expect(xml.match(/<error /g)).toHaveLength(1);
-    expect(xml.match(/<skipped /g)).toHaveLength(3);
+    expect(xml.match(/<skipped /g)).toHaveLength(4);
   });
 
   test("has no element and no attribute that Jenkins' schema does not know", () => {
@@ -61,6 +61,24 @@ describe("junit.xml", () => {
   test("inconclusive is an error of that type, never a silent case", () => {
     const xml = junitXml(madeRun({ claims: [madeClaim("a/s", { verdict: "inconclusive", reason: "too few" })] }));
     expect(xml).toContain('<error message="too few" type="inconclusive">');
+  });
+
+  test.each(["should", "info"] as const)("a %s that does not hold, or is open, is neither passed nor red", (level) => {
+    const over = { level, got: "one of nine", replay: "npx floodgate verify --only x" };
+    const claims = [
+      madeClaim("held/s"),
+      madeClaim("a/s", { ...over, verdict: "fail", reason: "slower than it should be" }),
+      madeClaim("b/s", { ...over, verdict: "inconclusive", reason: "too few calls" }),
+    ];
+    const xml = junitXml(madeRun({ claims, verdict: "pass", exit_code: 0 }));
+    assertWellFormed(xml);
+    expect(xml).not.toMatch(/<(?:failure|error) |run\/verdict/);
+    expect(xml).toContain('tests="3" failures="0" errors="0"');
+    expect(xml).toContain(
+      `<skipped message="fail (${level}; the run is not judged by it): slower than it should be" type="${level}">`,
+    );
+    expect(xml).toContain(`"inconclusive (${level}; the run is not judged by it): too few calls" type="inconclusive">`);
+    expect(xml.match(/got: one of nine[\s\S]*?replay: npx floodgate verify --only x/g)).toHaveLength(2);
   });
 
   test("stays well-formed whatever a server said", () => {
@@ -78,6 +96,10 @@ describe("junit.xml", () => {
     ["nothing was judged", []],
     ["all was skipped", [madeClaim("a/s", { verdict: "skipped" as const })]],
     ["what was required is absent", [madeClaim("a/s")]],
+    [
+      "what was required is absent, beside a should that fails",
+      [madeClaim("a/s", { level: "should", verdict: "fail" })],
+    ],
   ])("an inconclusive run never looks green: %s", (_why, claims) => {
     const xml = junitXml(madeRun({ claims, verdict: "inconclusive", exit_code: 4 }));
     assertWellFormed(xml);

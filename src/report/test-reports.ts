@@ -3,7 +3,27 @@ import { clean, cleanValue } from "../contract/foreign-text.ts";
 import { type Claim, claimOf, groupOf, type RunDocument } from "../history/run-document.ts";
 import { sumOf } from "../history/statistics/statistics.ts";
 import { clip, escapeXml, oneLine } from "./escape.ts";
-import { claimsInOrder, countByVerdict, whyOf } from "./verdict.ts";
+import { claimsInOrder, whyOf } from "./verdict.ts";
+
+type CaseKind = "held" | "broken" | "open" | "remark" | "skipped";
+
+/**
+ * What a claim is as a test case. Readers turn a job red for a red case, so only what decides about the run is red:
+ * `broken` and `open` are claims that must hold. A claim below that does not hold, or could not be decided, is a `remark`:
+ * neither passed nor red.
+ */
+const caseKindOf = ({ verdict, level }: Claim): CaseKind => {
+  if (verdict === "pass") return "held";
+  if (verdict === "skipped") return "skipped";
+  if (level !== "must") return "remark";
+  return verdict === "fail" ? "broken" : "open";
+};
+
+const countByKind = (claims: readonly Claim[]): Record<CaseKind, number> => {
+  const counts = { held: 0, broken: 0, open: 0, remark: 0, skipped: 0 };
+  for (const claim of claims) counts[caseKindOf(claim)] += 1;
+  return counts;
+};
 
 /**
  * Readers of test reports know only cases: if the run is not a pass and no claim says so (a required group was absent,
@@ -12,7 +32,8 @@ import { claimsInOrder, countByVerdict, whyOf } from "./verdict.ts";
 const casesOf = (run: RunDocument): Claim[] => {
   const cases = claimsInOrder(run.claims);
   const { verdict } = run;
-  const isSaid = run.claims.some((c) => c.verdict === "fail" || (c.verdict === "inconclusive" && verdict !== "fail"));
+  const kinds = new Set(run.claims.map(caseKindOf));
+  const isSaid = kinds.has("broken") || (kinds.has("open") && verdict !== "fail");
   if (verdict === "pass" || isSaid) return cases;
   const expected = "every claim that must hold, and everything required, judged and found to hold";
   const parts = { id: "run/verdict", stage: "run", verdict, reason: whyOf(run), expected, got: verdict, replay: "" };
@@ -39,12 +60,17 @@ const detailsOf = (claim: Claim): string =>
     ...(claim.replay === "" ? [] : [`replay: ${claim.replay}`]),
   ].join("\n");
 
+const TAGS = { broken: "failure", open: "error", remark: "skipped" } as const;
+
 const resultOf = (claim: Claim): string => {
-  const message = clip(oneLine(claim.reason), MESSAGE_MAX);
-  if (claim.verdict === "pass") return "";
-  if (claim.verdict === "skipped") return `<skipped${attributes({ message })}/>`;
-  const [tag, type] = claim.verdict === "fail" ? ["failure", claim.level] : ["error", "inconclusive"];
-  return `<${tag}${attributes({ message, type })}>${cdata(detailsOf(claim))}</${tag}>`;
+  const kind = caseKindOf(claim);
+  const { verdict, level, reason } = claim;
+  if (kind === "held") return "";
+  if (kind === "skipped") return `<skipped${attributes({ message: clip(oneLine(reason), MESSAGE_MAX) })}/>`;
+  const what = kind === "remark" ? `${verdict} (${level}; the run is not judged by it): ` : "";
+  const message = clip(oneLine(what + reason), MESSAGE_MAX);
+  const type = verdict === "fail" ? level : verdict;
+  return `<${TAGS[kind]}${attributes({ message, type })}>${cdata(detailsOf(claim))}</${TAGS[kind]}>`;
 };
 
 const caseOf = (claim: Claim, time: string): string => {
@@ -54,16 +80,15 @@ const caseOf = (claim: Claim, time: string): string => {
 };
 
 const totals = (claims: readonly Claim[]): Record<string, number> => {
-  const { fail: failures, inconclusive: errors, skipped } = countByVerdict(claims);
-  return { tests: claims.length, failures, errors, skipped };
+  const { broken: failures, open: errors, skipped, remark } = countByKind(claims);
+  return { tests: claims.length, failures, errors, skipped: skipped + remark };
 };
 
 const seconds = (ms: number): string => (ms / 1000).toFixed(3);
 
 /**
  * `junit.xml`: one suite per stage, in the dialect that Jenkins, GitLab and GitHub actions read. Inconclusive is an
- * `<error>`, so that no reader counts it as passed; a claim below `must` that fails is a `<failure>` of that type, though
- * it does not fail the run.
+ * `<error>`, so that no reader counts it as passed; a remark is `<skipped>`, which no reader counts as passed or failed.
  */
 export const junitXml = (run: RunDocument): string => {
   const cases = casesOf(run);
@@ -91,11 +116,11 @@ export const junitXml = (run: RunDocument): string => {
   return `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites${whole}>\n${lines.join("\n")}\n</testsuites>\n`;
 };
 
-const STATUS = { pass: "passed", fail: "failed", skipped: "skipped", inconclusive: "other" } as const;
+const STATUS = { held: "passed", broken: "failed", skipped: "skipped", open: "other", remark: "other" } as const;
 
 const testOf = (claim: Claim): object => ({
   name: clean(claim.id),
-  status: STATUS[claim.verdict],
+  status: STATUS[caseKindOf(claim)],
   // The format demands a duration; a claim is judged over a whole stage and has none of its own.
   duration: 0,
   suite: [clean(claim.stage === "" ? "run" : claim.stage)],
@@ -110,12 +135,12 @@ const testOf = (claim: Claim): object => ({
 });
 
 /**
- * `ctrf.json`: the Common Test Report Format (ctrf.io, schema 0.0). An inconclusive claim has the status "other". What the
- * format has no field for stands under `extra.floodgate`.
+ * `ctrf.json`: the Common Test Report Format (ctrf.io, schema 0.0). An inconclusive claim and a remark have the status
+ * "other", beside the verdict as `rawStatus`. What the format has no field for stands under `extra.floodgate`.
  */
 export const ctrfJson = (run: RunDocument): string => {
   const cases = casesOf(run);
-  const { pass, fail, skipped, inconclusive } = countByVerdict(cases);
+  const { held: passed, broken: failed, open, remark, skipped } = countByKind(cases);
   const [start, stop] = [run.started_at, run.finished_at].map((at) => Date.parse(at) || 0);
   const report = {
     reportFormat: "CTRF",
@@ -126,7 +151,7 @@ export const ctrfJson = (run: RunDocument): string => {
       tool: { name: "floodgate" },
       summary: {
         tests: cases.length,
-        ...{ passed: pass, failed: fail, skipped, pending: 0, other: inconclusive, start, stop },
+        ...{ passed, failed, skipped, pending: 0, other: open + remark, start, stop },
         duration: Math.max(0, Math.round(run.duration_ms)),
       },
       tests: cases.map(testOf),
