@@ -50,6 +50,15 @@ test.each([
   expect([code, out]).toEqual([0, expect.stringMatching(new RegExp(`^${word}\\n\\nMeans  .*${means}`))]);
 });
 
+test("the list names every measurement of a run, beside the claims", async () => {
+  const sample = new URL("../../reports/sample/run.json", import.meta.url);
+  const { measurements } = JSON.parse(readFileSync(sample, "utf8")) as { measurements: { name: string }[] };
+  const { out } = await runCommand(["explain"]);
+  const [, listed = ""] = out.split("\nMeasurements, ");
+  const names = new Set(measurements.map(({ name }) => name.replace(/_(?:p\d+|max)$/, "")));
+  for (const name of names) if (!name.startsWith("streams_")) expect(listed).toMatch(new RegExp(`\\b${name}\\b`));
+});
+
 test("no claim is hidden by a word of the page", () => {
   const ids = [...INVARIANTS.map(({ id }) => id), ...CLAIM_FAMILIES.map(({ pattern }) => pattern.replace("/*", ""))];
   expect(ids.filter((id) => meaningOf(id) !== undefined)).toEqual([]);

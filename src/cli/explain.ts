@@ -12,7 +12,7 @@ import { groupOf } from "../history/run-document.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { MUTANTS } from "../mutants/catalogue.ts";
 import { CLAIM_FAMILIES, familyOf } from "../report/claim-families.ts";
-import { meaningOf } from "../report/page/definitions.ts";
+import { MEASUREMENT_NAMES, meaningOf } from "../report/page/definitions.ts";
 import { wrapped } from "../report/terminal.ts";
 import { SCENARIOS, SUITES } from "../run/suites/suites.ts";
 import { REPOSITORY } from "../supervision/run-folder.ts";
@@ -135,6 +135,9 @@ const listed = (): string[] => [
   ...INVARIANTS.flatMap(({ id, statement }) => wrapped(statement, `  ${id}/<stage>  `, 6)),
   ...CLAIM_FAMILIES.flatMap(({ pattern, means }) => wrapped(means, `  ${pattern.replace("*", "<name>")}  `, 6)),
   `  verify/<rule>  ${RULES.length} rules; npx floodgate verify --list`,
+  "",
+  "Measurements, explained alike, also with a quantile such as ttfe_ms_p99:",
+  ...wrapped(MEASUREMENT_NAMES.join(", "), "  ", 2),
 ];
 
 const CLAIM =

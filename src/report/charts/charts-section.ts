@@ -3,7 +3,7 @@ import type { ClaimVerdict, RunDocument, StageSummary } from "../../history/run-
 import type { Series, StageSeries } from "../../history/series.ts";
 import { sumOf } from "../../history/statistics/statistics.ts";
 import { counted, milliseconds, seconds } from "../figures.ts";
-import { card, html, type Markup } from "../page/markup.ts";
+import { card, html, type Markup, prose } from "../page/markup.ts";
 import { VERDICTS } from "../verdict.ts";
 import { type ChartSeries, chartSeriesOf, type Detail } from "./chart-series.ts";
 import { faultFacts } from "./faults.ts";
@@ -35,7 +35,7 @@ const stageBlock = (whole: StageSeries, run: RunDocument, detail: Detail, id: st
   const stage = chartSeriesOf(whole, { binsMost: Math.max(columns, binsMost), rowsMost: Math.max(rows, rowsMost) });
   const { overTime, others, said } = chartsOfStage(stage, run.claims, id, isOpen ? "all" : folded);
   const sentences = said.map(({ title, finding }) => {
-    return html`<p class="said-only"><span class="what">${title}</span> ${finding}</p>`;
+    return html`<p class="said-only"><span class="what">${title}</span> ${prose(finding)}</p>`;
   });
   const beside = html`<div class="beside">${others.map((chart) => chartFigure(chart))}</div>`;
   const after = html`${sentences}${others.length > 0 && beside}`;

@@ -5,7 +5,7 @@
  */
 import { scaleLinear, scaleLog } from "d3-scale";
 import { figure, milliseconds } from "../figures.ts";
-import { html, type Markup } from "../page/markup.ts";
+import { html, type Markup, prose } from "../page/markup.ts";
 import { type ChartSeries, rowTimes, stepPath, type Values, WIDTH, xOf } from "./chart-series.ts";
 import { type Key, type LineShape, swatch } from "./layers.ts";
 
@@ -102,7 +102,7 @@ export const chartFigure = (chart: Chart, columns?: readonly [from: number, to: 
   });
   const limitLines = limits.map(({ y }) => html`<path class="limit" d="M0 ${y.toFixed(1)}H${WIDTH}"/>`);
   const limitNames = limits.map(({ y, text }) => label("limit-name", text, [1, y - 4], { anchor: "end" }));
-  return html`<figure class="chart${isOverTime && " timed"}${isNamed && " named"}" id="${id}"${columns && html` data-columns="${columns.join(" ")}"`}><figcaption><span class="what">${title}</span> ${finding}</figcaption>${keys.length > 0 && legend}
+  return html`<figure class="chart${isOverTime && " timed"}${isNamed && " named"}" id="${id}"${columns && html` data-columns="${columns.join(" ")}"`}><figcaption><span class="what">${title}</span> ${prose(finding)}</figcaption>${keys.length > 0 && legend}
 <svg class="frame" role="img" aria-labelledby="${id}-t ${id}-d" width="100%" height="${below}" overflow="visible" fill="currentColor"><title id="${id}-t">${title}</title><desc id="${id}-d">${description}</desc>
 ${unit && html`<text class="unit" x="-8" y="11" text-anchor="end">${unit}</text>`}<g text-anchor="end">${scale}</g><svg class="plot" y="${ABOVE}" width="100%" height="${height}" viewBox="0 0 ${WIDTH} ${height}" preserveAspectRatio="none" fill="none" stroke="currentColor"><path class="grid" stroke="#8884" d="${grid}"/>${drawn}${paths}${limitLines}</svg>
 ${labels}${limitNames}<g class="ticks" text-anchor="middle">${ticks}</g>${name}</svg>

@@ -1,7 +1,7 @@
 /** The definition of every word and figure of the page, to which figures and heads of tables link. */
 import type { RunDocument } from "../../history/run-document.ts";
 import { OUTCOME_KINDS } from "../outcome-kinds.ts";
-import { html, type Markup } from "./markup.ts";
+import { html, type Markup, prose } from "./markup.ts";
 
 /** Meanings by the name of a measurement without its quantile. */
 // biome-ignore format: a figure on a line
@@ -40,6 +40,8 @@ const MEASUREMENTS: Readonly<Record<string, string>> = {
   slots_leaked: "slots taken after the drain, beyond those before the stage",
   capacity_rps: "highest rate inside the objective",
 };
+
+export const MEASUREMENT_NAMES: readonly string[] = Object.keys(MEASUREMENTS);
 
 // biome-ignore format: a word on a line
 const WORDS: readonly (readonly [id: string, word: string, meaning: string])[] = [
@@ -86,7 +88,7 @@ export const definedMeasurement = (name: string): Markup => {
 export const definitionsSection = (run: RunDocument): Markup => {
   const names = new Map(run.measurements.map(({ name }) => known(name)));
   const row = (id: string, word: Markup | string, meaning: string): Markup =>
-    html`<dt id="def-${id}">${word}</dt><dd>${meaning}</dd>`;
+    html`<dt id="def-${id}">${word}</dt><dd>${prose(meaning)}</dd>`;
   const rows = [
     ...WORDS.map(([id, word, meaning]) => row(id, word, meaning)),
     ...Object.entries(OUTCOME_KINDS).map(([kind, { label, meaning }]) => row(`kind-${kind}`, label, meaning)),

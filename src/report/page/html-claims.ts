@@ -2,7 +2,7 @@
 import { type Claim, type ClaimVerdict, type RunDocument, ruleOf } from "../../history/run-document.ts";
 import { claimsInOrder } from "../verdict.ts";
 import { defined } from "./definitions.ts";
-import { card, codes, facts, folded, html, type Markup, table } from "./markup.ts";
+import { card, codes, facts, folded, html, type Markup, prose, table } from "./markup.ts";
 
 /** More passes than this start folded. */
 const OPEN_PASSES = 12;
@@ -40,8 +40,8 @@ const command = (text: string): Markup => {
 const why = ({ verdict, reason, expected, got }: Claim): Markup => {
   const both = facts("", Object.entries({ expected, got }));
   return verdict === "pass"
-    ? html`${reason}${folded("expected, got", both)}`
-    : html`<p class="reason">${reason}</p>${both}`;
+    ? html`${prose(reason)}${folded("expected, got", both)}`
+    : html`<p class="reason">${prose(reason)}</p>${both}`;
 };
 
 const again = ({ evidence, replay, stage, verdict }: Claim, chart: string | undefined): Markup => {
@@ -76,9 +76,9 @@ const rows = (claims: readonly Claim[], chartOf: ChartOf): Markup[] => {
     const [first] = list as [Claim];
     if (list.length === 1) return rowOf(first.id, list, why(first), chartOf(first.stage));
     const stages = list.map(({ stage, reason, got }) => {
-      return html`<li><code>${stage}</code> ${reason}${got !== "as expected" && `; got: ${got}`}</li>`;
+      return html`<li><code>${stage}</code> ${prose(reason)}${got !== "as expected" && prose(`; got: ${got}`)}</li>`;
     });
-    const what = html`${first.expected}${folded(`in ${list.length} stages`, html`<ul class="held">${stages}</ul>`)}`;
+    const what = html`${prose(first.expected)}${folded(`in ${list.length} stages`, html`<ul class="held">${stages}</ul>`)}`;
     return rowOf(ruleOf(first), list, what);
   });
 };

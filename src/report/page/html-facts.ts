@@ -4,13 +4,14 @@ import { count, counted, figure, intervalText, moment, valueText, whyNoInterval,
 import { calibrationText, notJudged, spendingText } from "../run-facts.ts";
 import { defined, definedMeasurement } from "./definitions.ts";
 import { badge } from "./html-claims.ts";
-import { card, codes, facts, folded, html, type Markup, table } from "./markup.ts";
+import { card, codes, facts, folded, html, type Markup, prose, table } from "./markup.ts";
 
 export const notJudgedSection = (run: RunDocument): Markup => {
   const { skipped, unseen } = notJudged(run);
   const { outcomes_seen: seen, outcomes_of: all } = run.coverage;
   const groups = skipped.map(
-    ({ reason, ids }) => html`<li><b>${counted(ids.length, "claim")}:</b> ${reason}${folded("which", codes(ids))}</li>`,
+    ({ reason, ids }) =>
+      html`<li><b>${counted(ids.length, "claim")}:</b> ${prose(reason)}${folded("which", codes(ids))}</li>`,
   );
   const claims = html`<h3 id="claims-skipped">Skipped, because this was missing</h3><ul>${groups}</ul>`;
   const outcomes = html`<h3>Outcomes</h3><p>${seen} of ${all} documented outcomes were seen in this run. About the others it says nothing.</p>${folded(`${unseen.length} that are in no stage's table`, codes(unseen, " inline"))}`;
@@ -63,8 +64,8 @@ const hostNotes = ({ environment, stages }: RunDocument): Markup => {
   });
   const lines = [...byStage].flatMap(([stage, said]) =>
     stage === ""
-      ? said.map((note) => html`<li>${note}</li>`)
-      : html`<li><b>${stage}:</b> ${said.map((note) => note.slice(stage.length + 2)).join("; ")}</li>`,
+      ? said.map((note) => html`<li>${prose(note)}</li>`)
+      : html`<li><b>${stage}:</b> ${prose(said.map((note) => note.slice(stage.length + 2)).join("; "))}</li>`,
   );
   const list = html`<ul class="notes">${lines}</ul>`;
   return html`<p>Noticed on the host during the run. Such things taint claims about time, and only those.</p>${lines.length > OPEN_NOTES_MOST ? folded(`Show all ${notes.length}`, list) : list}`;

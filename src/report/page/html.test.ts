@@ -69,6 +69,20 @@ describe("report.html", () => {
     expect(attributes.filter((a) => /^on\w+=/.test(a))).toEqual([]);
   });
 
+  test("what stands between backticks in a sentence is code, wherever the page says it", () => {
+    const over = { reason: "play it for longer (`--duration <s>`)", expected: "`slo` is stated", got: "no `slo`" };
+    const run = madeRun({ claims: [madeClaim("a/s", { verdict: "fail", ...over }), madeClaim("b/s", over)] });
+    const skipped = madeClaim("c/s", { verdict: "skipped", reason: "skipped: `control.api`" });
+    const environment = { ...run.environment, host_notes: ["late (`load --segments`)"] };
+    const body = htmlReport({ ...run, claims: [...run.claims, skipped], environment }).replace(/^[\s\S]*<body>/, "");
+    expect(body).not.toContain("`");
+    expect(body.split("(<code>--duration &lt;s&gt;</code>)").length).toBeGreaterThan(3);
+    for (const text of ["<code>slo</code> is stated", "no <code>slo</code>", "<code>control.api</code>"]) {
+      expect(body).toContain(text);
+    }
+    expect(body).toContain("late (<code>load --segments</code>)");
+  });
+
   test("passes of one rule share a row that has each stage with what was seen there; a fail never does", () => {
     const of = (stage: string, over = {}) =>
       madeClaim(`charged-once/${stage}`, { replay: "npx floodgate chaos", reason: `seen in ${stage}`, ...over });

@@ -21,7 +21,7 @@ import { defined, definitionsSection } from "./definitions.ts";
 import { type ChartOf, openClaimsSection, passedClaimsSection, sign } from "./html-claims.ts";
 import { environmentSection, measurementsSection, notJudgedSection } from "./html-facts.ts";
 import { faultsSection, stagesSection } from "./html-stages.ts";
-import { card, html, type Markup } from "./markup.ts";
+import { card, html, type Markup, prose } from "./markup.ts";
 import { pageShell } from "./page-shell.ts";
 
 const FIRST_MAX = 5;
@@ -35,13 +35,13 @@ const banner = (run: RunDocument): Markup => {
     fail: `${open.length} of ${musts.length} required claims ${open.length === 1 ? "is" : "are"} broken.`,
     inconclusive: "No required claim was seen broken, but too little is known to call it a pass.",
   };
-  const first = open.slice(0, FIRST_MAX).map((c) => html`<li><code>${c.id}</code>: ${c.reason}</li>`);
+  const first = open.slice(0, FIRST_MAX).map((c) => html`<li><code>${c.id}</code>: ${prose(c.reason)}</li>`);
   // A failed run's reason is the list; an inconclusive run may have others (something required is absent).
   const hasReason = verdict === "inconclusive" || (verdict === "fail" && open.length === 0);
   const left = open.length - FIRST_MAX;
   const more = left > 0 && html`<li><a href="#claims">and ${left} more</a></li>`;
   return html`<section class="banner ${verdict}"><div class="verdict">${sign(verdict, 40)}<h1>${verdict}</h1></div>
-<p class="lead">${leads[verdict]}</p>${hasReason && html`<p>${whyOf(run)}</p>`}${open.length > 0 && html`<ul>${first}${more}</ul>`}</section>`;
+<p class="lead">${prose(leads[verdict])}</p>${hasReason && html`<p>${prose(whyOf(run))}</p>`}${open.length > 0 && html`<ul>${first}${more}</ul>`}</section>`;
 };
 
 /** Each figure links to its details, each word to its definition. */

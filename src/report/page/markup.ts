@@ -21,6 +21,9 @@ const textOf = (part: Part): string => {
 export const html = (strings: TemplateStringsArray, ...parts: Part[]): Markup =>
   new Markup(strings.reduce((text, string, i) => text + textOf(parts[i - 1]) + string));
 
+/** Escapes a sentence, and shows what stands between backticks in it as code. */
+export const prose = (text: string): Markup => new Markup(escapeHtml(text).replace(/`([^`\n]+)`/g, "<code>$1</code>"));
+
 export const card = (id: string, title: string, ...body: Part[]): Markup =>
   html`<section class="card" id="${id}"><h2>${title}</h2>${body}</section>`;
 
@@ -41,7 +44,7 @@ export const table = (style: string, heads: readonly Head[], rows: Part): Markup
 /** A definition list of names and values, without the entries whose value is `null`. */
 export const facts = (style: string, all: readonly (readonly [name: string, text: string | null])[]): Markup => {
   const shown = all.filter(([, text]) => text !== null);
-  return html`<dl class="facts${style}">${shown.map(([name, text]) => html`<dt>${name}</dt><dd>${text}</dd>`)}</dl>`;
+  return html`<dl class="facts${style}">${shown.map(([name, text]) => html`<dt>${name}</dt><dd>${text && prose(text)}</dd>`)}</dl>`;
 };
 
 export const codes = (texts: readonly string[], style = ""): Markup =>
