@@ -58,6 +58,23 @@ describe("the end of a run in a terminal", () => {
     expect(all).toContain("To see b/s again:");
   });
 
+  test("a reason that stands alone is said to its end, where it says what to do, and still fits a screen", () => {
+    const what =
+      "nothing of the API is at http://127.0.0.1:8080/v1 (404 to the exchange and the style catalog, with keys)";
+    const open = {
+      verdict: "inconclusive",
+      reason: `${what}: does base_url include the version segment (v1)?`,
+    } as const;
+    const run = madeRun({ claims: [madeClaim("run/completed", open), madeClaim("a/s")], verdict: "inconclusive" });
+    const all = lines(run, { folder });
+    expect(all.join(" ").replaceAll(/\s+/g, " ")).toContain(`run/completed: ${open.reason}`);
+    const long = madeClaim("a/s", { ...open, reason: "one more word ".repeat(100), replay: "npx ".repeat(60) });
+    expect(lines(madeRun({ claims: [long] }), { folder }).length).toBeLessThan(24);
+    // Beside another reason it is cut, as every reason is.
+    const two = [madeClaim("run/completed", open), madeClaim("b/s", { verdict: "fail", reason: "slots are lost" })];
+    expect(lines(madeRun({ claims: two }), { folder }).join(" ")).not.toContain("version segment");
+  });
+
   test("it fits a screen of 24 lines, however much there is to say; what is worst is said, the rest counted", () => {
     const long = "a reason that goes on and on and says ever more of the same ".repeat(6);
     const claims = (["fail", "inconclusive", "skipped"] as const).flatMap((verdict) =>

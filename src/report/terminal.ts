@@ -90,12 +90,14 @@ const WORD_COLUMNS = 13;
 const BODY_COLUMNS = COLUMNS - WORD_COLUMNS;
 /** Columns of a reason: two lines suffice to understand it, and the report has the whole sentence. */
 const REASON_COLUMNS = 2 * BODY_COLUMNS - 12;
+/** A reason that stands alone has room for what to do as well, with which sentences end. */
+const ONLY_REASON_COLUMNS = 6 * BODY_COLUMNS - 12;
 const NAMES_SHOWN = 3;
 
 type Paint = (verdict: ClaimVerdict, text: string) => string;
 
 /** The lines of claims that did not pass for one reason; the names follow if there are several. */
-const groupLines = (claims: readonly Claim[], paint: Paint): string[] => {
+const groupLines = (claims: readonly Claim[], paint: Paint, columns: number): string[] => {
   const [first] = claims as [Claim];
   const reason = bareReason(first);
   const names = claims.map(nameOf);
@@ -103,7 +105,7 @@ const groupLines = (claims: readonly Claim[], paint: Paint): string[] => {
   const who = names.length === 1 ? names[0] : `${names.length} claims`;
   const shown = fitted(names.slice(0, NAMES_SHOWN).join(", "), BODY_COLUMNS - 2 - more.length);
   const body = [
-    ...wrap(fitted(`${who}: ${reason}`, REASON_COLUMNS), BODY_COLUMNS),
+    ...wrap(fitted(`${who}: ${reason}`, columns), BODY_COLUMNS),
     ...(names.length === 1 ? [] : [`  ${shown}${more}`]),
   ];
   const word = first.verdict.toUpperCase().padEnd(WORD_COLUMNS);
@@ -125,7 +127,8 @@ const openGroups = (open: readonly Claim[]): Claim[][] => {
 const openLines = (groups: readonly Claim[][], shown: number, paint: Paint): string[] => {
   const left = Object.entries(countByVerdict(groups.slice(shown).flat())).filter(([, n]) => n > 0);
   const more = left.map(([verdict, n]) => `${n} ${verdict}`);
-  const lines = groups.slice(0, shown).flatMap((group) => groupLines(group, paint));
+  const columns = groups.length === 1 ? ONLY_REASON_COLUMNS : REASON_COLUMNS;
+  const lines = groups.slice(0, shown).flatMap((group) => groupLines(group, paint, columns));
   return more.length === 0 ? lines : [...lines, `${" ".repeat(WORD_COLUMNS)}and ${more.join(", ")}: see the report`];
 };
 
