@@ -187,6 +187,10 @@ const azureTime = (line: LogLine): LineTime | null => {
 
 /** A connection that ended, or was refused, before it held a request: no call is made of it. The status follows. */
 const HAS_NO_REQUEST = /\] "(?:-?|<BADREQ>|- error:[^"]*)" (?:0|4\d\d) /;
+/** What HAProxy and Squid write in place of such a request, as a member of JSON or another named field. */
+const NAMES_NO_REQUEST =
+  /"(?:<BADREQ>|(?:\S+ )?error:(?:transaction-end-before-headers|accept-client-connection|secure-accept-fail|invalid-request)\b[^"]*)"/;
+const NO_REQUEST: How = { isNoCall: ({ text: line }) => NAMES_NO_REQUEST.test(line) };
 
 const NGINX_TIMED = new RegExp(
   // `$request_time` follows the user agent, in seconds with three decimals; a name or a request length may precede it.
@@ -197,7 +201,11 @@ const NGINX_TIMED = new RegExp(
 const BESIDE_COMMON =
   /^(?:\d{4}\/\d\d\/\d\d [\d:]{8} \[[a-z]+\] \d+#\d+: |\/docker-entrypoint\.sh: |[IWEF]\d{4} [\d:]{8}\.\d+ +\d+ \S+:\d+\] |\[[\d-]{10} [\d:]{8} [+-]\d{4}\] \[\d+\] \[[A-Z]+\] )/;
 const BESIDE_NGINX: How = {
-  isNoCall: (line) => BESIDE_COMMON.test(line.text) || HAS_NO_REQUEST.test(line.text) || line.field("request") === "",
+  isNoCall: (line) =>
+    BESIDE_COMMON.test(line.text) ||
+    HAS_NO_REQUEST.test(line.text) ||
+    NAMES_NO_REQUEST.test(line.text) ||
+    line.field("request") === "",
 };
 /** What Envoy and Istio's agent write to the same stream, and bytes that Envoy could not read as a request (flag DPE). */
 const BESIDE_ENVOY: How = {
@@ -282,10 +290,10 @@ export const LOG_FORMATS: readonly LogFormat[] = [
   row(["k6", "time", "k6, JSON or CSV output: points of http_req_duration"], { isNoCall: (line) => typeof k6Metric(line) === "string" }, k6Time),
   row(["otel", "startTimeUnixNano", "OpenTelemetry, JSON: spans of kind SERVER"], { isNoCall: isSpan }, spanTime),
   ...GENERAL_NOTATIONS.flatMap(([notation, of]) => GENERAL_FIELDS.map((name) =>
-    row([notation, name, of], { general: "fields" },
+    ofCalls([notation, name, of], { general: "fields", ...NO_REQUEST },
       (line) => (line.notation === notation ? timed(momentOf(line.named(name)), "logged") : null)))),
   json(["json", "a member with a date", "JSON with a date such as 10/Oct/2000:13:55:36 -0700 in a member"],
-    { at: clfInAnyMember, of: "logged" }, { general: "fields" }),
+    { at: clfInAnyMember, of: "logged" }, { general: "fields", ...NO_REQUEST }),
   text(["iso", "the beginning of the line", "any line that begins with a date and time such as 2026-10-10T20:55:36.250Z, perhaps behind a level"], "logged",
     new RegExp(String.raw`^(?:<\d{1,3}>(?:1 )?)?(?:\[?[A-Za-z]{1,8}\]?[:,]? +)?\[?(?<at>${ISO})(?=$|[\s\]|,;:])`), "s", { general: "line" }),
   text(["bracketed", "[date]", 'lines such as common, with another date: [10/Oct/2000 13:55:36] "GET /…'], "logged",

@@ -254,6 +254,19 @@ describe("lines that cannot be read", () => {
     });
   });
 
+  test("before the first call are what a program says at its start, up to fifty, and are said", () => {
+    const log = (startup: number, calls = 60): string[] => [
+      ...Array.from({ length: startup }, (_, k) => `> start ${k}`),
+      ...Array.from({ length: calls }, (_, k) => iso(UTC_0 + k)),
+    ];
+    expect(readWell(log(5)).facts).toMatchObject({ format: "iso", calls: 60, unreadable: 5 });
+    expect(readWell(log(50)).facts).toMatchObject({ calls: 60, unreadable: 50 });
+    expect(read(log(51))).toMatchObject({ code: "unreadable", unreadable: 51, line: 1 });
+    // The bound holds for what comes after them.
+    expect(read([...log(5), "Bye"])).toMatchObject({ code: "unreadable", unreadable: 6 });
+    expect(readWell([...log(5, 200), "Bye"]).facts).toMatchObject({ calls: 200, unreadable: 6 });
+  });
+
   test("are left out where that is wished", () => {
     expect(readWell(lines(400), { skipUnreadable: true }).facts).toMatchObject({ calls: 600, unreadable: 400 });
   });
@@ -341,6 +354,31 @@ describe("lines that cannot be read", () => {
       '{"method":"GET","path":"/v1/design/styles","response_code":401,"response_flags":"-","start_time":"2026-11-28T20:46:35.103Z"}',
       '{"method":null,"path":null,"response_code":400,"response_code_details":"http1.codec_error","response_flags":"DPE","start_time":"2026-11-28T20:46:35.221Z"}',
     ],
+    [
+      "json",
+      '{"time":"2026-10-10T20:55:36.250Z","request":"GET /v1/design/styles HTTP/1.1","status":200,"frontend":"f1"}',
+      '{"time":"2026-10-10T20:55:36.250Z","request":"<BADREQ>","status":400,"frontend":"f1"}',
+    ],
+    [
+      "json",
+      '{"ts":"2026-10-10T20:55:36.250Z","method":"GET","url":"http://a/x","status":"TCP_MISS/200"}',
+      '{"ts":"2026-10-10T20:55:36.250Z","method":"-","url":"error:transaction-end-before-headers","status":"NONE_NONE/000"}',
+    ],
+    [
+      "json",
+      '{"accept_date":"10/Oct/2026:20:55:36.250 +0000","request":"GET / HTTP/1.1"}',
+      '{"accept_date":"10/Oct/2026:20:55:36.250 +0000","request":"<BADREQ>"}',
+    ],
+    [
+      "logfmt",
+      'ts="2026-10-10T20:55:36.250Z" req="GET / HTTP/1.1" status=200',
+      'ts="2026-10-10T20:55:36.250Z" req="<BADREQ>" status=400',
+    ],
+    [
+      "nginx-json",
+      '{"time_local":"10/Oct/2026:20:55:36 +0000","request":"GET / HTTP/1.1","status":200}',
+      '{"time_local":"10/Oct/2026:20:55:36 +0000","request":"<BADREQ>","status":400}',
+    ],
   ])("of a stream that %s shares with its server are counted as no calls", (format, call, other) => {
     for (const wrap of [(line: string) => line, (line: string) => `2026-10-10T20:55:40Z stdout F ${line}`]) {
       const log = readWell([other, call, call, other, call].map(wrap));
@@ -351,6 +389,11 @@ describe("lines that cannot be read", () => {
   test("with a field of its own before the request are calls", () => {
     const line = '10.0.0.1 [10/Oct/2026:20:55:36 +0000] "-" "GET / HTTP/1.1" 400 1';
     expect(readWell([line, line]).facts).toMatchObject({ format: "common", calls: 2, no_calls: 0 });
+  });
+
+  test("that speak of an error are calls", () => {
+    const line = '{"time":"2026-10-10T20:55:36.250Z","msg":"error: invalid-request","path":"/a"}';
+    expect(readWell([line, line]).facts).toMatchObject({ calls: 2, no_calls: 0 });
   });
 
   test("leave nothing to replay", () => {

@@ -41,6 +41,8 @@ const SAMPLE_LINES = 1000;
 const SAMPLE_CHARS = 4 * 1024 * 1024;
 /** A log with a larger share of unreadable lines is refused: its format is probably another one. */
 export const UNREADABLE_SHARE_MAX = 0.01;
+/** A program may write so many lines of another kind before its first call, such as its banner; more are another format. */
+const STARTUP_LINES_MOST = 50;
 /** The most calls of a log: 80 MB of moments. */
 const CALLS_MAX = 10_000_000;
 /** The longest log: one of more than a year probably has a misplaced line. */
@@ -157,6 +159,8 @@ export class LogReader {
   /** The number of the last line if it lacks its end, as in a log that is copied while it is written; else 0. */
   #unfinished = 0;
   #isUnfinishedUnread = false;
+  /** Unreadable lines before the first call. */
+  #atStartup = 0;
   #noCalls = 0;
   #firstUnreadable: { line: number; text: string } | null = null;
   #earliest = { atMs: Number.POSITIVE_INFINITY, line: 0, path: "" };
@@ -225,8 +229,9 @@ export class LogReader {
     if (this.#chosen === null || this.refusal !== null) return this.refusal;
     const [calls, unreadable, first] = [this.#atMs.length, this.#unreadable, this.#firstUnreadable];
     const lines = calls + unreadable;
-    const whole = unreadable - Number(this.#isUnfinishedUnread);
-    if (first !== null && whole > UNREADABLE_SHARE_MAX * lines && this.#options.skipUnreadable !== true) {
+    const atStartup = this.#atStartup <= STARTUP_LINES_MOST ? this.#atStartup : 0;
+    const beside = unreadable - atStartup - Number(this.#isUnfinishedUnread);
+    if (first !== null && beside > UNREADABLE_SHARE_MAX * lines && this.#options.skipUnreadable !== true) {
       return { code: "unreadable", format: this.#chosen.format, ...first, lines, unreadable };
     }
     const isTwin = (one: LogReader): boolean =>
@@ -328,6 +333,7 @@ export class LogReader {
       if (own !== null && tellsOfNoCall(chosen.format, own)) this.#noCalls += 1;
       else {
         this.#unreadable += 1;
+        if (this.#atMs.length === 0) this.#atStartup += 1;
         this.#isUnfinishedUnread ||= number === this.#unfinished;
         this.#firstUnreadable ??= { line: number, text: line.text };
       }
