@@ -167,8 +167,18 @@ test.each([
     "base does not answer at the base_url of its",
   ],
 ])("what a deployment did not do is said: %s", (start, why) => {
-  const { code, said } = script("gate-base-and-head", [".", "."], { FLOODGATE_START: start, FLOODGATE_WAIT_S: "1" });
+  const env = { FLOODGATE_START: start, FLOODGATE_WAIT_S: "1" };
+  const { code, said, summary } = script("gate-base-and-head", [".", "."], env);
   expect([code, said]).toEqual([3, expect.stringContaining(why)]);
+  expect(summary).toContain(`not run: ${why}`);
+});
+
+test("a build that fails is to be mended: 2, and every place says which side it is", () => {
+  const env = { FLOODGATE_BUILD: "echo no compiler here; exit 9", FLOODGATE_START: "exit 7" };
+  const { code, said, summary } = script("gate-base-and-head", [".", "."], env);
+  expect([code, said]).toEqual([2, expect.stringMatching(/the build of base failed; [\s\S]*no compiler here/)]);
+  expect(said).toContain("Floodgate: not run: the build of base failed (exit code 2)");
+  expect(summary).toContain("not run: the build of base failed");
 });
 
 describe.skipIf(process.platform !== "linux")("a command whose shell was killed", () => {
