@@ -66,9 +66,26 @@ export const misplacedKeys = (target: Target): string[] =>
     return wrong === null ? [] : [`${field}: expected ${wrong.expected}; got ${wrong.came}`];
   });
 
+/**
+ * Says what about a value is not the credential's: what an env file, a copied header or a talkative command adds. Sent as it
+ * is, it would be answered 401 everywhere, or could not be sent. `null` if nothing is.
+ */
+const notItsOwn = (value: string): string | null => {
+  const lines = value.trim().split(/\r\n|\r|\n/).length;
+  if (lines > 1) return `it has ${lines} lines: print or write nothing but the value`;
+  if (/^(["'`]).*\1$/.test(value))
+    return "it stands in quotation marks: leave them out (an env file of Docker keeps them)";
+  if (/^Bearer\s/i.test(value)) return "it begins with Bearer: leave that word out, which is written before it";
+  if (/[^\x21-\x7e]/.test(value))
+    return "it holds a blank or another sign that no key has: was more copied than the key?";
+  return null;
+};
+
 /** Reads a key or token. Throws `SecretError`, also if it is of another kind than its place. */
 export const readStated = async ({ where, kind, ref }: StatedCredential, secrets: Secrets): Promise<string> => {
   const value = await secrets.read(ref, where);
+  const strange = notItsOwn(value);
+  if (strange !== null) throw new SecretError(where, `${WORDS[kind]} alone`, strange);
   const wrong = misplaced(value, kind);
   if (wrong === null) return value;
   throw new SecretError(where, wrong.expected, `it is ${wrong.came}: are the credentials of two roles exchanged?`);
