@@ -40,7 +40,7 @@ const planned = async (wishes: CapacityWishes): Promise<Shown> => {
     ...wrapped(
       `A run would play ${story} (${arrivals} arrivals) at ${rates.map(shownRate).join(", ")} calls/s until one of ${objectives.join(", ")} is broken, then between; ${top}.`,
     ),
-    `It takes ${seconds_at_most} s at the most.`,
+    ...wrapped(`It takes ${seconds_at_most} s at the most, where nothing else uses this machine.`),
     budgetLine(target),
     ...lacks.map((what) => `The target file lacks: ${what}.`),
     ...guardLines(refused_by_guard),

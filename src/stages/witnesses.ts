@@ -444,7 +444,7 @@ export const watchMachineUse = (baseUrl: string | null) => {
   };
 };
 
-const IDLE_LOOK_MS = 250;
+export const IDLE_LOOK_MS = 250;
 /** A deployment may go on working for this long after its last answer. */
 const SETTLE_MS = 750;
 

@@ -143,6 +143,8 @@ describe.concurrent("capacity", () => {
         await wishesOf(rig, { targetFile: await targetWith(rig, { load_max_rps: 100 }) }),
       );
       expect(plan).toMatchObject({ max_per_s: 90, rates: [20, 40, 80, 90], lacks: [], refused_by_guard: [] });
+      // 34 s of probes of half a second or more, each between two looks of a quarter of a second.
+      expect(plan.seconds_at_most).toBe(68);
       expect(rig.stub.asked).toEqual([]);
     }));
 

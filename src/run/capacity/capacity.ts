@@ -15,7 +15,7 @@ import { calibrationDoubts, inDoubt, OTHERS_HALF } from "../../history/time-doub
 import { ofCutOffStage } from "../../invariants/invariant.ts";
 import { playLevel } from "../../stages/play.ts";
 import { plannedTarget, prepareTarget, readTarget } from "../../stages/stage-plan.ts";
-import { othersOnIdleMachine, witnessedFacts } from "../../stages/witnesses.ts";
+import { IDLE_LOOK_MS, othersOnIdleMachine, witnessedFacts } from "../../stages/witnesses.ts";
 import { readUserJson, UsageError } from "../../supervision/user-file.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { Target } from "../../target/target.ts";
@@ -94,6 +94,7 @@ const questionOf = ({ story, arrivals, slo, demandFile, short, policy }: Capacit
 type Question = ReturnType<typeof questionOf>;
 
 const BRACKETS_SHOWN = 8;
+const LOOKS_S = (2 * IDLE_LOOK_MS) / 1000;
 
 /** Plans from the target file alone: reads no secret, locks nothing, sends nothing. Rates are calls per second. */
 export const planCapacity = async (wishes: CapacityWishes) => {
@@ -112,8 +113,9 @@ export const planCapacity = async (wishes: CapacityWishes) => {
       ...doubled.filter((rate) => rate < maxPerS),
       ...(maxPerS < startPerS * 2 ** BRACKETS_SHOWN ? [maxPerS] : []),
     ],
-    // Each failed confirmation prolongs the search by half of `playS`, twice at the most.
-    seconds_at_most: Math.ceil(2 * playS + 4 * (confirmS + warmUpS)),
+    // Each failed confirmation prolongs the search by half of `playS`, twice at the most. A probe takes `warmUpS` or more,
+    // and stands between two looks at the idle machine.
+    seconds_at_most: Math.ceil((2 * playS + 4 * (confirmS + warmUpS)) * (1 + LOOKS_S / warmUpS)),
     lacks,
     refused_by_guard: refusals,
   };
