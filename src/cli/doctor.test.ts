@@ -192,6 +192,24 @@ describe("from an address to a checked target file", () => {
     expect(readFileSync(join(folder, "target.json"), "utf8")).toBe("mine");
   });
 
+  test.each([
+    ["none/t.json", /expected a folder that is there/],
+    ["/proc/t.json", /--out \/proc\/t.json: expected/],
+    [`${"x".repeat(300)}.json`, /ENAMETOOLONG/],
+  ])("a place where no file can be is told before anything is sent: %s", async (out, words) => {
+    stub.asked.length = 0;
+    const { code, err } = await run(["init", "--target", stub.url, "--out", out], { FLOODGATE_SERVER_KEY: SERVER_KEY });
+    expect([code, err, stub.asked.length]).toEqual([2, expect.stringMatching(words), 0]);
+  });
+
+  test("a TMPDIR that is not there is wrong, as it is for a run", async () => {
+    const { code, out } = await runAlone(["doctor"], { TMPDIR: "/no/such/place" });
+    expect(code).toBe(2);
+    expect(out).toContain("  wrong    disk: TMPDIR /no/such/place: there is no such place (ENOENT)");
+    expect(out).toContain("No run can begin here");
+    expect(out).not.toContain("free at /no/such/place");
+  });
+
   test("plain http beyond loopback is written down where it was asked for by name", async () => {
     const made = await run(["init", "--target", "HTTP://Maps.Example/v1", "--plain-http"]);
     expect(made.code).toBe(0);

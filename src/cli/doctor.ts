@@ -2,8 +2,6 @@
  * `floodgate doctor`: tools, what this machine can measure, whether a target file works, and its deployment's limits;
  * `floodgate init`: a commented target file for a deployment, with what its answers show.
  */
-
-import { existsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { AddressError, type HttpAddress, isLoopbackHost, parseHttpUrl } from "../contract/address.ts";
 import type { StatedStreamEnds } from "../contract/streams.ts";
@@ -18,7 +16,7 @@ import * as copies from "../run/limits/limits-into-file.ts";
 import { misspeltRequired, prepareTarget } from "../stages/stage-plan.ts";
 import { REPOSITORY } from "../supervision/run-folder.ts";
 import { listenForStop } from "../supervision/stop-signals.ts";
-import { neverOver, UsageError, writeNewJson } from "../supervision/user-file.ts";
+import { checkNewFile, UsageError, writeNewJson } from "../supervision/user-file.ts";
 import type { Target } from "../target/target.ts";
 import { checkTarget, lockTarget, ORIGIN_TO_REPLACE, readTargetFile } from "../target/target-file.ts";
 import { diagnoseTarget } from "../verify/doctor/diagnose-target.ts";
@@ -28,7 +26,7 @@ import { askStreamEnds } from "../verify/doctor/stream-ends.ts";
 import { KEY_VARIABLES, proposeTarget } from "../verify/doctor/target-proposal.ts";
 import { calibrationSection, machineHere, toolsHere } from "../verify/doctor/this-machine.ts";
 import { TargetUnreachableError } from "../verify/reach.ts";
-import { checkPrecise, commandOf, type Exclusion, I_OWN, type OptionRow, once } from "./options.ts";
+import { checkPrecise, commandOf, type Exclusion, I_OWN, type OptionRow } from "./options.ts";
 import { printNote, printResult, printShown } from "./printing.ts";
 
 /** The column in which a finding's text begins, behind its state. */
@@ -60,7 +58,10 @@ const closing = (exitCode: number, { target, iOwn = [] }: DoctorOptions, copy: s
       target === undefined
         ? "Nothing that a run needs is missing."
         : `Next: npx floodgate verify --target ${target}${own}`,
-    [EXIT.usage]: "The target file is wrong: see the lines that begin with wrong.",
+    [EXIT.usage]:
+      target === undefined
+        ? "No run can begin here: see the lines that begin with wrong."
+        : `${target}, or this machine, has to be mended first: see the lines that begin with wrong.`,
     [EXIT.unreachable]: "See the lines that begin with silent or missing: that cannot be reached.",
     [EXIT.inconclusive]: "This machine does not measure time well enough just now: see the lines that begin with warn.",
     [EXIT.guarded]: "Refused by the safety guard; nothing was sent.",
@@ -114,7 +115,7 @@ const doctor = async (options: DoctorOptions): Promise<void> => {
   const copy = target === undefined || options.findLimits !== true ? null : copies.copyOf(target, options.out);
   if (copy !== null) {
     copies.checkPermitted((await readTargetFile(target as string)).target);
-    await copies.checkCopy(copy);
+    await checkNewFile(copy);
   }
   const diagnosis = target === undefined ? null : await diagnoseTarget(target, iOwn, judgedFields);
   const { signal } = new AbortController();
@@ -156,12 +157,12 @@ const EXCLUSIONS: readonly Exclusion[] = [
 ];
 
 const OPTIONS: readonly OptionRow[] = [
-  ["--target <file>", "also try each role of this target file once (at most 60 calls)", once],
+  ["--target <file>", "also try each role of this target file once (at most 60 calls)"],
   I_OWN,
   ["--calibrate", "also play known delays and stalls to both drivers, and which rates ours holds (30 s)"],
   ["--precise", "calibrate the open-loop driver as load --precise uses it: it takes a whole core"],
   ["--find-limits", `find caps, slots, rate and burst by calls (${copies.AT_MOST}), into a copy of the file`],
-  ["--out <file>", "the copy that --find-limits writes (default: FILE.limits.json)", once],
+  ["--out <file>", "the copy that --find-limits writes (default: FILE.limits.json)"],
   ["--json", "print what was found as JSON on stdout"],
 ];
 
@@ -240,7 +241,7 @@ const init = async (options: InitOptions): Promise<void> => {
     );
   }
   const path = resolve(out);
-  if (existsSync(path)) throw neverOver(out);
+  await checkNewFile(path, out);
   const ca = options.ca === undefined ? undefined : `file:${resolve(options.ca)}`;
   const given = url.href.replace(/\/+$/, "");
   const mayAsk = isHere || iOwn.includes(url.host);
@@ -279,5 +280,5 @@ export const initCommand = () =>
       ["--ca <file>", "PEM file of the authority that signed its certificate"],
     ],
   })
-    .requiredOption("--target <url>", "the deployment's address, with or without /v1", once)
+    .requiredOption("--target <url>", "the deployment's address, with or without /v1")
     .action(init);

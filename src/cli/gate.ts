@@ -4,7 +4,7 @@ import type { RecordedComparison } from "../gate/recorded-comparison.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import * as gates from "../run/gate/run-gate.ts";
 import { guardLines, type JudgingOptions, judgingCommand, ON_SERVED } from "./judging-command.ts";
-import { type Exclusion, type OptionRow, once, positive, whole } from "./options.ts";
+import { type Exclusion, type OptionRow, positive, whole } from "./options.ts";
 import { printJson, printNote, type Shown } from "./printing.ts";
 
 type GateOptions = JudgingOptions & { scenario: string } & Partial<Record<"rate" | "pairs", number>> &
@@ -24,8 +24,8 @@ const EXCLUSIONS: readonly Exclusion[] = [
 
 const FIRST_LOOK = `pairs of blocks before the first look (default ${PAIRS_DEFAULT}); up to ${PAIRS_MOST} where that leaves something open`;
 const OPTIONS: readonly OptionRow[] = [
-  ["--base <file>", "target file of the deployment that is known", once],
-  ["--head <file>", "target file of the deployment that may be worse", once],
+  ["--base <file>", "target file of the deployment that is known"],
+  ["--head <file>", "target file of the deployment that may be worse"],
   ["--scenario <name>", "what is played", undefined, gates.GATE_SCENARIO],
   ["--rate <n>", "the base's capacity in calls/s, where its `limits` do not state it", positive],
   ["--pairs <n>", FIRST_LOOK, whole(1, PAIRS_MOST)],

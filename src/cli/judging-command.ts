@@ -7,7 +7,7 @@ import { EXIT } from "../run/exit-codes.ts";
 import type { RunRequest, RunResult } from "../run/recorded-run.ts";
 import { type PlannedTarget, type PlanRequest, planStages } from "../stages/stage-plan.ts";
 import { REPOSITORY } from "../supervision/run-folder.ts";
-import { type CommandRows, commandOf, I_OWN, type OptionRow, once, whole, withOptions } from "./options.ts";
+import { type CommandRows, commandOf, I_OWN, type OptionRow, whole, withOptions } from "./options.ts";
 import { isTerminal, narrator, printJson, printNote, printPainted, printShown, type Shown } from "./printing.ts";
 
 export type JudgingOptions = Partial<Record<"json" | "quiet" | "dryRun" | "heal", boolean>> &
@@ -150,7 +150,7 @@ export const judgingCommand = <O extends JudgingOptions>(
   choose: (options: O, command: Command) => Promise<Judging | null> | Judging | null,
 ): Command => {
   const command = withOptions(commandOf(name, rows), [
-    ["--target <file>", "target file of the deployment", once],
+    ["--target <file>", "target file of the deployment"],
     I_OWN,
     ["--dry-run", "send nothing; show what would be sent and spent"],
     ["--heal", "first take back what earlier runs left broken (reports/runs)"],

@@ -7,6 +7,7 @@ import { EXIT, exitCodeOf, worstExit } from "../run/exit-codes.ts";
 import { hasEnded, type ProcessId, parentOf, readProc, startTimeOf } from "../supervision/processes.ts";
 import { redactor } from "../supervision/redaction.ts";
 import { fileProblem } from "../supervision/user-file.ts";
+import { refuseRepeats } from "./options.ts";
 import { isCiJob, isOn, printNote, printResult } from "./printing.ts";
 
 type Made = (all: () => Promise<Command[]>) => Command;
@@ -99,6 +100,7 @@ const endWithLauncher = (withShell: boolean): void => {
 
 const EXAMPLES = `
 Examples:
+  npx floodgate demo                  planted defects, found in seconds
   npx floodgate run smoke             on the reference platform, started here
   npx floodgate serve --write-target target.json          something to try on
   npx floodgate init --target https://maps.example --i-own maps.example
@@ -108,6 +110,10 @@ Examples:
   npx floodgate gate --base old.json --head new.json
   npx floodgate chaos limiter-refused
   npx floodgate explain sheds-above-the-cap
+
+Lists of what there is: load (scenarios), chaos --list (experiments),
+verify --list (rules), explain (claims, measurements), demo --list (planted
+defects). Each has --help.
 
 Exit codes: 0 pass, 1 fail, 2 usage or configuration, 3 target or tool not
 reachable, 4 inconclusive, 5 refused by the safety guard, 130/143 stopped by a
@@ -119,6 +125,7 @@ const about = (): { version: string } =>
 const configure = (command: Command, above: readonly string[] = []): void => {
   const names = [...above, command.name()];
   command.exitOverride();
+  refuseRepeats(command);
   // Our writers mask and clean, because a mistyped option may hold a key or an escape sequence.
   command.configureOutput({ writeOut: printResult, writeErr: printNote });
   command.showHelpAfterError(`See: npx ${names.join(" ")} --help`);

@@ -1,5 +1,6 @@
+import { Command } from "commander";
 import { describe, expect, test } from "vitest";
-import { positive, upTo } from "./options.ts";
+import { each, positive, refuseRepeats, upTo } from "./options.ts";
 
 describe("a number of an option", () => {
   test.each(["", " ", "0", "-1", "many", "Infinity", "1e999", "NaN"])("%j is no number above 0", (text) => {
@@ -11,5 +12,33 @@ describe("a number of an option", () => {
     expect(() => upTo(10)("11")).toThrow('expected at most 10, got "11".');
     expect(upTo(10)("10")).toBe(10);
     expect(upTo(10, true)("0")).toBe(0);
+  });
+});
+
+describe("an option that is given twice", () => {
+  const parsed = (...words: string[]) => {
+    const command = new Command("load")
+      .option("--seed <n>", "", Number)
+      .option("--profile <name>", "", each)
+      .option("--only <id...>")
+      .option("--quiet")
+      .exitOverride()
+      .configureOutput({ writeErr: () => undefined });
+    refuseRepeats(command);
+    return command.parse(words, { from: "user" }).opts();
+  };
+
+  test("is refused where it has one value, the same value too", () => {
+    for (const second of ["2", "1"]) {
+      expect(() => parsed("--seed", "1", "--seed", second)).toThrow(/was given already, as 1; give it once/);
+    }
+  });
+
+  test("adds to a list, and says no more than once what has no value", () => {
+    const words = ["--profile", "a", "--profile", "b", "--only", "x", "y", "--only", "z", "--quiet", "--quiet"];
+    expect(parsed(...words, "--seed", "1")).toEqual({
+      ...{ profile: ["a", "b"], only: ["x", "y", "z"] },
+      ...{ quiet: true, seed: 1 },
+    });
   });
 });

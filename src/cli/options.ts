@@ -43,10 +43,20 @@ export const upTo =
 
 export const positive = upTo(Number.MAX_VALUE);
 
-/** Refuses an option that is given twice; commander would silently take the last. */
-export const once = (value: string, before: string | undefined): string => {
-  if (before === undefined) return value;
-  throw new InvalidArgumentError(`it was given already, as ${before}; give it once.`);
+/** Makes a command refuse an option of one value that is given twice, of which commander would silently take the last. */
+export const refuseRepeats = (command: Command): void => {
+  for (const option of command.options.filter((one) => !one.isBoolean())) {
+    let before: string | null = null;
+    // Commander's own listener comes first, so the option has its value here.
+    command.on(`option:${option.name()}`, (text: string) => {
+      const isList = Array.isArray(command.getOptionValue(option.attributeName()));
+      if (before !== null && !isList) {
+        const said = `error: option '${option.flags}' argument '${text}' is invalid.`;
+        command.error(`${said} It was given already, as ${before}; give it once.`);
+      }
+      before = text;
+    });
+  }
 };
 
 /** Collects the values of an option that may be given several times. */

@@ -1,5 +1,6 @@
 /** Reads and writes files and makes folders that the user named. A pipe, a device, a folder or a huge file is refused at once. */
 import { closeSync, constants, fstatSync, mkdirSync, openSync, readSync, type Stats, statSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { writePrivateFile } from "./private-file.ts";
 
@@ -209,17 +210,26 @@ export const fileProblem = (error: unknown) => {
   return means === undefined ? null : { code, sentence: `${means} (${code})`, isLackOfRoom: code in NO_ROOM };
 };
 
-export const neverOver = (path: string): UsageError =>
+const neverOver = (path: string): UsageError =>
   new UsageError(`${path} is there already and is not overwritten: name another file with --out, or move it`);
+
+const writeNew = (path: string, text: string, given: string): Promise<void> =>
+  writePrivateFile(path, text, { mayReplace: false }).catch(({ code }: NodeJS.ErrnoException) => {
+    if (code === "EEXIST") throw neverOver(given);
+    const isNowhere = code === "ENOENT" || code === "ENOTDIR";
+    const expected = isNowhere ? "a folder that is there" : `a file that can be written (${code})`;
+    throw new UsageError(`--out ${given}: expected ${expected}`);
+  });
 
 /** Writes a new file, readable by its owner only, since it may hold keys. Throws `UsageError`. `given`: as the user named it. */
 export const writeNewJson = (path: string, value: unknown, given = path): Promise<void> =>
-  writePrivateFile(path, `${JSON.stringify(value, null, 2)}\n`, { mayReplace: false }).catch(
-    ({ code }: NodeJS.ErrnoException) => {
-      if (code === "EEXIST") throw neverOver(given);
-      throw new UsageError(`--out ${path}: expected a file that can be written (${code})`);
-    },
-  );
+  writeNew(path, `${JSON.stringify(value, null, 2)}\n`, given);
+
+/** Throws `UsageError` if `writeNewJson` would, before anything is sent: it writes an empty file there and removes it. */
+export const checkNewFile = async (path: string, given = path): Promise<void> => {
+  await writeNew(path, "", given);
+  await rm(path);
+};
 
 /** Runs `act`, which writes to a place that the user can name. Throws `UsageError` if the place is unusable. */
 export const atPlace = <T>(what: string, act: () => T, option = ""): T => {

@@ -2,9 +2,10 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { checkNewFile } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";
 import type { Climbed, LimitsFound } from "./find-limits.ts";
-import { checkCopy, checkPermitted, copyOf, decideLimits, withLimits, writeCopy } from "./limits-into-file.ts";
+import { checkPermitted, copyOf, decideLimits, withLimits, writeCopy } from "./limits-into-file.ts";
 
 const TARGET: Target = {
   schema: "floodgate/target@1",
@@ -159,13 +160,13 @@ describe("the copy", () => {
     writeFileSync(file, JSON.stringify(FILE));
     const copy = copyOf(file, undefined);
     expect(copy).toBe(join(folder, "staging.limits.json"));
-    await checkCopy(copy);
+    await checkNewFile(copy);
     await writeCopy(file, copy, decided, true);
     expect(JSON.parse(readFileSync(copy, "utf8"))).toMatchObject({ limits: { org_in_flight: 32 } });
     expect(statSync(copy).mode & 0o777).toBe(0o600);
-    await expect(checkCopy(copy)).rejects.toThrow("is not overwritten");
+    await expect(checkNewFile(copy)).rejects.toThrow("is not overwritten");
     await expect(writeCopy(file, copy, decided, true)).rejects.toThrow("is not overwritten");
-    await expect(checkCopy(join(folder, "none", "x.json"))).rejects.toThrow("a folder that is there");
+    await expect(checkNewFile(join(folder, "none", "x.json"))).rejects.toThrow("a folder that is there");
   });
 
   test("nothing is sent without a permitted rate, and the sentence says what to add", () => {

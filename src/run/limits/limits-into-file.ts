@@ -2,11 +2,10 @@
  * Turns the limits found into sentences and into members of a copy of the target file. A limit is written if the calls
  * leave only one number; it is written as a comment unless the file states `exclusive`.
  */
-import { stat } from "node:fs/promises";
-import { dirname, resolve } from "node:path";
+import { resolve } from "node:path";
 import { isObject } from "../../contract/envelopes.ts";
 import { isContradiction, isExact, type WholeBounds, writtenRate } from "../../shedding/caps-found.ts";
-import { neverOver, readUserJson, UsageError, writeNewJson } from "../../supervision/user-file.ts";
+import { readUserJson, UsageError, writeNewJson } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";
 import { type Finding, finding } from "../../verify/doctor/finding.ts";
 import { type Climbed, isKnown, type LimitsFound } from "./find-limits.ts";
@@ -178,13 +177,6 @@ export const withLimits = (file: unknown, { limits, isFixed }: Decided, isExclus
 
 export const copyOf = (file: string, out: string | undefined): string =>
   out ?? `${file.replace(/\.json$/i, "")}.limits.json`;
-
-/** Throws, before anything is sent, if the copy could not be written afterwards. */
-export const checkCopy = async (path: string): Promise<void> => {
-  if ((await stat(path).catch(() => null)) !== null) throw neverOver(path);
-  const folder = await stat(dirname(resolve(path))).catch(() => null);
-  if (folder?.isDirectory() !== true) throw new UsageError(`--out ${path}: expected a folder that is there`);
-};
 
 /** Writes the copy, readable by its owner only, since it may hold keys. */
 export const writeCopy = async (file: string, path: string, decided: Decided, isExclusive: boolean): Promise<void> => {

@@ -10,7 +10,7 @@ const good: MachineReadings = {
   limits:
     "Limit  Soft Limit  Hard Limit  Units\nMax open files            1048576              1048576              files\n",
   somaxconn: "4096\n",
-  disk: [{ folder: "/tmp", freeBytes: 80 * 2 ** 30 }],
+  disk: [{ folder: "/tmp", freeBytes: 80 * 2 ** 30, unusable: undefined }],
 };
 
 const statesOf = (readings: MachineReadings): Record<string, string> =>
@@ -28,7 +28,7 @@ describe("what a machine can measure", () => {
     ["ports", { portRange: "60000 60999" }],
     ["descriptors", { limits: "Max open files            1024                 4096                 files" }],
     ["accept queue", { somaxconn: "128" }],
-    ["disk", { disk: [{ folder: "/tmp", freeBytes: 2 ** 20 }] }],
+    ["disk", { disk: [{ folder: "/tmp", freeBytes: 2 ** 20, unusable: undefined }] }],
   ])("%s alone is warned of, with what to do", (name, spoilt) => {
     const { findings } = judgeMachine({ ...good, ...spoilt });
     expect(findings.filter(({ state }) => state !== "ok")).toEqual([expect.objectContaining({ name, state: "warn" })]);
@@ -38,6 +38,18 @@ describe("what a machine can measure", () => {
   test("what the system does not say is unknown and not good", () => {
     const states = statesOf({ ...good, portRange: null, limits: null, somaxconn: null });
     expect(states).toMatchObject({ ports: "info", descriptors: "info", "accept queue": "info" });
+  });
+
+  test("a place for run folders that cannot be written is warned of, with what to do", () => {
+    const disk = [
+      { folder: "/clone", freeBytes: 80 * 2 ** 30, unusable: "the file system there is read-only (EROFS)" },
+    ];
+    const one = judgeMachine({ ...good, disk }).findings.find(({ name }) => name === "disk");
+    expect(one).toMatchObject({
+      state: "warn",
+      text: expect.stringContaining("read-only"),
+      todo: expect.stringContaining("--out"),
+    });
   });
 
   test("this machine can be read", async () => {

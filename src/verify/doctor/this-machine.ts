@@ -1,9 +1,10 @@
 /** This machine: which tools it has, and what it can measure. Builds and downloads nothing. */
-import { statfs } from "node:fs/promises";
+import { access, constants, statfs } from "node:fs/promises";
 import { availableParallelism, cpus, loadavg, tmpdir } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { Calibration } from "../../history/run-document.ts";
 import { readProc } from "../../supervision/processes.ts";
+import { fileProblem } from "../../supervision/user-file.ts";
 import { seeTool } from "../../tools/find-tool.ts";
 import { GO_MINOR_MIN } from "../../tools/go-compiler.ts";
 import { askProgram, TOOL_RECIPES, type ToolOptions } from "../../tools/tool-recipe.ts";
@@ -90,6 +91,8 @@ const DESCRIPTORS_MIN = 8_192;
 /** The accept queue that Node asks for by default; the kernel caps it at somaxconn. */
 const BACKLOG = 511;
 const DISK_FREE_MIN_BYTES = 2 * 2 ** 30;
+const TMPDIR_TODO = "set TMPDIR to a folder that is there and can be written; no run begins without one";
+const PLACE_TODO = "name a place for each run folder with --out, or with FLOODGATE_OUT";
 const DISK_TODO = "make room: a history takes up to 0.5 GB, a first build of k6 about 2 GB";
 
 /** How late a timer is over an idle second, in ms: 99th percentile and maximum. */
@@ -108,7 +111,12 @@ export const readMachine = async (folders: readonly string[]) => {
   const load1 = loadavg()[0] ?? 0;
   const freeOf = async (folder: string) => {
     const stats = await statfs(folder).catch(() => null);
-    return { folder, freeBytes: stats === null ? null : stats.bavail * stats.bsize };
+    const written = constants.W_OK | constants.X_OK;
+    const unusable = await access(folder, written).then(
+      () => undefined,
+      (error) => fileProblem(error)?.sentence,
+    );
+    return { folder, freeBytes: stats === null ? null : stats.bavail * stats.bsize, unusable };
   };
   return {
     ...{ cores: availableParallelism(), cpu: cpus()[0]?.model ?? "unknown", load1, lagMs: await idleLag() },
@@ -147,11 +155,13 @@ export const judgeMachine = (readings: MachineReadings): Section => {
   const findings = rows.map(([name, holds, text, todo]) =>
     holds === null ? finding("info", name, "unknown: this system does not say it") : okIf(holds, name, text, todo),
   );
-  const disks = disk.map(({ folder, freeBytes: free }) =>
-    free === null
-      ? finding("info", "disk", `free space of ${folder} is unknown`)
-      : okIf(free >= DISK_FREE_MIN_BYTES, "disk", `${gib(free)} GiB free at ${folder}`, DISK_TODO),
-  );
+  const disks = disk.map(({ folder, freeBytes: free, unusable }) => {
+    if (unusable !== undefined && folder === tmpdir())
+      return finding("wrong", "disk", `TMPDIR ${folder}: ${unusable}`, TMPDIR_TODO);
+    if (unusable !== undefined) return finding("warn", "disk", `${folder}: ${unusable}`, PLACE_TODO);
+    if (free === null) return finding("info", "disk", `free space of ${folder} is unknown`);
+    return okIf(free >= DISK_FREE_MIN_BYTES, "disk", `${gib(free)} GiB free at ${folder}`, DISK_TODO);
+  });
   return { title: "This machine", findings: [...findings, ...disks] };
 };
 
