@@ -5,6 +5,7 @@ import { SERVED_TEXT, withServed } from "../deployments/deployment.ts";
 import { terminalText, wrapped } from "../report/terminal.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import type { RunRequest, RunResult } from "../run/recorded-run.ts";
+import { REACHED_API } from "../run/run-reports.ts";
 import { type PlannedTarget, type PlanRequest, planStages } from "../stages/stage-plan.ts";
 import { REPOSITORY } from "../supervision/run-folder.ts";
 import { type CommandRows, commandOf, I_OWN, type OptionRow, whole, withOptions } from "./options.ts";
@@ -91,7 +92,7 @@ export const recorded = async (command: Command, play: (common: Common) => Promi
   const { document, folder } = await play({ ...how, ...placeOf(options) }).finally(say.end);
   printPainted(`${terminalText(document, { folder: folder.path, colour: isTerminal() })}\n`);
   if (options.json === true) printJson(document);
-  const unmet = document.claims.find(({ id }) => id === "run/completed");
+  const unmet = document.claims.find(({ id }) => id === "run/completed" || id === REACHED_API);
   const isMistake = document.exit_code === EXIT.unreachable || document.exit_code === EXIT.usage;
   if (isMistake && unmet !== undefined) printNote(`floodgate: ${unmet.reason}`);
   process.exitCode = document.exit_code;

@@ -163,6 +163,14 @@ export const stayMs = ({ intended_us: due, done_us: done }: Pick<CallLine, "inte
 export const isGatewayAlone = (outcomes: readonly string[]): boolean =>
   outcomes.length > 0 && outcomes.every((outcome) => outcome.startsWith("edge ") && outcome !== "edge 500");
 
+/**
+ * Reports whether a line shows that the API itself answered: by an event, or by an outcome other than a bare success, which
+ * any server gives.
+ */
+export const showsApi = (line: Line): boolean =>
+  line.type === "call" &&
+  ((line.events ?? 0) > 0 || !/^(?:edge .*|indeterminate|2\d\d(?: empty)?)$/.test(line.outcome));
+
 type CallClass = "answered" | "refused" | "indeterminate";
 
 /** Answered: 2xx. Refused: a definite no. Indeterminate: no answer, so it may have happened; also a stream without one event. */

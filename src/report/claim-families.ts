@@ -85,8 +85,8 @@ const OTHERS: readonly Row[] = [
     "pairs of short blocks in turn: log-ratio per pair, exact signed-rank test, non-inferiority for a pass", "more work per call, earlier sheds, an invariant that only the head breaks; noise leaves it open"],
   ["capacity/*", "the highest rate at which the objectives hold was found, or the demand is met",
     "probes at rates between bracket and bisection, and a confirmation at the safe end of the interval", "a generator that is the bottleneck, capacity that moves while it is measured"],
-  ["run/*", "the run itself came to its end: nothing was left broken, nothing was cut off, no secret was written",
-    "inconclusive whatever ended the run before its time", "a signal, a full disk, a deployment that could not be healed, an error of Floodgate"],
+  ["run/*", "the run itself came to its end: the API was reached, nothing was left broken, nothing was cut off, no secret was written",
+    "inconclusive whatever ended the run before its time", "a signal, a full disk, a deployment that could not be healed, another server at base_url, an error of Floodgate"],
 ];
 
 /** `spec`: numbers of the requirements that a family rests on. */

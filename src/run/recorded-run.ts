@@ -11,6 +11,7 @@ import { type Deployment, type RunContext, type RunEvents, stoppedBy } from "../
 import { fromTarget } from "../deployments/embedded.ts";
 import { WATCHDOG_PROCESS } from "../faults/watchdog-process.ts";
 import { failedChecks } from "../history/calibration-checks.ts";
+import { showsApi } from "../history/line.ts";
 import * as doc from "../history/run-document.ts";
 import { known } from "../history/statistics/statistics.ts";
 import type { PreparedTarget } from "../stages/stage-plan.ts";
@@ -25,12 +26,22 @@ import { wallUs } from "../supervision/waiting.ts";
 import { lockTarget } from "../target/target-file.ts";
 import { findTool } from "../tools/find-tool.ts";
 import { ToolMissing, type ToolName } from "../tools/tool-recipe.ts";
+import { serverOfEverything } from "../verify/doctor/find-base-url.ts";
 import { TargetUnreachableError } from "../verify/reach.ts";
+import { NOTHING_SPENT } from "../workload/budget.ts";
 import { EXIT_OF_SIGNAL, exitCodeOf } from "./exit-codes.ts";
 import { healBeforehand, requireNothingLeft } from "./experiments/left-open.ts";
 import { judgeSecrets } from "./read-run.ts";
 import { createRecorder, makeRunFolder, type Recorder, startOtlpExport } from "./recorder.ts";
-import { commitOf, composeDocument, finishedNow, type RunFacts, wordsOf, writeWhatCanBe } from "./run-reports.ts";
+import {
+  commitOf,
+  composeDocument,
+  finishedNow,
+  REACHED_API,
+  type RunFacts,
+  wordsOf,
+  writeWhatCanBe,
+} from "./run-reports.ts";
 
 export type RunRequest = {
   /** The suite or command, for the folder's name and `run.json`. */
@@ -68,6 +79,8 @@ const noProgress = () => ({
   tools: { k6: null, toxiproxy: null } as Record<"k6" | "toxiproxy", string | null>,
   standIns: [] as doc.StandIn[],
   exitCode: null as number | null,
+  /** Whether the API itself answered a call, as far as a call alone shows it. */
+  sawApi: false,
   /** Why the run folder is incomplete, as clauses. */
   unwritten: [] as string[],
 });
@@ -120,6 +133,7 @@ const makeContext = ({ seed, replay, events }: RunRequest, recorded: Recorded, p
     },
     line: (line) => {
       recorder.line(line);
+      progress.sawApi ||= showsApi(line);
       events.line?.(line);
     },
     sample: recorder.sample,
@@ -251,7 +265,14 @@ export const recordRun = async <T>(
           await lookFirst(target);
           context.opened(await fromTarget(context, target));
         }
-        return Promise.race([body(context), fatal.promise]);
+        const ended = await Promise.race([body(context), fatal.promise]);
+        const outcomes = recorder.stages.flatMap(({ summary }) => Object.keys(summary.by_outcome));
+        const isOpen = !progress.sawApi && outcomes.some((outcome) => outcome.startsWith("2"));
+        for (const deployment of isOpen ? progress.deployments.filter((one) => !one.embedded) : []) {
+          const said = await lookLast(deployment);
+          if (said !== null) progress.doubts.push(doc.doubt(REACHED_API, said, "the API answers at base_url", replay));
+        }
+        return ended;
       });
     }
   } catch (error) {
@@ -296,6 +317,19 @@ export const lookFirst = async ({ target, secrets }: Pick<PreparedTarget, "targe
     const todo = 'write "h1" there, or turn HTTP/2 on at the gateway';
     refuse({ text: `${url}: offers HTTP/1.1 alone, and transport.protocol says h2`, todo });
   } else if (seen.distrust !== null) refuse(toldOf(`${url}: ${certificateText(seen)}; not trusted`, seen.distrust));
+};
+
+const LAST_CALLS = 2;
+
+/**
+ * Says that a deployment which showed nothing of the API in a run is a server that serves everything, such as a static site;
+ * `null` if it is not, or if its budget allows no further call.
+ */
+export const lookLast = async ({ target, secrets, budget }: Pick<Deployment, "target" | "secrets" | "budget">) => {
+  if (budget.stopped !== null || (budget.left().requests ?? LAST_CALLS) < LAST_CALLS) return null;
+  const said = await serverOfEverything(target, secrets).catch(() => null);
+  budget.absorb({ ...NOTHING_SPENT, requests: said === null ? 1 : LAST_CALLS }, null);
+  return said;
 };
 
 const LIMIT_MS = 300_000;

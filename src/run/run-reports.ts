@@ -63,14 +63,21 @@ export const verdictOf = (claims: readonly doc.Claim[], seen: number, required: 
   };
 };
 
+/** The claim of a run that met a server of everything in the API's place (`lookLast` of run/recorded-run.ts). */
+export const REACHED_API = "run/reached-the-api";
+
 /** A run in which nothing of the API was reached judges nothing of it, and has the exit code of `verify` there. */
 export const ifReached = (claims: readonly doc.Claim[], stages: readonly Pick<doc.StageSummary, "by_outcome">[]) => {
   const outcomes = [...new Set(stages.flatMap(({ by_outcome }) => Object.keys(by_outcome)))].sort();
-  if (!isGatewayAlone(outcomes)) return { claims: [...claims], exitCode: null };
-  const said = `only a gateway answered, to every call (${outcomes.join(", ")})`;
+  const stranger = claims.find(({ id }) => id === REACHED_API);
+  if (stranger === undefined && !isGatewayAlone(outcomes)) return { claims: [...claims], exitCode: null };
+  const said = stranger?.reason ?? `only a gateway answered, to every call (${outcomes.join(", ")})`;
   const open = claims.map((claim): doc.Claim => {
-    return claim.verdict === "fail" ? { ...claim, verdict: "inconclusive", reason: `${said}; ${claim.reason}` } : claim;
+    const isJudged =
+      claim.verdict === "fail" || (claim.verdict === "pass" && stranger !== undefined && claim.stage !== "run");
+    return isJudged ? { ...claim, verdict: "inconclusive", reason: `${said}; ${claim.reason}` } : claim;
   });
+  if (stranger !== undefined) return { claims: open, exitCode: EXIT.unreachable };
   const todo = "is the API behind it running, and does it let these calls through?";
   const unreached = doc.doubt("run/completed", `${said}: ${todo}`, "the API answers", claims[0]?.replay ?? "");
   const isSaid = claims.some(({ id }) => id === unreached.id);

@@ -152,6 +152,23 @@ describe.concurrent("a run on a target file", () => {
     }),
   );
 
+  test.each(["", '{"status":"ok"}'])("where something serves %j to every call, it ends with 3 and what to do", (body) =>
+    withRig(async ({ folder, stub, play }) => {
+      stub.instead = (_, res) => {
+        res.writeHead(200, { "content-type": "application/json" }).end(body);
+        return true;
+      };
+      const document = await play({});
+      expect(document).toMatchObject({ exit_code: 3, verdict: "inconclusive" });
+      const said = claimOf(document, "run/reached-the-api")?.reason;
+      expect(said).toMatch(/is not the API: it answers 200 to every call.*write the API's own address as base_url/);
+      expect(document.claims.filter(({ verdict, stage }) => verdict === "pass" && stage !== "run")).toEqual([]);
+      expect(document.spent?.requests).toBe(stub.asked.length);
+      const again = judgeAgain(join(folder, "run"));
+      expect([again.changed, again.document.exit_code]).toEqual([[], 3]);
+    }),
+  );
+
   test("prepares the deployment by its fixtures, reset first, and journals them", () =>
     withRig(async ({ folder, play }) => {
       const fixtures = { reset: "printf r >> done", provision: "exec:printf p >> done; echo ready" };

@@ -4,7 +4,7 @@ import { foreignAddress, foreignError, foreignName } from "../contract/foreign-t
 import type { KeyRole } from "../target/roles.ts";
 import { type Failure, fits, type Open } from "./checks.ts";
 import { type Context, callersOf } from "./context.ts";
-import { type Answer, inWords } from "./sending/answer.ts";
+import { type Answer, inWords, isAdmitted } from "./sending/answer.ts";
 import { codingOf, NOT_SO_CODED } from "./sending/answer-bytes.ts";
 import { asNobody, asServer, FORMS, type Form, mint, role } from "./sending/test-call.ts";
 import { wait } from "./sending/throttle.ts";
@@ -12,6 +12,12 @@ import { wait } from "./sending/throttle.ts";
 export class TargetUnreachableError extends Error {
   override name = "TargetUnreachableError";
 }
+
+export const NOT_A_PAGE =
+  "write the API's own address as base_url, and not that of a site, a login page or a health check";
+
+export const servesEverything = (baseUrl: string, status: number | null): string =>
+  `${baseUrl} is not the API: it answers ${status} to every call, also without a key and at a path that there cannot be; ${NOT_A_PAGE}`;
 
 const ATTEMPTS = 3;
 const RESTART_MS = 2_000;
@@ -59,6 +65,8 @@ const judgeWhatAnswers = async (context: Context): Promise<void> => {
   throw new TargetUnreachableError(seen.every(isGateway) ? gateway : nothing);
 };
 
+const NOWHERE = asNobody("-", { path: "/floodgate-no-such-path", once: true });
+
 /** Throws `TargetUnreachableError` if the API does not answer. Usually takes one call, without a credential. */
 export const reach = async (context: Context): Promise<void> => {
   const { base_url } = context.target;
@@ -79,6 +87,9 @@ export const reach = async (context: Context): Promise<void> => {
       await wait(RESTART_MS, context.signal);
       continue;
     }
+    // Whoever gets the catalog without a key meets a broken API, or no API.
+    if (isAdmitted(last) && isAdmitted(await context.send(NOWHERE)))
+      throw new TargetUnreachableError(servesEverything(base_url, last.status));
     return isNoApi(last) ? judgeWhatAnswers(context) : undefined;
   }
   const error = foreignError(last?.received.error ?? last?.received.ended ?? "");

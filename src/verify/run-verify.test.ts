@@ -381,6 +381,21 @@ describe("a target file that is wrong", () => {
     expect(await reasonOf("allowance-is-per-organization", elsewhere)).toMatch(/^skipped: .*another reason/);
   });
 
+  test.each(["OK", "", '{"status":"ok"}'])(
+    "has a base_url where every call is served %j: it says so and judges nothing",
+    async (body) => {
+      const server = createServer((req, res) => req.resume().on("end", () => res.end(body)));
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+      const { port } = server.address() as AddressInfo;
+      const target = { ...api.target, base_url: `http://127.0.0.1:${port}/v1` };
+      await expect(verify({ target })).rejects.toThrow(
+        /is not the API: it answers 200 to every call, also without a key/,
+      );
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  );
+
   test("has a base_url at which nothing of the API is: it says so, and not where only nobody is answered 404", async () => {
     const target = { ...api.target, base_url: `${api.target.base_url}/nothing` };
     await expect(verify({ target })).rejects.toThrow(/nothing of the API is at .*version segment/);

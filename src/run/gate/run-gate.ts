@@ -12,7 +12,7 @@ import * as verdicts from "../../gate/gate-claims.ts";
 import { GATE_STAGE } from "../../gate/gate-claims.ts";
 import { type Comparison, comparePairs, GATE_POLICY, type Pair, verdictOf } from "../../gate/paired-comparison.ts";
 import * as recorded from "../../gate/recorded-comparison.ts";
-import { type CallLine, dueWithin, isGatewayAlone, type Span, stayMs } from "../../history/line.ts";
+import { type CallLine, dueWithin, isGatewayAlone, type Span, showsApi, stayMs } from "../../history/line.ts";
 import { type StageMeasure, stageMeasure } from "../../history/measure.ts";
 import * as doc from "../../history/run-document.ts";
 import { median, quantile } from "../../history/statistics/statistics.ts";
@@ -35,7 +35,7 @@ import { STORIES } from "../../workload/catalogue.ts";
 import { constant, type Profile } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
 import { recordedJson } from "../read-run.ts";
-import { type Asked, type RunResult, recordRun } from "../recorded-run.ts";
+import { type Asked, lookLast, type RunResult, recordRun } from "../recorded-run.ts";
 import { commitOf } from "../run-reports.ts";
 
 export const GATE_SCENARIO = "chat-past-capacity";
@@ -242,6 +242,10 @@ export const runGate = async (
       const instead = first.error ?? (isGatewayAlone(outcomes) ? `only a gateway does: ${first.outcome}` : "no answer");
       const silent = `the ${side} answers no call at ${targets[side].deployment.target.base_url} (${instead})`;
       throw new TargetUnreachableError(`${silent}; start it, or mend base_url in its target file`);
+    }
+    if (!reached.has(side) && !block.lines.some(showsApi)) {
+      const said = await lookLast(targets[side].deployment);
+      if (said !== null) throw new TargetUnreachableError(`the ${side}: ${said}`);
     }
     reached.add(side);
     return block;

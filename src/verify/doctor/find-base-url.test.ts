@@ -2,7 +2,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { gzipSync } from "node:zlib";
 import { afterEach, describe, expect, test } from "vitest";
-import { candidatesOf, findBaseUrl, probeAddress } from "./find-base-url.ts";
+import { createSecrets } from "../../target/secrets.ts";
+import { addressFinding, candidatesOf, findBaseUrl, probeAddress, serverOfEverything } from "./find-base-url.ts";
+import { withSingleCalls } from "./single-calls.ts";
 
 let server: Server | undefined;
 let asked: IncomingMessage[] = [];
@@ -95,6 +97,30 @@ describe("where the API is", () => {
       );
     expect(await found(page)).toBeUndefined();
   });
+
+  test.each(['{"status":"ok"}', ""])(
+    "a server that serves every path, such as a health check, is not it: %j",
+    async (body) => {
+      const origin = await listen((_path, res) => res.writeHead(200, { "content-type": "application/json" }).end(body));
+      expect(await found(origin)).toBeUndefined();
+      const { findings } = await probeAddress(origin, {}, "/");
+      expect(findings[0]).toMatchObject({
+        state: "wrong",
+        text: expect.stringContaining("/v1 answers 200 to every path"),
+      });
+      const target = { schema: "floodgate/target@1", base_url: `${origin}/v1` } as const;
+      const secrets = createSecrets("/");
+      expect(await serverOfEverything(target, secrets)).toMatch(
+        /is not the API: it answers 200 to every call.*health check$/,
+      );
+      const { found: seen, goOn } = await withSingleCalls(target, "/", (calls) => addressFinding(target, "/", calls));
+      expect([seen.state, goOn, seen.todo]).toEqual(["wrong", "no", expect.stringContaining("health check")]);
+      server
+        ?.removeAllListeners("request")
+        .on("request", (req: IncomingMessage, res: ServerResponse) => apiBelow("/v1")(req.url ?? "", res));
+      expect(await serverOfEverything(target, secrets)).toBeNull();
+    },
+  );
 
   test("no call carries a credential, also those that look for tiles and key management", async () => {
     const origin = await listen(apiBelow("/v1"));

@@ -4,19 +4,28 @@ import { isLoopbackHost, parseHttpUrl } from "../../contract/address.ts";
 import { codingOf, isObject, parseJson } from "../../contract/envelopes.ts";
 import { foreignAddress, foreignProduct, foreignSentence } from "../../contract/foreign-text.ts";
 import { ROUTES } from "../../contract/routes.ts";
-import { createSecrets } from "../../target/secrets.ts";
+import { createSecrets, type Secrets } from "../../target/secrets.ts";
 import type { Target, Transport } from "../../target/target.ts";
+import { createBudget } from "../planning/needs.ts";
+import { NOT_A_PAGE, servesEverything } from "../reach.ts";
 import { clockFinding, echoFinding, protocolFindings } from "./connection.ts";
 import { type Finding, finding } from "./finding.ts";
-import { type Answered, headerOf, type SingleCalls, withSingleCalls } from "./single-calls.ts";
+import { type Answered, headerOf, openSingleCalls, type SingleCalls, withSingleCalls } from "./single-calls.ts";
 
-/** `api`: it answers as the API does. `perhaps`: it refuses every path alike. `other`: something else answers. */
+/**
+ * `api`: it answers as the API does. `perhaps`: it refuses every path alike. `all`: it serves every path, also without a key.
+ * `other`: something else answers.
+ */
 type WhatAnswers =
-  | { readonly is: "api" | "perhaps" | "other"; readonly first: Answered }
+  | { readonly is: "api" | "perhaps" | "all" | "other"; readonly first: Answered }
   | { readonly is: "moved"; readonly first: Answered; readonly to: string }
   | { readonly is: "silent"; readonly first: Answered; readonly code: string };
 
 const CATALOG = { route: "design.styles", credential: { as: "none" } } as const;
+
+const NOWHERE = "/floodgate-no-such-path";
+
+const isServed = ({ answer: { status } }: Answered): boolean => status !== null && status >= 200 && status < 300;
 
 const plainGet = (calls: SingleCalls, path: string): Promise<Answered> => calls.ask(CATALOG, { route: "-", path });
 
@@ -37,8 +46,24 @@ const askWhatAnswers = async (calls: SingleCalls): Promise<WhatAnswers> => {
   // The API refuses the catalog in one of its own ways, or admits everybody with JSON.
   const isOurs = /^(401|200|(403|429|503) ?[a-z_]*)$/.test(first.line.outcome);
   if (isPage(first) || !isOurs) return { is: "other", first };
-  const nowhere = await plainGet(calls, "/floodgate-no-such-path");
-  return { is: nowhere.answer.status === status ? "perhaps" : "api", first };
+  const nowhere = await plainGet(calls, NOWHERE);
+  if (nowhere.answer.status !== status) return { is: "api", first };
+  return { is: isServed(first) ? "all" : "perhaps", first };
+};
+
+/**
+ * Says that something else than the API serves every path of a target, also without a key; `null` if it does not. Takes one
+ * call where the API answers.
+ */
+export const serverOfEverything = async (target: Target, secrets: Secrets): Promise<string | null> => {
+  const calls = await openSingleCalls({ target, secrets, budget: createBudget(target, false) });
+  try {
+    const nowhere = await plainGet(calls, NOWHERE);
+    if (!isServed(nowhere) || !isServed(await calls.ask(CATALOG))) return null;
+    return servesEverything(target.base_url, nowhere.answer.status);
+  } finally {
+    await calls.close();
+  }
 };
 
 export type Tried = { readonly url: string; readonly what: WhatAnswers };
@@ -88,7 +113,7 @@ const gatewayAdvice = (
   return status !== null && status >= 500 ? BEHIND : null;
 };
 
-const RANK: readonly WhatAnswers["is"][] = ["api", "perhaps", "moved", "other", "silent"];
+const RANK: readonly WhatAnswers["is"][] = ["api", "perhaps", "moved", "all", "other", "silent"];
 
 /** `stated`: a scheme that a user typed is kept, so that https is never given up for http. */
 type Schemes = "stated" | "either";
@@ -143,6 +168,11 @@ export const addressFinding = async (target: Target, folder: string, calls: Sing
   }
   const redirect = `a redirect (${first.answer.status}) to ${is === "moved" ? what.to : ""}, and redirects are never followed`;
   if (is === "moved") return wrong(redirect, "write the address that it leads to");
+  if (is === "all")
+    return wrong(
+      `status ${first.answer.status} to every path, also without a key and where nothing can be`,
+      NOT_A_PAGE,
+    );
   const there = await elsewhere(target, folder, calls);
   const todo =
     there ?? gatewayAdvice(first, target) ?? "does it include the version segment (v1), and is it this host?";
@@ -156,6 +186,7 @@ const isThere = ({ line }: Answered): boolean => line.outcome === "401";
 const triedInWords = ({ url, what }: Tried): string => {
   if (what.is === "silent") return toldOf(`${url} does not answer`, what.code).text;
   if (what.is === "moved") return `${url} leads to ${what.to}`;
+  if (what.is === "all") return `${url} answers ${what.first.answer.status} to every path`;
   return `${url} answers ${statusInWords(what.first)}`;
 };
 
