@@ -44,6 +44,12 @@ describe("ratios of a gate", () => {
     for (const [, share] of chartFigure(far).text.matchAll(/c?x\d?="([\d.]+)%"/g))
       expect(Number(share)).toBeLessThanOrEqual(100);
     expect(chartFigure(far).text).not.toMatch(/NaN|Infinity/);
+    // Ticks nearer to each other than a label is wide on a narrow screen are left out there.
+    const [, ticks = ""] = chartFigure(far).text.split('class="ticks"');
+    const labels = [...ticks.matchAll(/<text( class="spare")? x="([\d.]+)%" y="\d+"/g)];
+    const shown = labels.flatMap(([, spare, at]) => (spare === undefined ? Number(at) : []));
+    expect(labels.length).toBeGreaterThan(shown.length);
+    for (const [i, at] of shown.entries()) expect(at - (shown[i - 1] ?? -100)).toBeGreaterThanOrEqual(12);
   });
 });
 

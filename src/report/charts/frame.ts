@@ -11,6 +11,8 @@ import { type Key, type LineShape, swatch } from "./layers.ts";
 
 /** Pixels above the drawing, for the unit, and below, for the times. */
 const ABOVE = 20;
+/** The part of a narrow screen's chart that the label of a tick takes. */
+const NARROW_LABEL = 0.12;
 const BELOW = 22;
 
 /** `at`: share of the axis, where 0 is left or above. */
@@ -96,9 +98,13 @@ export const chartFigure = (chart: Chart, columns?: readonly [from: number, to: 
     ...up.map(({ at }) => `M0 ${Math.round(at * height)}h${WIDTH}`),
     ...(hasGrid ? across.map(({ at }) => `M${(at * WIDTH).toFixed(1)} 0V${height}`) : []),
   ].join("");
+  let lastAt = Number.NEGATIVE_INFINITY;
   const ticks = across.map(({ at, text }) => {
     const anchor = at > 0.97 ? "end" : at < 0.03 && !isOverTime ? "start" : null;
-    return html`<text x="${percent(at)}" y="${ABOVE + height + 16}"${anchor && html` text-anchor="${anchor}"`}>${text}</text>`;
+    // On a narrow screen only as many labels are shown as have room beside each other.
+    const isSpare = at - lastAt < NARROW_LABEL;
+    if (!isSpare) lastAt = at;
+    return html`<text${isSpare && html` class="spare"`} x="${percent(at)}" y="${ABOVE + height + 16}"${anchor && html` text-anchor="${anchor}"`}>${text}</text>`;
   });
   const limitLines = limits.map(({ y }) => html`<path class="limit" d="M0 ${y.toFixed(1)}H${WIDTH}"/>`);
   const limitNames = limits.map(({ y, text }) => label("limit-name", text, [1, y - 4], { anchor: "end" }));

@@ -2,7 +2,7 @@
 import { type Claim, type ClaimVerdict, type RunDocument, ruleOf } from "../../history/run-document.ts";
 import { claimsInOrder } from "../verdict.ts";
 import { defined } from "./definitions.ts";
-import { card, codes, facts, folded, html, type Markup, prose, table } from "./markup.ts";
+import { card, codes, facts, folded, html, type Markup, prose, table, words } from "./markup.ts";
 
 /** More passes than this start folded. */
 const OPEN_PASSES = 12;
@@ -31,11 +31,7 @@ export const sign = (verdict: ClaimVerdict, size: number): Markup =>
 export const badge = (verdict: ClaimVerdict): Markup =>
   html`<span class="badge ${verdict}">${sign(verdict, 14)} ${verdict}</span>`;
 
-/** A command that breaks between arguments, not at the hyphens in them. */
-const command = (text: string): Markup => {
-  const whole = (argument: string) => (argument.includes("-") ? html`<span>${argument}</span> ` : `${argument} `);
-  return html`<code class="replay">${text.split(" ").map(whole)}</code>`;
-};
+const command = (text: string): Markup => html`<code class="replay">${words(text)}</code>`;
 
 const why = ({ verdict, reason, expected, got }: Claim): Markup => {
   const both = facts("", Object.entries({ expected, got }));

@@ -76,11 +76,11 @@ describe("report.html", () => {
     const environment = { ...run.environment, host_notes: ["late (`load --segments`)"] };
     const body = htmlReport({ ...run, claims: [...run.claims, skipped], environment }).replace(/^[\s\S]*<body>/, "");
     expect(body).not.toContain("`");
-    expect(body.split("(<code>--duration &lt;s&gt;</code>)").length).toBeGreaterThan(3);
+    expect(body.split("(<code><span>--duration</span> &lt;s&gt;</code>)").length).toBeGreaterThan(3);
     for (const text of ["<code>slo</code> is stated", "no <code>slo</code>", "<code>control.api</code>"]) {
       expect(body).toContain(text);
     }
-    expect(body).toContain("late (<code>load --segments</code>)");
+    expect(body).toContain("late (<code>load <span>--segments</span></code>)");
   });
 
   test("passes of one rule share a row that has each stage with what was seen there; a fail never does", () => {

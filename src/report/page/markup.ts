@@ -21,8 +21,13 @@ const textOf = (part: Part): string => {
 export const html = (strings: TemplateStringsArray, ...parts: Part[]): Markup =>
   new Markup(strings.reduce((text, string, i) => text + textOf(parts[i - 1]) + string));
 
-/** Escapes a sentence, and shows what stands between backticks in it as code. */
-export const prose = (text: string): Markup => new Markup(escapeHtml(text).replace(/`([^`\n]+)`/g, "<code>$1</code>"));
+/** The words of a command, which breaks between them and not at the hyphens in them. */
+export const words = (text: string): Markup =>
+  html`${text.split(" ").map((word, at) => [at > 0 && " ", word.includes("-") ? html`<span>${word}</span>` : word])}`;
+
+/** A sentence in which what stands between backticks is shown as code. */
+export const prose = (text: string): Markup =>
+  html`${text.split(/`([^`\n]+)`/).map((part, at) => (at % 2 === 1 ? html`<code>${words(part)}</code>` : part))}`;
 
 export const card = (id: string, title: string, ...body: Part[]): Markup =>
   html`<section class="card" id="${id}"><h2>${title}</h2>${body}</section>`;

@@ -53,7 +53,7 @@ code{font:.875em/1.45 ui-monospace,SFMono-Regular,Menlo,Consolas,"Liberation Mon
 .badge.pass{color:var(--pass);background:var(--pass-soft)}.badge.fail{color:var(--fail);background:var(--fail-soft)}
 .badge.inconclusive{color:var(--inconclusive);background:var(--inconclusive-soft)}.badge.skipped{color:var(--skipped);background:var(--skipped-soft)}
 
-.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(118px,1fr));gap:10px}
+.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(118px,1fr));gap:10px}@media (max-width:720px){.tiles .tile:last-child{grid-column:span 2}}
 .tile{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:10px;display:flex;flex-direction:column;color:inherit;text-decoration:none}
 .tile .small{color:var(--muted)}
 .big{font-size:1.2rem;font-weight:650;white-space:nowrap;color:inherit;text-decoration:none}a.big:hover{text-decoration:underline}
@@ -64,7 +64,7 @@ thead th{font-size:.8125rem;color:var(--muted);font-weight:600}tbody tr:last-chi
 .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}.met th.number{white-space:normal;min-width:84px}.met td:first-child{overflow-wrap:normal}.values td+td,.values th+th{text-align:right;font-variant-numeric:tabular-nums}.values td+td{white-space:nowrap}.values td,.values th{padding:5px 10px}
 .claims{table-layout:fixed}.claims th:nth-child(1){width:136px}.claims th:nth-child(2){width:25%}.claims th:nth-child(4){width:27%}
 .claims td{font-size:.9375rem}.claims .id{background:none;padding:0;font-weight:600}.reason{font-weight:600}
-.replay{display:block;padding:6px 8px;margin-top:2px;user-select:all}.replay span{display:inline-block;max-width:100%}
+.replay{display:block;padding:6px 8px;margin-top:2px;user-select:all}code span{display:inline-block;max-width:100%}
 .ids{list-style:none;padding:0;margin:2px 0 6px}.ids li{margin:3px 0}.held li{margin:2px 0}.ids.inline li{display:inline-block;margin-right:6px}
 .facts{display:grid;grid-template-columns:max-content 1fr;gap:2px 12px;margin:4px 0}.facts dt{color:var(--muted)}.facts dd{margin:0}
 .facts.wide{gap:6px 20px}summary{cursor:pointer;color:var(--link);font-size:.875rem;padding:2px 0}
@@ -104,7 +104,7 @@ thead th{font-size:.8125rem;color:var(--muted);font-weight:600}tbody tr:last-chi
 .controls label{flex:1 1 220px;display:flex;gap:10px;align-items:center}.controls input{flex:1;accent-color:var(--link);min-width:80px}.controls output{min-width:4em;font-variant-numeric:tabular-nums}
 .buttons{display:flex;gap:6px}.controls button{font:inherit;color:var(--link);background:var(--card);border:1px solid var(--line);border-radius:6px;padding:2px 10px;cursor:pointer}.controls button:hover{border-color:var(--link)}
 :focus-visible{outline:2px solid var(--link);outline-offset:2px}
-@media (max-width:720px){.named .frame{padding-left:104px}.frame{padding-left:52px}}
+@media (max-width:720px){.spare{display:none}.named .frame{padding-left:124px}.frame{padding-left:52px}}
 @media print{.controls{display:none}.chart{break-inside:avoid}}
 @media print{body{background:#fff}.card,.tile{break-inside:avoid}nav{display:none}}
 `;
