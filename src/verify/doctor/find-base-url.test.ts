@@ -73,6 +73,10 @@ describe("where the API is", () => {
     const { findings } = await probeAddress(origin, {}, "/");
     expect(findings).toEqual([expect.objectContaining({ text: expect.stringMatching(found) })]);
     expect(findings[0]?.todo).toMatch(todo);
+    // A target file is wrong where another server answers, and right where a gateway says that the API is away.
+    const target = { schema: "floodgate/target@1", base_url: `${origin}/v1` } as const;
+    const seen = await withSingleCalls(target, "/", (calls) => addressFinding(target, "/", calls));
+    expect(seen).toMatchObject({ goOn: "no", found: { state: status === 503 ? "silent" : "wrong" } });
   });
 
   test("without a version segment it is found where it is", async () => {

@@ -176,6 +176,13 @@ export const addressFinding = async (target: Target, folder: string, calls: Sing
   const there = await elsewhere(target, folder, calls);
   const todo =
     there ?? gatewayAdvice(first, target) ?? "does it include the version segment (v1), and is it this host?";
+  // The address is right where a gateway says that the API behind it does not answer.
+  if (todo === BEHIND && isPage(first)) {
+    return {
+      found: finding("silent", "base_url", `${url} answers ${statusInWords(first)}`, todo),
+      goOn: "no",
+    } as const;
+  }
   const goOn = there === null && !isPage(first) ? "one" : "no";
   return wrong(`status ${statusInWords(first)} for the style catalog`, todo, goOn);
 };
