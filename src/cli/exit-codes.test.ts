@@ -103,6 +103,18 @@ describe.concurrent("a command in which something unexpected is thrown", () => {
   );
 });
 
+test.skipIf(process.platform !== "linux")("without /proc a command begins as it does with it", async () => {
+  const plant = planted(
+    "node:fs",
+    "readFileSync",
+    isFile("/proc/"),
+    "throw Object.assign(new Error('planted'), { code: 'ENOENT' })",
+  );
+  const none = planted("node:fs", "existsSync", isFile("/proc/"), "return false");
+  const args = ["-c", 'unset NODE_COMPILE_CACHE; exec "$0" "$@"', process.execPath, plant, none, ENTRY, "--version"];
+  expect(await commandOf("/bin/bash", args)).toMatchObject({ code: 0, said: expect.stringMatching(/^\d+\.\d+/) });
+});
+
 describe.skipIf(process.platform !== "linux")("a place that takes nothing", () => {
   test("a disk that is full ends with 4 and a sentence, whatever could be written", async () => {
     const out = join(folder, "small");

@@ -7,8 +7,12 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 const modules = fileURLToPath(new URL("../../node_modules", import.meta.url));
 
 /** Whether `ulimit -f` is set. Node and rolldown write their files when nothing handles SIGXFSZ, which would end the process. */
-const areFilesLimited = () =>
-  process.platform === "linux" && !/^Max file size +unlimited/m.test(readFileSync("/proc/self/limits", "latin1"));
+const areFilesLimited = () => {
+  if (process.platform !== "linux") return false;
+  // Where /proc cannot be read, the limit is unknown.
+  const limits = existsSync("/proc/self/limits") ? readFileSync("/proc/self/limits", "latin1") : "";
+  return !/^Max file size +unlimited/m.test(limits);
+};
 
 /** Keeps compiled code on disk, for this process and its children: loading a command takes half of the time. */
 const keepCompiledCode = () => {
