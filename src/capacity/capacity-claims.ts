@@ -18,7 +18,7 @@ export type Answer = {
   /** Index of the objective that breaks first; `null` if none did. */
   binding: number | null;
   reason: string;
-  /** Says why the answer is not the generator's limit, or that it is. */
+  /** Says whether the generator, and not the deployment, set the limit, and by which figures. */
   generator: string;
 };
 

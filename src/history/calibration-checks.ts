@@ -11,7 +11,7 @@ export type Stamp = { id: string; kind: StampKind } & Record<"received_us" | "an
 
 /** Calls per second that the schedule has in the first two phases, and in the third. */
 type Rates = "ratePerS" | "ceilingPerS";
-/** After the start: calls begin to count, the stall begins, its phase ends; the measured length of the stall. */
+/** After the start: when calls begin to count, when the phase with the stall begins and ends; and how long the stall lasted. */
 type Phases = "warmUs" | "steadyUs" | "stalledUs" | "stoodStillUs";
 export type CalibrationPlay = Record<Rates | Phases, number> & {
   driver: string;

@@ -299,9 +299,15 @@ export const readTarget = async (file: string, owned: readonly string[], intent:
 };
 
 /** Like `readTarget`, for a run that will send: throws `GuardError` if the guard refuses. */
-export const prepareTarget = async (file: string, owned: readonly string[], intent: IntentWish) => {
+export const prepareTarget = async (
+  file: string,
+  owned: readonly string[],
+  intent: IntentWish,
+  refusalsOf: NonNullable<PlanRequest["refusals"]> = () => [],
+) => {
   const prepared = await readTarget(file, owned, intent);
-  if (prepared.refusals.length > 0) throw new GuardError(prepared.refusals);
+  const refusals = [...refusalsOf(prepared.target), ...prepared.refusals];
+  if (refusals.length > 0) throw new GuardError(refusals);
   return prepared;
 };
 

@@ -32,7 +32,7 @@ const STOP_DEADLINE_MS = 4_000;
 
 export type DeploymentOptions = {
   tenants: SeedTenant[];
-  /** Where they differ from those of `startSmallDeployment`. */
+  /** The limits that differ from those of `startSmallDeployment`. */
   limits?: Limits;
   tokens?: number;
   breakable?: true;

@@ -21,7 +21,7 @@ export type Row = {
   trials: Trial[];
 };
 
-/** By descending weight: a cell shows the first that occurs, by its first word where the mutant must be killed. */
+/** A cell shows the first of these verdicts that occurred: its first word where the mutant must be killed, elsewhere its second. */
 const WORDS: Record<Cell["verdict"], readonly [must: string, elsewhere: string]> = {
   "false-positive": ["FALSE", "FALSE"],
   survived: ["MISSED", "no"],

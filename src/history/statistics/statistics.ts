@@ -205,7 +205,7 @@ export const exactInterval = (hits: number, n: number): Interval | null => {
 /** Fairness from 1/n (one has all) to 1 (all equal); `null` for zeros. Source: Jain, Chiu & Hawe, DEC-TR-301 (1984). */
 export const jainIndex = (shares: readonly number[]): number | null => {
   const wrong = shares.find((share) => !(share >= 0));
-  if (wrong !== undefined) throw new RangeError(`a share is not negative, but ${wrong} came`);
+  if (wrong !== undefined) throw new RangeError(`expected shares of 0 or more, got ${wrong}`);
   const largest = shares.reduce((most, share) => Math.max(most, share), 0);
   if (largest === 0) return null;
   // The index does not depend on the scale; dividing by the largest keeps the squares from overflowing.

@@ -106,12 +106,11 @@ export const chaosRefusals = (target: Target): string[] => {
 type ChaosRun = Asked & planning.DeploymentWish & EmbeddedOptions & ChaosWish;
 
 const prepare = async (request: ChaosRun, targetFile: string): Promise<planning.PreparedTarget> => {
-  const prepared = await planning.readTarget(targetFile, request.owned, planning.intentOf(chaosStages(request)));
-  const { target, refusals } = prepared;
-  const all = [...chaosRefusals(target), ...refusals];
-  if (all.length > 0) throw new planning.GuardError(all);
-  if (target.watchdog !== undefined) {
-    const { url, token } = target.watchdog;
+  const intent = planning.intentOf(chaosStages(request));
+  const prepared = await planning.prepareTarget(targetFile, request.owned, intent, chaosRefusals);
+  const { watchdog } = prepared.target;
+  if (watchdog !== undefined) {
+    const { url, token } = watchdog;
     const read = token === undefined ? null : await prepared.secrets.read(token, "watchdog.token");
     const missing = await whyNoWatchdog({ url, token: read });
     if (missing !== null) throw new planning.GuardError([missing]);

@@ -317,7 +317,7 @@ export const runGate = async (
   return { claims, measurements, comparisons, table: [...verdicts.gateTable(comparisons), ...below] };
 };
 
-// The bodies of the command: on two targets, which are read, guarded, locked and recorded as one run; on recorded runs.
+// What the command does: with two targets, which are read, guarded, locked and recorded as one run; or with recorded runs.
 
 export type GateWishes = {
   baseFile: string;

@@ -18,9 +18,9 @@ const CALLERS_MOST = 24;
 export type LimitsFound = {
   service: Estimate | null;
   bucket: caps.BucketFound | null;
-  /** The calls per second that pressed the key; `null` if it was not pressed. */
+  /** The rate at which one key was called to meet its rate limit, in calls per second; `null` if that was not tried. */
   pressedPerS: number | null;
-  /** What one organization alone and all of them together met; `null` if not tried. */
+  /** The limit that the streams of one organization alone met, and those of all together; `null` if not tried. */
   alone: Climbed | null;
   together: Climbed | null;
   organizations: number;

@@ -251,7 +251,11 @@ export const probeAddress = async (given: string, transport: Transport, folder: 
       clockFinding([what.first, ...calls.answers]),
       echo,
       openApi,
-      finding("info", "tiles", tileUrl ?? "not seen at the reference's path; set tile_url yourself"),
+      finding(
+        "info",
+        "tiles",
+        tileUrl ?? "no tiles at the path that the reference platform has; set tile_url if they are elsewhere",
+      ),
     ];
     return { findings, baseUrl: url, tileUrl, keyManagement: shows && isThere(keys), silent: false };
   });

@@ -81,7 +81,12 @@ export const isPassing = (outcome: string): boolean => REFUSAL_BY_OUTCOME.get(ou
 export const showsNothing = (name: string, { line, answer }: Answered): Finding | null => {
   const { outcome, error = answer.ended } = line;
   if (isPassing(outcome))
-    return finding("warn", name, `${outcome}: not to be seen now, the deployment is busy`, "run doctor again later");
+    return finding(
+      "warn",
+      name,
+      `${outcome}: it cannot be checked now, because the deployment is busy`,
+      "run doctor again later",
+    );
   if (answer.status !== null) return null;
   const { means, todo } = networkAdvice(error);
   return finding("silent", name, `no answer (${error}): ${means}`, todo);

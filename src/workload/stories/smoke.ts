@@ -15,7 +15,7 @@ const SALT = saltOf("smoke");
 /** The most to spend if the target file states no budget and does not permit `quota_burn`. */
 const MAP_LOADS = 20;
 const ANALYSES = 3;
-/** A budget without room for this many rounds of charged calls buys them in the first round only. */
+/** Charged calls are made in every round if the budget pays for this many rounds of them, else in the first round only. */
 const ROUNDS = 10;
 
 /** A tenant's keys may do what those of `server` and `publishable` may, so the first tenant stands in for them. */

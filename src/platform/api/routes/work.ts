@@ -128,7 +128,7 @@ const stream: Work = (call) => {
     sessionId: typeof body.session_id === "string" ? body.session_id : call.requestId,
     quota: { limit: context.chatTurnLimit, used: Math.min(used, context.chatTurnLimit) },
   });
-  // Frees the request, because a stream may live for minutes.
+  // The body may be collected, because a stream may live for minutes.
   call.call.body = undefined;
   const failure = context.failures.take(route.name);
   call.beginStream(streamRun(call, frames, failure), STREAM_HEADERS);
