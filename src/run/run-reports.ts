@@ -63,12 +63,23 @@ export const verdictOf = (claims: readonly doc.Claim[], seen: number, required: 
   };
 };
 
+const KEYS_REFUSED =
+  "; every call was answered 401: does the deployment know the keys of the target file? `doctor --target FILE` tries each";
+
 /** The claim of a run that met a server of everything in the API's place (`lookLast` of run/recorded-run.ts). */
 export const REACHED_API = "run/reached-the-api";
 
 /** A run in which nothing of the API was reached judges nothing of it, and has the exit code of `verify` there. */
 export const ifReached = (claims: readonly doc.Claim[], stages: readonly Pick<doc.StageSummary, "by_outcome">[]) => {
   const outcomes = [...new Set(stages.flatMap(({ by_outcome }) => Object.keys(by_outcome)))].sort();
+  if (outcomes.length === 1 && outcomes[0] === "401") {
+    const asked = claims.map((claim) =>
+      claim.verdict === "fail"
+        ? { ...claim, reason: `${claim.reason.replace(KEYS_REFUSED, "")}${KEYS_REFUSED}` }
+        : claim,
+    );
+    return { claims: asked, exitCode: null };
+  }
   const stranger = claims.find(({ id }) => id === REACHED_API);
   if (stranger === undefined && !isGatewayAlone(outcomes)) return { claims: [...claims], exitCode: null };
   const said = stranger?.reason ?? `only a gateway answered, to every call (${outcomes.join(", ")})`;

@@ -169,6 +169,20 @@ describe.concurrent("a run on a target file", () => {
     }),
   );
 
+  test("where every call is answered 401, what fails asks about the keys", () =>
+    withRig(async ({ folder, stub, play }) => {
+      stub.instead = (_, res) => {
+        res.writeHead(401, { "content-type": "application/json" }).end("{}");
+        return true;
+      };
+      const document = await play({ credentials: { server: { key: "svc_sk_live_role" } }, tenants: [] });
+      expect(document.exit_code).toBe(1);
+      const failed = document.claims.filter(({ verdict }) => verdict === "fail");
+      expect(failed.length).toBeGreaterThan(0);
+      for (const { reason } of failed) expect(reason).toMatch(/answered 401: does the deployment know the keys/);
+      expect(judgeAgain(join(folder, "run")).changed).toEqual([]);
+    }));
+
   test("prepares the deployment by its fixtures, reset first, and journals them", () =>
     withRig(async ({ folder, play }) => {
       const fixtures = { reset: "printf r >> done", provision: "exec:printf p >> done; echo ready" };

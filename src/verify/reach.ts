@@ -61,7 +61,7 @@ const judgeWhatAnswers = async (context: Context): Promise<void> => {
   // nginx answers 400 over TLS if it wants a client's certificate; others end the handshake.
   const cert = isUncertified && statuses === "400" ? ", or does it want a client certificate (transport.cert)" : "";
   const gateway = `only a gateway answers at ${base_url} (${said}): is the API behind it running, and does it let these calls through${cert}?`;
-  const nothing = `nothing of the API is at ${base_url} (${statuses} to the exchange, the control stream and the style catalog, with credentials): does base_url include the version segment (v1)?`;
+  const nothing = `nothing of the API is at ${base_url} (${statuses} to the exchange, the control stream and the style catalog, with credentials): does base_url include the version segment (v1)? \`doctor --target FILE\` looks for it nearby`;
   throw new TargetUnreachableError(seen.every(isGateway) ? gateway : nothing);
 };
 

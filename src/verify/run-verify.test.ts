@@ -398,7 +398,9 @@ describe("a target file that is wrong", () => {
 
   test("has a base_url at which nothing of the API is: it says so, and not where only nobody is answered 404", async () => {
     const target = { ...api.target, base_url: `${api.target.base_url}/nothing` };
-    await expect(verify({ target })).rejects.toThrow(/nothing of the API is at .*version segment/);
+    await expect(verify({ target })).rejects.toThrow(
+      /nothing of the API is at .*version segment .*doctor --target FILE/,
+    );
     const page = (status: number, headers: Record<string, string>) =>
       createServer((_req, res) => res.writeHead(status, headers).end("<html></html>"));
     for (const server of [page(200, { "content-type": "text/html" }), page(301, { location: "/login" })]) {
