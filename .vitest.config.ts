@@ -106,11 +106,11 @@ const retriedTests: Reporter = {
 
 /** The longest files, twenty seconds and more. Begun late, they would leave other workers idle at the end. */
 const LONGEST = `
-  properties/mutants-in-virtual-time src/verify/gateway src/cli/doctor src/run/capacity/capacity src/verify/load-defects
-  src/drivers/k6/alone src/stages/verify-stage properties/mutants src/shedding/curve-claims properties/readmes
-  src/run/target-run src/run/run src/run/hostile-server src/simulation/virtual-player src/run/experiments/explore
-  src/verify/defects src/run/experiments/chaos src/drivers/k6/k6 src/cli/serve src/verify/variants
-  src/drivers/one-meaning src/verify/run-verify properties/platform-kills src/verify/load-variants src/cli/exit-codes
+  properties/mutants-in-virtual-time src/verify/gateway src/stages/verify-stage src/cli/doctor
+  src/run/capacity/capacity src/verify/load-defects src/drivers/k6/alone properties/mutants src/shedding/curve-claims
+  src/run/target-run src/run/run src/run/hostile-server src/verify/defects src/run/experiments/chaos src/drivers/k6/k6
+  src/run/experiments/explore src/cli/serve src/verify/variants src/drivers/one-meaning src/verify/run-verify
+  properties/platform-kills src/verify/load-variants src/cli/exit-codes src/simulation/virtual-player
   src/verify/reference src/run/calibration/calibrate src/drivers/k6/k6-budget properties/ci-scripts src/cli/floodgate
   src/drivers/open-loop/open-loop properties/invariants-honest src/cli/dev properties/compose-run src/shedding/settling
   src/run/experiments/own-chaos src/cli/end-with-launcher src/run/protocol properties/shedding-curve.property
