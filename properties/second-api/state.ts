@@ -47,6 +47,8 @@ const initialState = (streamMs: number) => ({
   remembered: new Map<string, Key>(),
   /** The credential of the latest call, of any caller. */
   latest: null as string | null,
+  /** The key of the latest exchange that was admitted. */
+  latestToMint: null as Key | null,
   /** When each key was first used for an exchange. */
   firstMintAtMs: new Map<string, number>(),
   mintedAtMs: new Map<string, number>(),

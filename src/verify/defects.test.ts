@@ -139,6 +139,7 @@ const DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rule: st
   ["counts-by-replica", "allowance-is-exact"],
   ["counts-by-replica", "soft-band-and-hard-stop"],
   ["mixes-up-callers", "simultaneous-calls-keep-apart"],
+  ["mints-for-the-latest", "simultaneous-calls-keep-apart"],
   ["preflights-without-a-key", "preflight-allows-a-credential"],
   ["preflights-need-a-key", "preflight-allows-a-credential"],
   ["null-style-for-others", "session-basemap-style-absent"],

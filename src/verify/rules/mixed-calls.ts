@@ -9,7 +9,7 @@ import { type Checks, callInWords, isSessionsOff, SESSIONS_OFF } from "../checks
 import { type Context, RUNTIME_ROUTES, scopeOf } from "../context.ts";
 import { type Rule, rulesOf } from "../rule.ts";
 import { type Answer, isAdmitted, isTransient } from "../sending/answer.ts";
-import { FORMS, role, type TestCall } from "../sending/test-call.ts";
+import { FORMS, inSession, mint, role, type TestCall } from "../sending/test-call.ts";
 
 const { must } = rulesOf("order");
 const CALLS = 90;
@@ -26,6 +26,8 @@ const SERVER: readonly KeyRole[] = ["server", "server_no_design", "server_foreig
 const SESSIONS: readonly (readonly [of: KeyRole, product: Product])[] = [
   ["publishable", "chat"], ["publishable", "editor"], ["publishable_no_ai", "editor"], ["publishable_other_org", "chat"],
 ];
+/** Keys of several organizations, each of which mints a session at the moment of the other calls and uses it then. */
+const MINT_BESIDE: readonly KeyRole[] = ["publishable", "publishable_other_org"];
 const ORIGINS: readonly OriginRef[] = ["listed", "none", "foreign"];
 const ROUTES = RUNTIME_ROUTES.filter((route) => route !== "design.analyze");
 
@@ -99,18 +101,27 @@ export const MIXED_RULES: readonly Rule[] = [
       await context.each(await drawn(context, 0, CALLS), async (call) => judge(checks, await context.send(call)));
     },
   }),
-  // Finds servers that keep the caller of a call in shared state across an await.
+  // Finds servers that keep the caller of a call in shared state across an await, and mint a session for another one.
   must("simultaneous-calls-keep-apart", [2, 46, 69, 153, 156], {
     title: "calls of different callers at the same moment are each answered as their own",
     expected,
-    cost: { calls: TOGETHER * ROUNDS },
+    cost: { calls: (TOGETHER + 2 * MINT_BESIDE.length) * ROUNDS },
     step: async (context, checks) => {
       for (const [of, product] of SESSIONS) if (context.has(of)) await context.mint(of, product);
       const together = Math.min(TOGETHER, context.target.permits?.load_max_rps ?? TOGETHER);
       for (let round = 0; round < ROUNDS; round++) {
-        const calls = await drawn(context, CALLS + round * together, together);
+        const beside = MINT_BESIDE.filter(context.has);
+        const mints = beside.map((of) => mint(of, "chat"));
+        const calls = [...mints, ...(await drawn(context, CALLS + round * together, together))];
         const answers = await Promise.all(calls.map((call) => context.send({ ...call, atOnce: true })));
         for (const answer of answers) judge(checks, answer);
+        for (const [i, of] of beside.entries()) {
+          const value = answers[i]?.fields.session_token;
+          if (typeof value !== "string") continue;
+          const secret = { value, variable: "$SESSION_MINTED_BESIDE_OTHERS" };
+          const what = "a session minted at the moment of other calls";
+          judge(checks, await context.send(inSession("chat", "poi.enrich", { secret, what }, of)));
+        }
       }
     },
   }),
