@@ -2,10 +2,8 @@
  * The one way in which `verify` sends. It retries transient answers after `Retry-After`, because other callers may load
  * the deployment. If a call stays refused while a neighbouring call is served, the refusal is its own and judged.
  */
-
 import { add, byFrequency, known } from "../../history/statistics/statistics.ts";
 import { type Answer, isAdmitted, isStray, lookOf, retryAfterMs } from "./answer.ts";
-
 import { type AttemptParts, createAttempts } from "./attempts.ts";
 import type { TestCall } from "./test-call.ts";
 import { lookEverySecond, wait } from "./throttle.ts";
