@@ -189,7 +189,7 @@ const azureTime = (line: LogLine): LineTime | null => {
 const HAS_NO_REQUEST = /\] "(?:-?|<BADREQ>|- error:[^"]*)" (?:0|4\d\d) /;
 /** What HAProxy and Squid write in place of such a request, as a member of JSON or another named field. */
 const NAMES_NO_REQUEST =
-  /"(?:<BADREQ>|(?:\S+ )?error:(?:transaction-end-before-headers|accept-client-connection|secure-accept-fail|invalid-request)\b[^"]*)"/;
+  /"(?:<BADREQ>|(?:[A-Z-]{1,20} )?error:(?:transaction-end-before-headers|accept-client-connection|secure-accept-fail|invalid-request)\b[^"]*)"/;
 const NO_REQUEST: How = { isNoCall: ({ text: line }) => NAMES_NO_REQUEST.test(line) };
 
 const NGINX_TIMED = new RegExp(
