@@ -125,7 +125,8 @@ const about = (): { version: string } =>
 const configure = (command: Command, above: readonly string[] = []): void => {
   const names = [...above, command.name()];
   command.exitOverride();
-  refuseRepeats(command);
+  // `serve` judges nothing, and scripts put options of their own behind a line that has defaults (`npm run serve -- …`).
+  if (command.name() !== "serve") refuseRepeats(command);
   // Our writers mask and clean, because a mistyped option may hold a key or an escape sequence.
   command.configureOutput({ writeOut: printResult, writeErr: printNote });
   command.showHelpAfterError(`See: npx ${names.join(" ")} --help`);
