@@ -160,14 +160,16 @@ test.each(["run smoke", "load steady-mix", "chaos limiter-refused"])("the output
 });
 
 test.each([
-  ["exit 7", "base ended before it answered"],
-  ["sleep 60", "base wrote no target file to $TARGET_FILE"],
+  ["exit 7", "20", "base ended before it answered"],
+  ["sleep 60", "1", "base wrote no target file to $TARGET_FILE"],
   [
     `echo '{"base_url":"http://127.0.0.1:1/v1"}' >$TARGET_FILE; sleep 60`,
+    // A busy machine may need seconds to start the shell that writes the file.
+    "5",
     "base does not answer at the base_url of its",
   ],
-])("what a deployment did not do is said: %s", (start, why) => {
-  const env = { FLOODGATE_START: start, FLOODGATE_WAIT_S: "1" };
+])("what a deployment did not do is said: %s", (start, seconds, why) => {
+  const env = { FLOODGATE_START: start, FLOODGATE_WAIT_S: seconds };
   const { code, said, summary } = script("gate-base-and-head", [".", "."], env);
   expect([code, said]).toEqual([3, expect.stringContaining(why)]);
   expect(summary).toContain(`not run: ${why}`);
