@@ -1,4 +1,7 @@
-/** A benchmark compares two sides in pairs of short blocks, as the gate does, because the machine disturbs both sides of a pair alike. */
+/**
+ * A benchmark compares two sides in pairs of short blocks, as the gate does, because the machine disturbs both sides of a pair
+ * alike; and a run of `floodgate load`, which some of them measure.
+ */
 
 import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

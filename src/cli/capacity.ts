@@ -48,7 +48,8 @@ const planned = async (wishes: CapacityWishes): Promise<Shown> => {
   return { document: plan, lines };
 };
 
-const sentenceOf = (phrase: string): string => `${phrase.charAt(0).toUpperCase()}${phrase.slice(1)}.`;
+const asSentence = (phrase: string | null): string[] =>
+  phrase === null ? [] : wrapped(`${phrase.charAt(0).toUpperCase()}${phrase.slice(1)}.`);
 
 const foundLines = ({ answer, limit, advice, objectives }: Found): string[] => [
   "",
@@ -56,7 +57,7 @@ const foundLines = ({ answer, limit, advice, objectives }: Found): string[] => [
   ...wrapped(
     `Highest rate with ${objectives.join(", ")}: ${answer.kind === "found" ? `${answerText(answer)}; ` : ""}${answer.reason}.`,
   ),
-  ...[limitPhrase({ answer, limit })].flatMap((phrase) => (phrase === null ? [] : wrapped(sentenceOf(phrase)))),
+  ...asSentence(limitPhrase({ answer, limit })),
   ...wrapped(`About the generator: ${answer.generator}.`),
   ...advice.flatMap((line) => wrapped(line)),
   "",

@@ -1,6 +1,6 @@
 /**
- * What a run works with: its deployments (how to reach one, its processes and stores if the run started them), and the
- * context that run/recorded-run.ts makes.
+ * What a run works with: its deployments (how to reach one, its processes and stores if the run started them, and how such
+ * a process is started, stopped and started again), and the context that run/recorded-run.ts makes.
  */
 
 import { mkdirSync } from "node:fs";

@@ -1,7 +1,8 @@
 /**
  * Plays one experiment beside a running load: steady state, fault, effect, hold, heal, read back, recovery. The load's
  * own calls show steady state and recovery. The fault and its undo are journalled before the injection (write-ahead),
- * and every path heals. A probe through the link has to show the fault: an accepted request proves nothing.
+ * and every path heals. A probe through the link has to show the fault: an accepted request proves nothing. What a
+ * deployment lacks for a disturbance is said by name before contact.
  */
 import { readGauges } from "../client/control-planes.ts";
 import { isLoopbackHost } from "../contract/address.ts";

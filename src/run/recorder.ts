@@ -1,4 +1,7 @@
-/** What is on disk of a run while it goes on, so that a killed run leaves its lines and an inconclusive `run.json`. */
+/**
+ * What is on disk of a run while it goes on, so that a killed run leaves its lines and an inconclusive `run.json`; and what is
+ * sent of it to a collector of metrics.
+ */
 
 import { randomBytes } from "node:crypto";
 import * as fs from "node:fs";

@@ -1,6 +1,7 @@
 /**
  * A clock that jumps from one timer to the next as soon as everything due has been done. It replaces the timers of its thread, which
- * must run nothing else. Timers of one moment fire in the order in which they were set.
+ * must run nothing else. Timers of one moment fire in the order in which they were set. The virtual
+ * network delivers by this clock.
  */
 
 import type { EventEmitter } from "node:events";

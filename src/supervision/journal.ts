@@ -1,6 +1,6 @@
 /**
- * The journal of side effects: NDJSON, each entry flushed to disk before its effect is done. It names effects for
- * `chaos --heal` and contains nothing executable: that is sent only to the keeper, the live watchdog.
+ * The journal of side effects, and how they are undone. It is NDJSON, each entry flushed to disk before its effect is done. It
+ * names effects for `chaos --heal` and contains nothing executable: that is sent only to the keeper, the live watchdog.
  */
 import { randomBytes } from "node:crypto";
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";

@@ -57,6 +57,5 @@ export const openRunFolder = (path: string, redactor: Redactor = ofThisProcess, 
   };
 };
 
-// The folder that contains `src` and `scenarios`.
-
+/** The folder that contains `src` and `scenarios`. */
 export const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));

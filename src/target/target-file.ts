@@ -1,4 +1,7 @@
-/** Reads a target file. A problem names the field, what was expected and what came. Unknown fields are warnings. */
+/**
+ * Reads a target file, asks the safety guard about it, and locks the target. A problem names the field, what was expected and
+ * what came. Unknown fields are warnings.
+ */
 
 import { lookup } from "node:dns/promises";
 import { tmpdir } from "node:os";

@@ -1,4 +1,7 @@
-/** The matrix mutant × column of `dev mutants`, as text 80 columns wide: one word a cell, below it who must kill and who did. */
+/**
+ * The matrix mutant × column of `dev mutants`, as text 80 columns wide: one word a cell, below it who must kill and who did.
+ * Mutants on real experiments have a table of their own.
+ */
 
 import { type Claim, eitherOf, type RunDocument } from "../history/run-document.ts";
 import { type Mutant, nobody } from "../mutants/mutant.ts";

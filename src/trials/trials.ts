@@ -1,4 +1,4 @@
-/** Plans which mutants are tried on which small stages, and tries them. An undecided trial is repeated; a verdict stands. */
+/** Plans which mutants are tried on which small stages, tries them, and plays the demo. An undecided trial is repeated; a verdict stands. */
 
 import { GATE_MEASUREMENTS } from "../gate/block.ts";
 import type { Line } from "../history/line.ts";

@@ -1,4 +1,4 @@
-/** The input of a k6 scenario and the lines that it prints. Both sides compute a call's step from its number. */
+/** The input of a k6 scenario, its executor, and the lines that it prints. Both sides compute a call's step from its number. */
 
 import { isStreamed } from "../contract/routes.ts";
 import type { StatedStreamEnds, StreamEnd } from "../contract/streams.ts";

@@ -1,4 +1,4 @@
-/** One call of a story: what to send, as whom, from where, and the caller's facts. The driver adds the secrets. */
+/** One call of a story (what to send, as whom, from where, and the caller's facts), and its request. The driver adds the secrets. */
 import type { CallFacts } from "../contract/call-facts.ts";
 import { isStreamed, type Product, type RouteName, routeOf } from "../contract/routes.ts";
 import { bodyOf, pathOf } from "./bodies.ts";

@@ -164,6 +164,5 @@ export const startHttpService = async (options: ServiceOptions): Promise<HttpSer
   };
 };
 
-// The message of a caught value, for a log line or an answer.
-
+/** The message of a caught value, for a log line or an answer. */
 export const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
