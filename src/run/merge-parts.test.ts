@@ -85,8 +85,11 @@ describe.skipIf(!existsSync(binary))("parts of one run", () => {
   });
 
   test("joined, they are one whole run, and no credential is in a part", async () => {
+    const asked = stub.asked.length;
     const result = await merge(parts, "joined");
     expect(reachedOf(result)).toMatchObject({ verdict: "pass" });
+    // Its calls were all served, which shows nothing of the API; a merged run asks nothing of the deployment even so.
+    expect([stub.asked.length, Object.keys(result.document.stages[0]?.by_outcome ?? {})]).toEqual([asked, ["200"]]);
     expect(result.document.stages[0]?.calls.sent).toBe((await callsIn([whole])).length);
     for (const path of parts) expect(await readFile(path, "utf8")).not.toMatch(/svc_(pk|sk|sess)_\w/);
   });

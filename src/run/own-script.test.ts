@@ -5,16 +5,17 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { startStubApi } from "../client/stub-api.fixture.ts";
+import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
 import { k6OrSkip } from "../drivers/k6/run-k6.fixture.ts";
 import { runScript } from "./bodies.ts";
 import { QUIET } from "./play-quietly.fixture.ts";
 
 const binary = k6OrSkip();
 
-const judged = async (script: string) => {
+const judged = async (script: string, instead?: StubApi["instead"]) => {
   const folder = await mkdtemp(join(tmpdir(), "floodgate-own-script-"));
   const stub = await startStubApi();
+  if (instead !== undefined) stub.instead = instead;
   try {
     await writeFile(join(folder, "target.json"), JSON.stringify(stub.target({})));
     await writeFile(join(folder, "own.ts"), `import http from "k6/http"; import { sleep } from "k6";\n${script}`);
@@ -31,7 +32,7 @@ const judged = async (script: string) => {
       events: QUIET,
     });
     const claim = document.claims.find(({ id }) => id === "thresholds/script");
-    return { claim, stage: document.stages[0], exit: document.exit_code };
+    return { claim, stage: document.stages[0], exit: document.exit_code, asked: stub.asked.length };
   } finally {
     await stub.close();
     await rm(folder, { recursive: true, force: true, maxRetries: 3 });
@@ -50,6 +51,18 @@ describe.skipIf(binary === null).concurrent("a script of the user's own", () => 
     expect(claim).toMatchObject({ verdict: "pass", reason: "4 iterations ended, with 4 calls; 1 threshold held" });
     expect(stage?.calls.sent).toBe(4);
     expect(exit).toBe(0);
+  });
+
+  test("is judged by itself where a server answers 200 to whatever is asked, and nothing else is asked", async () => {
+    const { claim, exit, asked } = await judged(
+      `export const options = { iterations: 4 };
+      export default () => void ${GET};`,
+      (_, res) => {
+        res.writeHead(200, { "content-type": "application/json" }).end("{}");
+        return true;
+      },
+    );
+    expect([claim?.verdict, exit, asked]).toEqual(["pass", 0, 4]);
   });
 
   test("is inconclusive where iterations were dropped, though k6 ends with code 0", async () => {

@@ -1,4 +1,7 @@
-/** The shell of every command that judges a deployment; the body does the rest. Reports through `events` alone. */
+/**
+ * The shell of every command that judges a deployment, with its looks at each target before and after the body, which does the
+ * rest, and a watch of this process's memory. Reports through `events` alone.
+ */
 
 import { randomBytes } from "node:crypto";
 import { rmSync, writeFileSync } from "node:fs";
@@ -27,6 +30,7 @@ import { lockTarget } from "../target/target-file.ts";
 import { findTool } from "../tools/find-tool.ts";
 import { ToolMissing, type ToolName } from "../tools/tool-recipe.ts";
 import { serverOfEverything } from "../verify/doctor/find-base-url.ts";
+import { createBudget } from "../verify/planning/needs.ts";
 import { TargetUnreachableError } from "../verify/reach.ts";
 import { NOTHING_SPENT } from "../workload/budget.ts";
 import { EXIT_OF_SIGNAL, exitCodeOf } from "./exit-codes.ts";
@@ -79,8 +83,8 @@ const noProgress = () => ({
   tools: { k6: null, toxiproxy: null } as Record<"k6" | "toxiproxy", string | null>,
   standIns: [] as doc.StandIn[],
   exitCode: null as number | null,
-  /** Whether the API itself answered a call, as far as a call alone shows it. */
-  sawApi: false,
+  /** Whether the API itself answered a call, as far as a call alone shows it; `null` before the first line. */
+  sawApi: null as boolean | null,
   /** Why the run folder is incomplete, as clauses. */
   unwritten: [] as string[],
 });
@@ -267,9 +271,12 @@ export const recordRun = async <T>(
         }
         const ended = await Promise.race([body(context), fatal.promise]);
         const outcomes = recorder.stages.flatMap(({ summary }) => Object.keys(summary.by_outcome));
-        const isOpen = !progress.sawApi && outcomes.some((outcome) => outcome.startsWith("2"));
-        for (const deployment of isOpen ? progress.deployments.filter((one) => !one.embedded) : []) {
-          const said = await lookLast(deployment);
+        // Not after a stop, nor for a user's own script, which has no lines and may ask what it likes of any server.
+        const mayLook = progress.sawApi === false && !signal.aborted;
+        const isOpen = mayLook && outcomes.some((outcome) => outcome.startsWith("2"));
+        // A merged run, which sends nothing, has a deployment but no target.
+        for (const target of isOpen ? targets : []) {
+          const said = await lookLast(target);
           if (said !== null) progress.doubts.push(doc.doubt(REACHED_API, said, "the API answers at base_url", replay));
         }
         return ended;
@@ -327,8 +334,9 @@ const LAST_CALLS = 2;
  */
 export const lookLast = async ({ target, secrets, budget }: Pick<Deployment, "target" | "secrets" | "budget">) => {
   if (budget.stopped !== null || (budget.left().requests ?? LAST_CALLS) < LAST_CALLS) return null;
-  const said = await serverOfEverything(target, secrets).catch(() => null);
-  budget.absorb({ ...NOTHING_SPENT, requests: said === null ? 1 : LAST_CALLS }, null);
+  const calls = createBudget(target, false);
+  const said = await serverOfEverything({ target, secrets, budget: calls }).catch(() => null);
+  budget.absorb({ ...NOTHING_SPENT, requests: calls.spent.requests }, null);
   return said;
 };
 

@@ -1,4 +1,7 @@
-/** Compares two targets: the base's capacity, a warm-up of both, pairs of short blocks until the comparison decides. */
+/**
+ * The bodies of `gate`: on two targets (the base's capacity, a warm-up of both, pairs of short blocks until the comparison
+ * decides), or on recorded runs.
+ */
 
 import { existsSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -243,7 +246,7 @@ export const runGate = async (
       const silent = `the ${side} answers no call at ${targets[side].deployment.target.base_url} (${instead})`;
       throw new TargetUnreachableError(`${silent}; start it, or mend base_url in its target file`);
     }
-    if (!reached.has(side) && !block.lines.some(showsApi)) {
+    if (first !== undefined && !room.signal.aborted && !block.lines.some(showsApi)) {
       const said = await lookLast(targets[side].deployment);
       if (said !== null) throw new TargetUnreachableError(`the ${side}: ${said}`);
     }

@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net";
 import { gzipSync } from "node:zlib";
 import { afterEach, describe, expect, test } from "vitest";
 import { createSecrets } from "../../target/secrets.ts";
+import { createBudget } from "../planning/needs.ts";
 import { addressFinding, candidatesOf, findBaseUrl, probeAddress, serverOfEverything } from "./find-base-url.ts";
 import { withSingleCalls } from "./single-calls.ts";
 
@@ -113,18 +114,32 @@ describe("where the API is", () => {
         text: expect.stringContaining("/v1 answers 200 to every path"),
       });
       const target = { schema: "floodgate/target@1", base_url: `${origin}/v1` } as const;
-      const secrets = createSecrets("/");
-      expect(await serverOfEverything(target, secrets)).toMatch(
-        /is not the API: it answers 200 to every call.*health check$/,
-      );
+      const ask = async () => {
+        const budget = createBudget(target, false);
+        const said = await serverOfEverything({ target, secrets: createSecrets("/"), budget });
+        return [said, budget.spent.requests];
+      };
+      const everything = expect.stringMatching(/is not the API: it answers 200 to every call.*health check$/);
+      expect(await ask()).toEqual([everything, 2]);
       const { found: seen, goOn } = await withSingleCalls(target, "/", (calls) => addressFinding(target, "/", calls));
       expect([seen.state, goOn, seen.todo]).toEqual(["wrong", "no", expect.stringContaining("health check")]);
       server
         ?.removeAllListeners("request")
         .on("request", (req: IncomingMessage, res: ServerResponse) => apiBelow("/v1")(req.url ?? "", res));
-      expect(await serverOfEverything(target, secrets)).toBeNull();
+      expect(await ask()).toEqual([null, 1]);
     },
   );
+
+  test("a site that serves the paths that the API beside it has not is no server of everything", async () => {
+    const origin = await listen((path, res) => {
+      if (path.startsWith("/v1/floodgate-")) res.writeHead(200, { "content-type": "text/html" }).end("<html>");
+      else apiBelow("/v1")(path, res);
+    });
+    const target = { schema: "floodgate/target@1", base_url: `${origin}/v1` } as const;
+    const budget = createBudget(target, false);
+    expect(await serverOfEverything({ target, secrets: createSecrets("/"), budget })).toBeNull();
+    expect(budget.spent.requests).toBe(2);
+  });
 
   test("no call carries a credential, also those that look for tiles and key management", async () => {
     const origin = await listen(apiBelow("/v1"));

@@ -4,9 +4,8 @@ import { isLoopbackHost, parseHttpUrl } from "../../contract/address.ts";
 import { codingOf, isObject, parseJson } from "../../contract/envelopes.ts";
 import { foreignAddress, foreignProduct, foreignSentence } from "../../contract/foreign-text.ts";
 import { ROUTES } from "../../contract/routes.ts";
-import { createSecrets, type Secrets } from "../../target/secrets.ts";
+import { createSecrets } from "../../target/secrets.ts";
 import type { Target, Transport } from "../../target/target.ts";
-import { createBudget } from "../planning/needs.ts";
 import { NOT_A_PAGE, servesEverything } from "../reach.ts";
 import { clockFinding, echoFinding, protocolFindings } from "./connection.ts";
 import { type Finding, finding } from "./finding.ts";
@@ -55,12 +54,12 @@ const askWhatAnswers = async (calls: SingleCalls): Promise<WhatAnswers> => {
  * Says that something else than the API serves every path of a target, also without a key; `null` if it does not. Takes one
  * call where the API answers.
  */
-export const serverOfEverything = async (target: Target, secrets: Secrets): Promise<string | null> => {
-  const calls = await openSingleCalls({ target, secrets, budget: createBudget(target, false) });
+export const serverOfEverything = async (parts: Parameters<typeof openSingleCalls>[0]): Promise<string | null> => {
+  const calls = await openSingleCalls(parts);
   try {
     const nowhere = await plainGet(calls, NOWHERE);
     if (!isServed(nowhere) || !isServed(await calls.ask(CATALOG))) return null;
-    return servesEverything(target.base_url, nowhere.answer.status);
+    return servesEverything(parts.target.base_url, nowhere.answer.status);
   } finally {
     await calls.close();
   }
