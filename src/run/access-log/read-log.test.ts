@@ -262,6 +262,9 @@ describe("lines that cannot be read", () => {
     expect(readWell(log(5)).facts).toMatchObject({ format: "iso", calls: 60, unreadable: 5 });
     expect(readWell(log(50)).facts).toMatchObject({ calls: 60, unreadable: 50 });
     expect(read(log(51))).toMatchObject({ code: "unreadable", unreadable: 51, line: 1 });
+    // A format that the user names reads few lines of another one.
+    expect(readWell(log(40, 40), { format: "iso" }).facts).toMatchObject({ calls: 40, unreadable: 40 });
+    expect(read(log(40, 2), { format: "iso" })).toMatchObject({ code: "unreadable", unreadable: 40, lines: 42 });
     // The bound holds for what comes after them.
     expect(read([...log(5), "Bye"])).toMatchObject({ code: "unreadable", unreadable: 6 });
     expect(readWell([...log(5, 200), "Bye"]).facts).toMatchObject({ calls: 200, unreadable: 6 });

@@ -229,7 +229,8 @@ export class LogReader {
     if (this.#chosen === null || this.refusal !== null) return this.refusal;
     const [calls, unreadable, first] = [this.#atMs.length, this.#unreadable, this.#firstUnreadable];
     const lines = calls + unreadable;
-    const atStartup = this.#atStartup <= STARTUP_LINES_MOST ? this.#atStartup : 0;
+    // More of them than calls are another format, also where the user names this one.
+    const atStartup = this.#atStartup <= Math.min(STARTUP_LINES_MOST, calls) ? this.#atStartup : 0;
     const beside = unreadable - atStartup - Number(this.#isUnfinishedUnread);
     if (first !== null && beside > UNREADABLE_SHARE_MAX * lines && this.#options.skipUnreadable !== true) {
       return { code: "unreadable", format: this.#chosen.format, ...first, lines, unreadable };
