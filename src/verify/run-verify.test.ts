@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type SecondApi, startSecondApi } from "../../properties/second-api/start-second-api.ts";
 import { findSecrets } from "../contract/credentials.ts";
 import type { CallLine } from "../history/line.ts";
+import { mostAtOnce } from "../history/statistics/statistics.ts";
 import { mergeClaims } from "../report/verdict.ts";
 import { UserFileError } from "../supervision/user-file.ts";
 import { createSecrets } from "../target/secrets.ts";
@@ -64,6 +65,13 @@ describe("the catalogue", () => {
 });
 
 describe("a run of verify", () => {
+  test("sends no more calls at the same moment than permits.load_max_rps allows", async () => {
+    const target = { ...api.target, permits: { ...api.target.permits, load_max_rps: 4 } };
+    const { claims, lines } = await verify({ target, only: ["simultaneous-calls-keep-apart"] });
+    expect(claims[0]?.verdict).toBe("pass");
+    expect(mostAtOnce(lines.map(({ sent_us, done_us }) => [sent_us, done_us]))).toBeLessThanOrEqual(4);
+  });
+
   test("skips by the name of the role, the option or the budget that is missing", async () => {
     const { publishable_no_ai: _, ...credentials } = api.target.credentials ?? {};
     const target = { ...api.target, credentials, budget: { map_loads: 0 }, permits: { writes: false } };

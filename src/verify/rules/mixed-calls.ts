@@ -108,9 +108,10 @@ export const MIXED_RULES: readonly Rule[] = [
     cost: { calls: (TOGETHER + 2 * MINT_BESIDE.length) * ROUNDS },
     step: async (context, checks) => {
       for (const [of, product] of SESSIONS) if (context.has(of)) await context.mint(of, product);
-      const together = Math.min(TOGETHER, context.target.permits?.load_max_rps ?? TOGETHER);
+      const most = context.target.permits?.load_max_rps ?? Number.POSITIVE_INFINITY;
+      const beside = MINT_BESIDE.filter(context.has).slice(0, most);
+      const together = Math.min(TOGETHER, most - beside.length);
       for (let round = 0; round < ROUNDS; round++) {
-        const beside = MINT_BESIDE.filter(context.has);
         const mints = beside.map((of) => mint(of, "chat"));
         const calls = [...mints, ...(await drawn(context, CALLS + round * together, together))];
         const answers = await Promise.all(calls.map((call) => context.send({ ...call, atOnce: true })));
