@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Context } from "../context.ts";
 import type { Answer } from "./answer.ts";
-import { until } from "./settling.ts";
+import { firstUse, until } from "./settling.ts";
 import type { TestCall } from "./test-call.ts";
 
 const call: TestCall = { route: "design.styles", credential: { as: "server", of: "role:server" }, origin: "none" };
@@ -25,5 +25,11 @@ test("a page in place of another answer is waited for, because the change may st
   const arrived = { outcome: "200", status: 200 };
   const { context, tries } = answering((n) => (n < 6 ? PAGE : arrived));
   expect(await until(context, call, "2xx", performance.now() + 60_000)).toMatchObject(arrived);
+  expect(tries()).toBe(6);
+});
+
+test("a page to a new key is waited for, because the edge may not know the key yet", async () => {
+  const { context, tries } = answering((n) => (n < 6 ? PAGE : { outcome: "200", status: 200 }));
+  expect(await firstUse(context, call)).toMatchObject({ status: 200 });
   expect(tries()).toBe(6);
 });

@@ -16,9 +16,14 @@ export const deadlineMs = (context: Context): number => {
   return performance.now() + (stated === undefined ? ARRIVES_WITHIN_MS : stated + MARGIN_MS);
 };
 
-/** Whether an edge may have put its page in place of the very refusal that is waited for: then more tries show nothing. */
-const mayHide = ({ foreign, status }: Answer, accepts: Fits): boolean =>
-  foreign && outcomesOf(accepts).some((outcome) => outcome.startsWith(`${status} `));
+/**
+ * Whether an edge may have put its page in place of the very refusal that is waited for: then more tries show nothing. Where
+ * a success is waited for, the page may end once the change has arrived at the edge too.
+ */
+const mayHide = ({ foreign, status }: Answer, accepts: Fits): boolean => {
+  const outcomes = outcomesOf(accepts);
+  return foreign && !outcomes.includes(ANY_SUCCESS) && outcomes.some((outcome) => outcome.startsWith(`${status} `));
+};
 
 /** Sends until the answer fits or time is up. Returns the last answer. */
 export const until = async (context: Context, call: TestCall, accepts: Fits, endMs = deadlineMs(context)) => {
