@@ -452,6 +452,15 @@ describe("a server that breaks under overload fails the claim about it", () => {
     },
   );
 
+  test("but not above ten times the knee, where that is lower than was thought", () => {
+    const server = queueing(
+      { slots: 16, inFlight: 16, serviceMs: 200, service: "constant" },
+      { refused: ({ atUs }, pool) => pool.burn(atUs, 0.055 * 200_000) },
+    );
+    const claims = claimsOf(curveOf(server, 1, LONG_S, undefined, 1.6 * KNEE_PER_S));
+    expect(claims.find(({ id }) => id === "curve/collapse")?.verdict).not.toBe("fail");
+  });
+
   test("and one that serves nobody after the overload, where its knee lies below every level", () => {
     const cameBack = (leftAfter: number): Claim | undefined => {
       let refused = 0;

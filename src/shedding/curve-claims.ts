@@ -118,13 +118,17 @@ const kept = (times: number, least: number): Pick<CurveClaim, "expected" | "need
 
 /** Less than half of the largest goodput at up to 5 times the knee, or a third at up to 10 times, is a collapse. */
 const notCollapsed = (times: number) => kept(times, times <= 5 ? 0.5 : 1 / 3);
-const [AT_5, AT_10] = [notCollapsed(5), notCollapsed(10)];
+const TIMES_MOST = 10;
+const [AT_5, AT_10] = [notCollapsed(5), notCollapsed(TIMES_MOST)];
 
-/** Judges the highest level by what the next higher of these multiples, which may not be played, has to keep. */
+/**
+ * Judges the highest level by what the next higher of these multiples, which may not be played, has to keep. Nothing is
+ * asked of levels above the highest multiple, which are played where the knee is lower than was thought.
+ */
 const keptAtTop = (curve: Curve, facts: StageFacts): Finding => {
-  const times =
-    (measures.wayOf(curve, "up").at(-1)?.ratePerS ?? 0) / (curve.knee.overall?.value ?? Number.POSITIVE_INFINITY);
-  return notCollapsed(times).judge(curve, facts);
+  const topPerS = measures.wayOf(curve, "up").at(-1)?.ratePerS ?? 0;
+  const times = topPerS / (curve.knee.overall?.value ?? Number.POSITIVE_INFINITY);
+  return notCollapsed(Math.min(times, TIMES_MOST)).judge(curve, facts);
 };
 
 /** Levels up to this multiple of the knee are calm. */
