@@ -82,7 +82,7 @@ const incomplete = (before: readonly RunFigures[], after: readonly RunFigures[])
 
 const FIRST_NAMED = 5;
 
-/** Times of a stage that one side was offered this many times as often say nothing of the other. */
+/** Calls take longer at a higher rate, so a stage whose offered rates differ by more than this factor is not compared in times. */
 const RATES_APART = 1.25;
 const DEPENDS_ON_RATE = /^(?:latency|ttfe|event_gap|refusal)_ms_|^goodput$/;
 
@@ -112,7 +112,7 @@ const judge = (
     const second = now.get(measurement) ?? [];
     const [{ stage, name } = { stage: "", name: "" }] = first;
     if (otherRates.has(stage) && DEPENDS_ON_RATE.test(name)) return [];
-    const [, worse, margin, added] = RULES.find(([matches]) => matches.test(first[0]?.name ?? "")) ?? [];
+    const [, worse, margin, added] = RULES.find(([matches]) => matches.test(name)) ?? [];
     if (margin === undefined || first.length !== before.length || second.length !== after.length) return [];
     /** Logarithms, with the sign that makes worse higher. A value below 0 is noise and counts as 0. */
     const turned = (values: Measured): number[] =>

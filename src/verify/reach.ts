@@ -6,7 +6,7 @@ import { type Failure, fits, type Open } from "./checks.ts";
 import { type Context, callersOf } from "./context.ts";
 import { type Answer, inWords, isAdmitted } from "./sending/answer.ts";
 import { codingOf, NOT_SO_CODED } from "./sending/answer-bytes.ts";
-import { asNobody, asServer, FORMS, type Form, mint, role } from "./sending/test-call.ts";
+import { asNobody, asServer, FORMS, type Form, mint, NO_SUCH_PATH, role } from "./sending/test-call.ts";
 import { wait } from "./sending/throttle.ts";
 
 export class TargetUnreachableError extends Error {
@@ -65,7 +65,7 @@ const judgeWhatAnswers = async (context: Context): Promise<void> => {
   throw new TargetUnreachableError(seen.every(isGateway) ? gateway : nothing);
 };
 
-const NOWHERE = asNobody("-", { path: "/floodgate-no-such-path", once: true });
+const NOWHERE = asNobody("-", { path: NO_SUCH_PATH, once: true });
 
 /** Throws `TargetUnreachableError` if the API does not answer. Usually takes one call, without a credential. */
 export const reach = async (context: Context): Promise<void> => {

@@ -3,7 +3,7 @@ import { byFrequency } from "../history/statistics/statistics.ts";
 import { callInWords, type Failure, type Open } from "./checks.ts";
 import { type Context, callersOf, RUNTIME_ROUTES, scopeOf } from "./context.ts";
 import { type Answer, lookOf, successInWords } from "./sending/answer.ts";
-import { asNobody, mint, type TestCall } from "./sending/test-call.ts";
+import { asNobody, mint, NO_SUCH_PATH, type TestCall } from "./sending/test-call.ts";
 
 /** An edge that gives one answer in ten gives `OFTEN` of so many in one case of 250. */
 const TRIES = 4;
@@ -29,7 +29,7 @@ const mayRepeat = ({ route, product, beforeSent }: TestCall): boolean =>
 /** A call that the API itself answers with such a status; `null` if none is known. */
 const likeCall = ({ status, testCall: { route } }: Answer, context: Context): TestCall | null => {
   if (status === 401) return asNobody("design.styles", { once: true });
-  if (status === 404) return asNobody("-", { path: "/floodgate-no-such-path", once: true });
+  if (status === 404) return asNobody("-", { path: NO_SUCH_PATH, once: true });
   if (status === null || status > 299) return null;
   if (route === "sdk.sessions") return context.has("publishable") ? mint("publishable", "chat", { once: true }) : null;
   if (route === "-" || !RUNTIME_ROUTES.includes(route)) return null;

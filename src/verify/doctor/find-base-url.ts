@@ -7,6 +7,7 @@ import { ROUTES } from "../../contract/routes.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import type { Target, Transport } from "../../target/target.ts";
 import { NOT_A_PAGE, servesEverything } from "../reach.ts";
+import { NO_SUCH_PATH } from "../sending/test-call.ts";
 import { clockFinding, echoFinding, protocolFindings } from "./connection.ts";
 import { type Finding, finding } from "./finding.ts";
 import { type Answered, headerOf, openSingleCalls, type SingleCalls, withSingleCalls } from "./single-calls.ts";
@@ -21,8 +22,6 @@ type WhatAnswers =
   | { readonly is: "silent"; readonly first: Answered; readonly code: string };
 
 const CATALOG = { route: "design.styles", credential: { as: "none" } } as const;
-
-const NOWHERE = "/floodgate-no-such-path";
 
 const isServed = ({ answer: { status } }: Answered): boolean => status !== null && status >= 200 && status < 300;
 
@@ -45,7 +44,7 @@ const askWhatAnswers = async (calls: SingleCalls): Promise<WhatAnswers> => {
   // The API refuses the catalog in one of its own ways, or admits everybody with JSON.
   const isOurs = /^(401|200|(403|429|503) ?[a-z_]*)$/.test(first.line.outcome);
   if (isPage(first) || !isOurs) return { is: "other", first };
-  const nowhere = await plainGet(calls, NOWHERE);
+  const nowhere = await plainGet(calls, NO_SUCH_PATH);
   if (nowhere.answer.status !== status) return { is: "api", first };
   return { is: isServed(first) ? "all" : "perhaps", first };
 };
@@ -57,7 +56,7 @@ const askWhatAnswers = async (calls: SingleCalls): Promise<WhatAnswers> => {
 export const serverOfEverything = async (parts: Parameters<typeof openSingleCalls>[0]): Promise<string | null> => {
   const calls = await openSingleCalls(parts);
   try {
-    const nowhere = await plainGet(calls, NOWHERE);
+    const nowhere = await plainGet(calls, NO_SUCH_PATH);
     if (!isServed(nowhere) || !isServed(await calls.ask(CATALOG))) return null;
     return servesEverything(parts.target.base_url, nowhere.answer.status);
   } finally {

@@ -7,7 +7,7 @@ import type { AdminRole } from "../../target/roles.ts";
 import { inconclusive, skipped } from "../checks.ts";
 import type { Context, Effect } from "../context.ts";
 import { type Answer, isAdmitted } from "../sending/answer.ts";
-import { asAdmin, json, role, type TestCall } from "../sending/test-call.ts";
+import { asAdmin, json, NO_SUCH_PATH, role, type TestCall } from "../sending/test-call.ts";
 
 export type KeyBody = {
   kind: "publishable" | "server";
@@ -148,7 +148,7 @@ const isRefusedForSure = ({ outcome, status, received }: Answer): boolean => {
 };
 
 export const NOT_THERE = "key management is not at /shared-api/api-keys (its paths are not shown in the specification)";
-const NOWHERE = "/shared-api/floodgate-no-such-path";
+const NOWHERE = `/shared-api${NO_SUCH_PATH}`;
 
 /** Whether any path gets this refusal: then a gateway answered (item 18) and key management is elsewhere (item 126). */
 const isSaidAnywhere = async (context: Context, admin: AdminRole, answer: Answer): Promise<boolean> => {

@@ -5,7 +5,7 @@ import { type Context, callerOf } from "../context.ts";
 import type { Needs } from "../planning/needs.ts";
 import { type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
-import { asNobody, inSession, mint, type TestCall } from "../sending/test-call.ts";
+import { asNobody, inSession, mint, NO_SUCH_PATH, type TestCall } from "../sending/test-call.ts";
 import { preflightHeaders } from "./runtime.ts";
 
 const { must, info } = rulesOf("gaps");
@@ -34,7 +34,7 @@ const GAPS: readonly Gap[] = [
     ANYBODY, byAnybody({ form: "lower-bearer" })],
   ["gap-both-headers", [144], "what becomes of a call with the same credential in both headers",
     ANYBODY, byAnybody({ form: "both" })],
-  ["gap-unknown-path", [18], "what an unknown path is answered", {}, asNobody("-", { path: "/floodgate-no-such-path" })],
+  ["gap-unknown-path", [18], "what an unknown path is answered", {}, asNobody("-", { path: NO_SUCH_PATH })],
   ["gap-wrong-method", [18], "what a known path is answered with another method, and whether it has Allow",
     {}, asNobody("-", { path: "/sdk/sessions", method: "PUT" }), "allow"],
   ["gap-preflight", [160], "what a preflight of the exchange is answered",

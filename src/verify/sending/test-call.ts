@@ -71,6 +71,9 @@ const variableOf = (ref: CredentialRef): string => {
 type More = Partial<TestCall>;
 type Route = TestCall["route"];
 
+/** A path that is no route of any API. */
+export const NO_SUCH_PATH = "/floodgate-no-such-path";
+
 const callBy = (credential: CredentialRef, origin: OriginRef, route: Route, more: More): TestCall => ({
   ...{ route, credential, origin },
   ...more,
