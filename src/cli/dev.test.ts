@@ -5,7 +5,7 @@ import { runCommand, startCommandsInTurn } from "./command.fixture.ts";
 const run = (...args: string[]) => runCommand(["dev", "mutants", ...args]);
 
 describe("dev mutants", () => {
-  /** For what tries no mutant. */
+  /** Plays the commands that try no mutant. */
   const inTurn = startCommandsInTurn();
   afterAll(inTurn.kill);
 

@@ -1,6 +1,6 @@
 /**
- * The bodies of `run`, `load` and `chaos` (stages), `load --script` (a k6 script, no history), `verify` (rules), and of
- * `report --merge`.
+ * What the commands do inside a recorded run: `run`, `load` and `chaos` play stages, `load --script` plays a k6 script
+ * without a history, `verify` tries rules, `report --merge` joins parts.
  */
 
 import { rmSync } from "node:fs";
@@ -300,7 +300,8 @@ const driveParts =
     const reasons: (string | false)[] = [];
     for (const [at, path] of paths.entries()) {
       const { idPrefix } = heads[at] as PrintedPart;
-      // What began apart may have begun at once by clocks that differ, so calls of two parts have no surer order.
+      // Parts that seem to begin apart may have begun together, on machines whose clocks differ. So the order of calls
+      // of two parts is known no better than that.
       const { seen, take } = createReader({ ...job, story, idPrefix, clocksApartUs: apartUs }, onLine);
       for (const line of printedLines(path).drop(1)) take(line);
       for (const i of seen.calls) calls.set(i, (calls.get(i) ?? 0) + 1);

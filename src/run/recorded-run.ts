@@ -271,7 +271,7 @@ export const recordRun = async <T>(
         }
         const ended = await Promise.race([body(context), fatal.promise]);
         const outcomes = recorder.stages.flatMap(({ summary }) => Object.keys(summary.by_outcome));
-        // Not after a stop, nor for a user's own script, which has no lines and may ask what it likes of any server.
+        // No look after a stop, nor after a user's own script, which leaves no lines and may call any server.
         const mayLook = progress.sawApi === false && !signal.aborted;
         const isOpen = mayLook && outcomes.some((outcome) => outcome.startsWith("2"));
         // A merged run, which sends nothing, has a deployment but no target.

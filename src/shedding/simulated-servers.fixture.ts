@@ -459,7 +459,7 @@ export const playRamp = (server: Server, profile: Profile, seed: number, options
       clock_error_us: 0,
     };
     if (!isStream) return line;
-    // Assigned, because a spread makes each line of a million a slow object.
+    // The members are assigned, because a spread makes each of a million lines a slow object.
     line.first_event_us = first_us;
     line.events = isCut ? EVENTS / 2 : EVENTS;
     line.ended = isCut ? "reset" : "done";

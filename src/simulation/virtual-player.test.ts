@@ -57,7 +57,7 @@ describe("the healthy platform", () => {
   });
 });
 
-// Also asked of "fails-open", as a user types it: explore.test.ts.
+// explore.test.ts asks the same of "fails-open", by the command that a user types.
 test.each(["refunds-twice", "stays-broken-after-healing"])(
   "%s is found within twenty schedules and shrunk to at most three events",
   async (mutant) => {

@@ -67,8 +67,8 @@ export const misplacedKeys = (target: Target): string[] =>
   });
 
 /**
- * Says what about a value is not the credential's: what an env file, a copied header or a talkative command adds. Sent as it
- * is, it would be answered 401 everywhere, or could not be sent. `null` if nothing is.
+ * Says what in a value is not part of the credential, such as what an env file, a copied header or a talkative command adds;
+ * `null` for nothing. Such a value would be answered 401 everywhere, or could not be sent.
  */
 const notItsOwn = (value: string): string | null => {
   const lines = value.trim().split(/\r\n|\r|\n/).length;

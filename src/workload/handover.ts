@@ -144,7 +144,7 @@ const CALL_BYTES = 300_000;
 /** VUs for async calls: a base, and one for each call that is due within this time at the peak rate. */
 const BESIDE_VUS = 32;
 const BESIDE_S = 0.005;
-/** Calls sampled from a story: enough to include what one call in twenty does. */
+/** How many calls of a story are sampled: enough to include what one call in twenty does. */
 const LOOKED_AT = 200;
 
 /** The time from the start of k6's scenario to its first arrival, in which all VUs begin to wait. */

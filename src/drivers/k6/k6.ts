@@ -310,7 +310,7 @@ export const driveK6 =
 /** `failed`: why it takes no connection, else `null`. */
 type Tried = { address: string; family: number; failed: string | null };
 
-/** The first address that answers, if k6 might take one that does not; else `null`. */
+/** Returns the first address that answers, if k6 might take another one, which does not; else `null`. */
 export const liveAddress = (all: readonly Tried[]) => {
   const family = all.some((one) => one.family === 4) ? 4 : 6;
   const dead = all.filter((one) => one.family === family && one.failed !== null);

@@ -44,7 +44,7 @@ describe("ratios of a gate", () => {
     for (const [, share] of chartFigure(far).text.matchAll(/c?x\d?="([\d.]+)%"/g))
       expect(Number(share)).toBeLessThanOrEqual(100);
     expect(chartFigure(far).text).not.toMatch(/NaN|Infinity/);
-    // A tick nearer to the one before than a label is wide on a narrow screen is left out there.
+    // On a narrow screen a tick is left out if it lies nearer to the one before it than a label is wide.
     const across = [0, 0.05, 0.2, 0.3, 0.35].map((at) => ({ at, text: `${at}` }));
     const [, ticks = ""] = chartFigure({ ...far, across }).text.split('class="ticks"');
     expect([...ticks.matchAll(/class="spare" [^>]*>([\d.]+)</g)].map(([, text]) => text)).toEqual(["0.05", "0.3"]);

@@ -21,7 +21,7 @@ const textOf = (part: Part): string => {
 export const html = (strings: TemplateStringsArray, ...parts: Part[]): Markup =>
   new Markup(strings.reduce((text, string, i) => text + textOf(parts[i - 1]) + string));
 
-/** The words of a command, which breaks between them and not at the hyphens in them. */
+/** A command that may break between its words, and not at the hyphens inside them. */
 export const words = (text: string): Markup =>
   html`${text.split(" ").map((word, at) => [at > 0 && " ", word.includes("-") ? html`<span>${word}</span>` : word])}`;
 

@@ -229,7 +229,7 @@ export class LogReader {
     if (this.#chosen === null || this.refusal !== null) return this.refusal;
     const [calls, unreadable, first] = [this.#atMs.length, this.#unreadable, this.#firstUnreadable];
     const lines = calls + unreadable;
-    // More of them than calls are another format, also where the user names this one.
+    // If more such lines come first than calls follow, the log has another format, even if the user names this one.
     const atStartup = this.#atStartup <= Math.min(STARTUP_LINES_MOST, calls) ? this.#atStartup : 0;
     const beside = unreadable - atStartup - Number(this.#isUnfinishedUnread);
     if (first !== null && beside > UNREADABLE_SHARE_MAX * lines && this.#options.skipUnreadable !== true) {

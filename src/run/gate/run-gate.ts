@@ -435,7 +435,7 @@ const readWhole = (path: string): doc.RunDocument => {
 
 export const readFigures = (path: string): recorded.RunFigures => recorded.figuresOf(readWhole(path));
 
-/** Of stages whose lengths differ by this factor, the percentiles of the shorter rest on fewer calls. */
+/** Stages whose lengths differ by more than this factor are named: percentiles of the shorter one rest on fewer calls. */
 const LENGTHS_APART = 1.5;
 
 const otherLengths = (before: readonly doc.RunDocument[], after: readonly doc.RunDocument[]): string[] => {

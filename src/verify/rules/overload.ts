@@ -32,7 +32,7 @@ const doubtsOf = (context: Context): readonly Doubt[] => {
 const isMuch = (answers: readonly Answer[], { isBad, share }: Doubt): boolean =>
   answers.filter(isBad).length > Math.max(BAD_MIN, answers.length * share);
 
-/** So many of each of two kinds. */
+/** How many refusals of each of two kinds are asked for. */
 const OWN_REFUSALS = 2;
 
 /** The answer that confirms a doubt: one call and half the wave are served, and a second whole wave shows it again. */

@@ -3,7 +3,7 @@ import type { Answer } from "./answer.ts";
 
 /** Headers about the body, the connection or one call, which two answers of one server may not share. */
 const PASSING = /^(?:content-|transfer-encoding$|connection$|keep-alive$|date$|retry-after$|vary$|access-control-)/;
-/** From so many refusals of so many statuses on, what all have is no accident. */
+/** A header that so many refusals, of so many statuses, all have is no accident. */
 const ENOUGH = 4;
 const STATUSES = 2;
 

@@ -21,7 +21,7 @@ const ATTEMPTS = 4;
 const WAIT_MAX_MS = 5_000;
 const WAIT_FIRST_MS = 300;
 const STRAY_WAIT_FIRST_MS = 100;
-/** After so many calls that met one stray in each of their tries, further ones are tried `LASTING_TRIES` times. */
+/** Once so many calls have met the same stray in every try, each later call has only `LASTING_TRIES` tries. */
 const LASTING = 5;
 const LASTING_TRIES = 2;
 const CONFIRMATIONS = 3;
