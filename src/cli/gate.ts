@@ -22,7 +22,7 @@ const EXCLUSIONS: readonly Exclusion[] = [
   ["before after", "!before !after", "--before RUN… and --after RUN… belong together"],
 ];
 
-const FIRST_LOOK = `pairs of blocks before the first look (default ${PAIRS_DEFAULT}); up to ${PAIRS_MOST} where that leaves something open`;
+const FIRST_LOOK = `pairs of blocks before the first look (default ${PAIRS_DEFAULT}; fewer show broken invariants alone); up to ${PAIRS_MOST} where that leaves something open`;
 const OPTIONS: readonly OptionRow[] = [
   ["--base <file>", "target file of the deployment that is known"],
   ["--head <file>", "target file of the deployment that may be worse"],
@@ -58,6 +58,9 @@ const planned = async (wishes: gates.GateWishes): Promise<Shown> => {
       : [
           `Blocks at ${load.lowPerS.toFixed(1)} and ${load.overloadPerS.toFixed(1)} calls/s: the base's capacity is ${capacity?.toFixed(1)} calls/s.`,
           `${plan.pairs} pairs: about ${plan.calls_each} calls to each side in ${minutes(plan.seconds)} minutes;`,
+          ...(plan.pairs < PAIRS_DEFAULT
+            ? [`fewer than ${PAIRS_DEFAULT} show broken invariants alone, so a pass takes ${PAIRS_DEFAULT} pairs;`]
+            : []),
           `up to ${plan.pairs_at_most} pairs where that decides nothing: ${plan.calls_each_at_most} calls in ${minutes(plan.seconds_at_most)} minutes.`,
         ]),
     ...plan.lacks.map((lack) => `It could not be played: ${lack}`),

@@ -7,6 +7,7 @@ describe("the looks", () => {
     expect(looksFrom(12)).toEqual([12, 20, 30]);
     expect(looksFrom(25)).toEqual([25, 30]);
     expect(looksFrom(30)).toEqual([30]);
+    expect(looksFrom(2)).toEqual([2, 12, 20, 30]);
   });
 });
 

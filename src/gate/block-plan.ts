@@ -12,13 +12,15 @@ import { type BlockPlan, isWhole } from "./block.ts";
 export type Side = "base" | "head";
 export const SIDES: readonly Side[] = ["base", "head"];
 
+/** The fewest pairs whose figures can decide at the gate's error rates (`pairsNeeded`); before them invariants alone can. */
 export const PAIRS_DEFAULT = 12;
 export const PAIRS_MOST = 30;
-const SECOND_LOOK = 20;
 
-/** The numbers of pairs at which the comparison is made; it goes on to the next number only while undecided. */
-export const looksFrom = (first: number): number[] =>
-  [first, ...[SECOND_LOOK, PAIRS_MOST].filter((pairs) => pairs > first)].map((pairs) => Math.min(pairs, PAIRS_MOST));
+/** The numbers of pairs at which the gate looks; it goes on to the next number only while undecided. */
+export const looksFrom = (first: number): number[] => [
+  first,
+  ...[PAIRS_DEFAULT, 20, PAIRS_MOST].filter((pairs) => pairs > first),
+];
 
 /** Which side goes first: drawn by the seed, and reversed in the pair after, so that slow drift favours neither. */
 export const orderOf = (seed: number, pair: number): readonly [Side, Side] => {

@@ -37,6 +37,7 @@ const sideOf = (side: Side, more: Partial<Target>): GateSide => {
 };
 
 type Wish = {
+  pairs?: number;
   head?: Partial<VirtualDeployment>;
   target?: Partial<Target>;
   claims?(side: Side, name: string): Claim[];
@@ -47,7 +48,8 @@ type Wish = {
 
 const REFUSED = { outcome: "indeterminate", error: "connection_refused" };
 
-const run = async ({ head = {}, target = { limits: LIMITS }, claims = () => [], isDead, instead = REFUSED }: Wish) => {
+const run = async (wish: Wish) => {
+  const { pairs = 12, head = {}, target = { limits: LIMITS }, claims = () => [], isDead, instead = REFUSED } = wish;
   const said: string[] = [];
   const played: string[] = [];
   let atUs = 0;
@@ -75,7 +77,7 @@ const run = async ({ head = {}, target = { limits: LIMITS }, claims = () => [], 
     line: () => undefined,
   } as unknown as GateRoom;
   const say = (text: string): void => void said.push(text);
-  const plan = { scenario: "chat-past-capacity", story: STORY, pairs: 12 };
+  const plan = { scenario: "chat-past-capacity", story: STORY, pairs };
   const targets = { base: sideOf("base", target), head: sideOf("head", target) };
   const result = await runGate(plan, targets, room, { step: say, progress: say, note: say }, play);
   const verdicts = Object.fromEntries(result.claims.map(({ id, verdict }) => [id, verdict]));
@@ -111,6 +113,18 @@ describe("a comparison of two targets", () => {
     });
     expect(verdicts["gate/invariants"]).toBe("fail");
     expect(played.at(-1)).toMatch(/^p12\./);
+  });
+
+  test("says that figures are compared from twelve pairs on, and fails a broken invariant before", async () => {
+    const slow = { head: { serviceMs: () => 1.3 * SERVICE_MS }, pairs: 3 };
+    const { said, verdicts, played } = await run(slow);
+    expect(said).toMatch(/3 pairs of blocks, about \d+ min; figures are compared from 12 on/);
+    expect([verdicts["gate/goodput"], played.at(-1)?.slice(0, 3)]).toEqual(["fail", "p12"]);
+    const broken = await run({
+      ...slow,
+      claims: (side, name) => [held(side, name, side === "head" ? "fail" : "pass")],
+    });
+    expect([broken.verdicts["gate/invariants"], broken.played.at(-1)?.slice(0, 3)]).toEqual(["fail", "p03"]);
   });
 
   test("probes what the target file does not state, within what it permits", async () => {

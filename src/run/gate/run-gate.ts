@@ -162,7 +162,7 @@ type GatePairsPlan = {
 
 /** Compares at fixed numbers of pairs, and measures more only while something is open. */
 export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ...plan }: GatePairsPlan) => {
-  const policy = { ...GATE_POLICY, looks: looks.length };
+  const policy = { ...GATE_POLICY, looks: looks.filter((look) => look >= blocks.PAIRS_DEFAULT).length };
   const pairs: Pair[] = [];
   const findings: verdicts.BlockFinding[] = [];
   /** For each pair that is not compared: why the generator could not play it as planned. */
@@ -302,7 +302,8 @@ export const runGate = async (
   if (isOver()) return open("stopped before the first pair");
 
   const looks = blocks.looksFrom(plan.pairs);
-  step(`${looks[0]} pairs of blocks, about ${Math.ceil((blocks.pairTakesS(load) * (looks[0] as number)) / 60)} min`);
+  const few = plan.pairs < blocks.PAIRS_DEFAULT ? `; figures are compared from ${blocks.PAIRS_DEFAULT} on` : "";
+  step(`${plan.pairs} pairs of blocks, about ${Math.ceil((blocks.pairTakesS(load) * plan.pairs) / 60)} min${few}`);
   const measured = await measurePairs({
     ...{ seed, load, looks, sloMs, isOver, noisy: { base: base.noisy, head: head.noisy } },
     play: (side, pair) => play(side, blocks.profileOfBlock(load), `p${String(pair + 1).padStart(2, "0")}.${side}`),
