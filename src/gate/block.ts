@@ -2,7 +2,7 @@
 import { ERROR_IN_BODY } from "../contract/refusals.ts";
 import { streamResult } from "../contract/streams.ts";
 import { type CallLine, classOf, dueWithin, type Span, stayMs } from "../history/line.ts";
-import { quantile } from "../history/statistics/statistics.ts";
+import { median, quantile } from "../history/statistics/statistics.ts";
 
 type MeasurementFacts = {
   unit: "ms" | "1/s" | "share";
@@ -76,8 +76,6 @@ export const knowsLastEvent = (lines: readonly CallLine[]): boolean => lines.som
 
 const share = (some: number, all: number): number | null => (all === 0 ? null : some / all);
 
-const ascending = (values: number[]): number[] => values.sort((a, b) => a - b);
-
 /** The mean gap between two events of a stream. */
 const gapMs = ({ events = 0, first_event_us: first, last_event_us: last }: CallLine): number[] =>
   first === undefined || last === undefined || events < ENOUGH_EVENTS ? [] : [(last - first) / 1000 / (events - 1)];
@@ -90,7 +88,7 @@ export const measureBlock = (lines: readonly CallLine[], plan: BlockPlan): Block
   const above = dueWithin(lines, past);
   const quiet = below.filter(({ org }) => noisy?.has(org) !== true);
   const served = quiet.filter(isWhole);
-  const latencies = ascending(served.map(stayMs));
+  const latencies = served.map(stayMs);
   const firsts = served
     .filter(isStream)
     .flatMap(({ first_event_us: first, intended_us: at }) => (first === undefined ? [] : [(first - at) / 1000]));
@@ -99,13 +97,13 @@ export const measureBlock = (lines: readonly CallLine[], plan: BlockPlan): Block
   const wrong = measured.filter((line) => (!isWhole(line) || lacksItsEnd(line)) && !isRefusedForALimit(line));
   const pastSeconds = (past.toUs - past.fromUs) / 1e6;
   return {
-    latency_ms_p50: quantile(latencies, 0.5),
+    latency_ms_p50: median(latencies),
     latency_ms_p99: latencies.length < ENOUGH_FOR_P99 ? null : quantile(latencies, 0.99),
-    ttfe_ms_p50: quantile(ascending(firsts), 0.5),
-    event_gap_ms_p50: quantile(ascending(served.flatMap(gapMs)), 0.5),
+    ttfe_ms_p50: median(firsts),
+    event_gap_ms_p50: median(served.flatMap(gapMs)),
     shed_share: share(quiet.filter(isRefusedForALimit).length, quiet.length),
     error_share: share(wrong.length, measured.length),
-    refusal_ms_p50: quantile(ascending(above.filter(isRefusedForALimit).map(stayMs)), 0.5),
+    refusal_ms_p50: median(above.filter(isRefusedForALimit).map(stayMs)),
     goodput:
       pastSeconds > 0 ? above.filter((line) => isWhole(line) && stayMs(line) <= sloMs).length / pastSeconds : null,
   };

@@ -4,7 +4,7 @@
  *
  * Source: Hollander, Wolfe & Chicken, "Nonparametric Statistical Methods", 3rd ed. (2014), sections 3.1 to 3.3.
  */
-import { type Interval, quantile } from "../history/statistics/statistics.ts";
+import { type Interval, median, quantile } from "../history/statistics/statistics.ts";
 import { saltOf, whole } from "../workload/random.ts";
 
 /** More pairs than this do not fit the gate's design, and counts would exceed the exact whole numbers of a double. */
@@ -51,8 +51,7 @@ const pairMeans = (differences: readonly number[]): number[] =>
   differences.flatMap((one, at) => differences.slice(at).map((other) => (one + other) / 2)).sort((a, b) => a - b);
 
 /** The Hodges-Lehmann estimate: the median of `pairMeans`; `null` without differences. */
-export const typicalDifference = (differences: readonly number[]): number | null =>
-  quantile(pairMeans(differences), 0.5);
+export const typicalDifference = (differences: readonly number[]): number | null => median(pairMeans(differences));
 
 /** The largest s with P(sum of positive ranks <= s) <= `tail`, for `n` untied differences; -1 if there is none. */
 const lowestSums = (n: number, tail: number): number => {
@@ -99,8 +98,7 @@ export const smallestEffect = (differences: readonly number[], tail: number, mar
     const means = pairMeans(drawn);
     return Math.max(-(means[sums] as number), margin - (typicalDifference(drawn) as number));
   });
-  const ascending = shifts.sort((a, b) => a - b);
-  return quantile(ascending, POWER);
+  return quantile(shifts, POWER);
 };
 
 /**

@@ -65,10 +65,7 @@ const check = (
 ): Check => ({ name, ...(about && { about }), truth, measured, unit, isHeld: n < ENOUGH ? null : isHeld });
 
 const ms = (us: number): number => us / 1000;
-const at = (values: readonly number[], p: number): number => {
-  const sorted = values.toSorted((a, b) => a - b);
-  return quantile(sorted, p) ?? 0;
-};
+const at = (values: readonly number[], p: number): number => quantile(values, p) ?? 0;
 
 const quantiles = (
   kind: string,

@@ -3,8 +3,7 @@
  * without a history, `verify` tries rules, `report --merge` joins parts.
  */
 
-import { rmSync } from "node:fs";
-import { mkdtemp, readFile } from "node:fs/promises";
+import { mkdtempDisposable, readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { isDeepStrictEqual } from "node:util";
@@ -31,7 +30,7 @@ import { RATE_PER_S } from "../verify/sending/throttle.ts";
 import { guardBudget, NOTHING_SPENT } from "../workload/budget.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
-import { STORIES } from "../workload/catalogue.ts";
+import { STORIES, storyCalled } from "../workload/catalogue.ts";
 import type { Printed, PrintedPart } from "../workload/handover.ts";
 import { arrivalTimesUs, profileDurationS } from "../workload/load-profiles.ts";
 import type { Story } from "../workload/story.ts";
@@ -69,7 +68,7 @@ const keyName = (of: string, kind: string): string => (of.startsWith("tenant:") 
 const keysUsed = (plan: planning.StagePlan, deployment: Deployment, view: TargetView): string[] => {
   if (plan.kind === "verify") return ["role:server", "role:publishable"];
   if (planning.stageMissing(plan, deployment, view).length > 0) return [];
-  const story = planning.storyOfPlan(plan);
+  const story = storyCalled(plan.story);
   const steps = Array.from({ length: CALLS_LOOKED_AT }, (_, i) => story.plan(1, i, view)).flat();
   return steps.flatMap(({ credential: one }) =>
     "of" in one ? [keyName(one.of, one.as === "session" ? "publishable" : one.as)] : [],
@@ -177,10 +176,9 @@ const playScript = async (context: RunContext, deployment: Deployment, request: 
   const { target, budget } = deployment;
   const binary = await context.tool("k6");
   using atEnd = new DisposableStack();
-  const folder = await mkdtemp(join(tmpdir(), "floodgate-script-"));
-  atEnd.defer(supervisor.ownFolder("the script's summary", folder));
-  atEnd.defer(() => rmSync(folder, { recursive: true, force: true }));
-  const [file, accountFile] = [join(folder, "summary.json"), join(folder, "account.json")];
+  await using folder = await mkdtempDisposable(join(tmpdir(), "floodgate-script-"));
+  atEnd.defer(supervisor.ownFolder("the script's summary", folder.path));
+  const [file, accountFile] = [join(folder.path, "summary.json"), join(folder.path, "account.json")];
   const most = target.permits?.load_max_rps;
   for (const sentence of notEnforced(deployment)) events.warning(sentence);
   events.step(`stage 1 of 1: ${request.script} (k6)`);
@@ -339,7 +337,7 @@ export const mergeParts = async (request: Asked, parts: Parts): Promise<RunResul
   const { story: name, profile, arrivals, target: stated } = heads[0] as PrintedPart;
   const target = stated as Target;
   const plan = { ...(scenarioStage(name, { arrivals }) as planning.LoadStage), driver: "k6" as const, profile };
-  const driver = driveParts(parts, STORIES.get(name) as Story);
+  const driver = driveParts(parts, storyCalled(name));
   return recordRun({ ...request, targets: [], profile: `load-${name}`, seed }, async (context) => {
     const deployment: Deployment = {
       ...{ target, secrets: createSecrets("."), folder: ".", budget: guardBudget({}), found: {} },

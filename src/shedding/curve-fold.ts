@@ -110,9 +110,8 @@ const toldOf = (call: Kept, found: Found, { firstEventMs, stayMs: mostMs }: Call
 };
 
 const quantilesOf = (ms: readonly number[]): Quantiles => {
-  const sorted = ms.toSorted((a, b) => a - b);
-  const p99 = statistics.quantileRanks(sorted.length, 0.99) === null ? null : statistics.quantile(sorted, 0.99);
-  return { p50: statistics.quantile(sorted, 0.5), p99 };
+  const p99 = statistics.quantileRanks(ms.length, 0.99) === null ? null : statistics.quantile(ms, 0.99);
+  return { p50: statistics.median(ms), p99 };
 };
 
 /** The p99 by nearest rank, which also exists for few values. */
@@ -183,7 +182,7 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Told[], retries: number
   const [good, late, shed, failed] = [endedIn("good"), endedIn("late"), endedIn("shed"), endedIn("failed")];
   const admitted = told.filter(({ call }) => call.isAdmitted);
   const whole = calls.filter(({ isWhole }) => isWhole);
-  const staysMs = whole.map(stayMs).sort((a, b) => a - b);
+  const staysMs = whole.map(stayMs);
   const windows = windowsOf(told, fromUs, toUs, 1e6 * Math.max(0.1, calmS, WINDOW_CALLS / ratePerS));
   const [wentIn, cameOut] = [dueIn(admitted), endedOf(doneUs)];
   // A growing queue takes in more than it completes, a shrinking one less: the smaller rate is the carried one.
@@ -388,7 +387,6 @@ export const openCurve = (options: CurveOptions) => {
       const overall = isOne ? kneeOf(ofWays(judged, "up", "down", "after")) : before;
       const past = up.filter(({ isPast }) => isPast).flatMap(({ told }) => told);
       const inFlights = judged.flatMap(({ isPast, told }) => (isPast ? told.map((one) => one.inFlight) : []));
-      inFlights.sort((a, b) => a - b);
       const places = statistics.quantile(inFlights, USUALLY);
       const below = judged.filter(({ level }) => level.ratePerS <= BELOW_KNEE * (overall?.knee.value ?? 0));
       const windowsBelow = (isUp: boolean): Window[][] =>

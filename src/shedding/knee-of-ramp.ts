@@ -192,10 +192,7 @@ const kneeOf = (steps: readonly Step[], calls: readonly CallLine[]): Knee => {
 const STEP_CALLS = 30;
 /** Calls due in a span that was served at this rate. */
 const rampStep = (ratePerS: number, calls: readonly CallLine[]): RampStep[] => {
-  const staysMs = calls
-    .filter(isAdmitted)
-    .map(stayMs)
-    .sort((a, b) => a - b);
+  const staysMs = calls.filter(isAdmitted).map(stayMs);
   const [value, interval] = [median(staysMs), quantileInterval(staysMs, 0.5)];
   return value === null || interval === null ? [] : [{ rate_per_s: ratePerS, stay_ms: { value, ...interval } }];
 };

@@ -323,9 +323,8 @@ export const oscillationOf = (curve: Curve): (Estimate & { n: number; each: read
   const each = pastKnee(curve).flatMap(({ shedDispersion }) => shedDispersion ?? []);
   const value = median(each);
   if (value === null) return null;
-  const sorted = each.toSorted((a, b) => a - b);
-  const ends = { low: sorted[0] as number, high: sorted.at(-1) as number };
-  return { value, ...(quantileInterval(sorted, 0.5) ?? ends), n: each.length, each };
+  const ends = { low: Math.min(...each), high: Math.max(...each) };
+  return { value, ...(quantileInterval(each, 0.5) ?? ends), n: each.length, each };
 };
 
 export const fairnessOfCurve = ({ organizations }: Curve): Estimate | null => {

@@ -40,8 +40,7 @@ export const dispersionOf = (windows: readonly Window[]): number | null => {
       ({ offered, shed }) =>
         Math.abs(shed / offered - share) /
         Math.hypot(Math.sqrt((share * (1 - share)) / offered), SWING_ALLOWED * (1 - share)),
-    )
-    .sort((a, b) => a - b);
+    );
   return Math.max(quantile(off, WITHIN_ONE) ?? 0, dispersionOf(inPairs(windows)) ?? 0);
 };
 

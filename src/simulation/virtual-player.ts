@@ -22,7 +22,7 @@ import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import type { ProxyControl } from "../tools/toxiproxy.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
-import { STORIES } from "../workload/catalogue.ts";
+import { storyCalled } from "../workload/catalogue.ts";
 import { constant, type Profile } from "../workload/load-profiles.ts";
 import type { PlaySchedule, Trial } from "./search-schedules.ts";
 import { createVirtualNetwork, installVirtualTime, type VirtualTime } from "./virtual-time.ts";
@@ -80,8 +80,7 @@ const play = async (
   number: number,
   load?: VirtualLoad,
 ): Promise<Trial> => {
-  const story = STORIES.get(schedule.story);
-  if (story === undefined) throw new Error(`there is no story "${schedule.story}"`);
+  const story = storyCalled(schedule.story);
   const isScheduled = load === undefined;
   const { profile, tenants: count, shedding = "fixed", ...stated }: Partial<VirtualLoad> = load ?? LIMITS;
   const network = createVirtualNetwork(time);

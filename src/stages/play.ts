@@ -26,6 +26,7 @@ import type { Supervisor } from "../supervision/supervisor.ts";
 import { pause, wallUs } from "../supervision/waiting.ts";
 import { lowestLevel, streamers } from "../workload/callers/overload.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
+import { storyCalled } from "../workload/catalogue.ts";
 import { countArrivals, levelsBeyond, profileDurationS, profilePeakPerS } from "../workload/load-profiles.ts";
 import { onThisMachine, reachedClaims, skippedStage } from "./stage-claims.ts";
 import * as planning from "./stage-plan.ts";
@@ -258,7 +259,7 @@ export const playLoadStage = async (
   const { seed, replay, epochUs } = context;
   const { target } = deployment;
   const { name: stage } = plan;
-  const story = planning.storyOfPlan(plan);
+  const story = storyCalled(plan.story);
   const tenants = await witnesses.readTenants(target);
   const readings = Object.fromEntries(Object.entries(tenants).map(([org, { used_at_start: used }]) => [org, { used }]));
   const view = planning.viewWith(deployment, readings);

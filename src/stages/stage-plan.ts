@@ -22,9 +22,9 @@ import type { VerifyOptions } from "../verify/run-verify.ts";
 import { guardBudget, statedBudget } from "../workload/budget.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
 import { type TenantReadings, viewOf } from "../workload/callers/view-of-target.ts";
-import { STORIES } from "../workload/catalogue.ts";
+import { STORIES, storyCalled } from "../workload/catalogue.ts";
 import * as shapes from "../workload/load-profiles.ts";
-import { type Reach, SHARE_OF_PERMIT, type Story } from "../workload/story.ts";
+import { type Reach, SHARE_OF_PERMIT } from "../workload/story.ts";
 
 export type LoadStage = {
   kind: "load";
@@ -182,12 +182,6 @@ const wantedProfile = (
 const UNBOUNDED_PER_S = 5_000;
 const CLOSED_LOOP_S = 15;
 
-export const storyOfPlan = (plan: LoadStage): Story => {
-  const story = STORIES.get(plan.story);
-  if (story === undefined) throw new Error(`stage ${plan.name}: there is no story "${plan.story}"`);
-  return story;
-};
-
 type Known = Pick<Deployment, "target" | "embedded" | "found">;
 
 export const viewWith = ({ target, found }: Known, readings: TenantReadings = {}): TargetView => {
@@ -199,7 +193,7 @@ export const plannedFor = (plan: LoadStage, deployment: Known, view = viewWith(d
   const { driver, ratePerS, durationS, profile: given, replayOfMs, reaches, disturbance } = plan;
   const { target, embedded } = deployment;
   const maxPerS = target.permits?.load_max_rps;
-  const story = storyOfPlan(plan);
+  const story = storyCalled(plan.story);
   const mostPerS = maxPerS === undefined ? undefined : SHARE_OF_PERMIT * maxPerS;
   const wish = { ratePerS, durationS, maxPerS: mostPerS };
   const reach = (): Reach => story.reaches(view, wish);
@@ -226,7 +220,7 @@ export const plannedFor = (plan: LoadStage, deployment: Known, view = viewWith(d
 };
 
 export const stageMissing = (plan: LoadStage, can: Disturbable, view: TargetView = viewOf(can.target)): string[] => [
-  ...storyOfPlan(plan).missing(view),
+  ...storyCalled(plan.story).missing(view),
   ...disturbanceMissing(plan.disturbance, can),
   ...capMissing(plan, can.target),
 ];
@@ -379,7 +373,7 @@ const plannedPlay = (plan: LoadStage, target: Target, embedded: boolean) => {
   const seconds = isExperiment ? Math.min(whole, EXPERIMENT_S + calmS) : whole;
   const due = (shapes.profileCalls(planned.profile) * seconds) / whole;
   // The calls include retries, further steps and sessions fetched beforehand.
-  return { seconds: Math.ceil(seconds), calls: Math.ceil(storyOfPlan(plan).costs(viewOf(sized), due).requests) };
+  return { seconds: Math.ceil(seconds), calls: Math.ceil(storyCalled(plan.story).costs(viewOf(sized), due).requests) };
 };
 
 /** Each stage as far as it is known beforehand. `lacks`: why it would be skipped; empty when it would be played. */

@@ -13,7 +13,7 @@ import type { Target } from "../../target/target.ts";
 import type { Taken } from "../../workload/budget.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import { keysFor, viewOf } from "../../workload/callers/view-of-target.ts";
-import { STORIES } from "../../workload/catalogue.ts";
+import { STORIES, storyCalled } from "../../workload/catalogue.ts";
 import { profileDurationS, profilePeakPerS } from "../../workload/load-profiles.ts";
 import { callId, type Step, urlOf } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
@@ -89,8 +89,7 @@ export const driveAutocannon =
   async (drive, beside) => {
     const { job, secrets, budget, signal, onLine } = drive;
     const { target, view, seed, stage, idPrefix, profile } = job;
-    const story = STORIES.get(job.story);
-    if (story === undefined) throw new Error(`there is no story called ${job.story}`);
+    const story = storyCalled(job.story);
     const unable = cannotReach(target);
     if (unable !== null) throw new Error(`autocannon is not set up for ${unable} of the target file; use --driver k6`);
     const { default: run } = await import("autocannon");

@@ -19,7 +19,7 @@ import { createRunClock, wallUs } from "../../supervision/waiting.ts";
 import type { Target } from "../../target/target.ts";
 import { budgetShare, NOTHING_SPENT, type Stopped } from "../../workload/budget.ts";
 import { keysFor, originsOf } from "../../workload/callers/view-of-target.ts";
-import { STORIES } from "../../workload/catalogue.ts";
+import { storyCalled } from "../../workload/catalogue.ts";
 import type { HandOver } from "../../workload/handover.ts";
 import * as executor from "../../workload/handover.ts";
 import { countArrivals, profileDurationS } from "../../workload/load-profiles.ts";
@@ -86,8 +86,7 @@ export const vusHere = (
 /** Plans one play of a story, for all its k6 processes; `null` if its schedule has no arrivals. */
 const planRun = (setup: K6Setup, drive: Drive) => {
   const { job } = drive;
-  const story = STORIES.get(job.story);
-  if (story === undefined) throw new Error(`there is no story called ${job.story}`);
+  const story = storyCalled(job.story);
   const arrivals = countArrivals(job.profile, job.arrivals, job.seed);
   if (arrivals === 0) return null;
   const segments = Math.min(drive.segments ?? 1, arrivals);

@@ -12,7 +12,7 @@ import { messageIn, readLines } from "../../supervision/lines.ts";
 import { createRunClock, type RunClock, wallUs } from "../../supervision/waiting.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import { guardBudget } from "../../workload/budget.ts";
-import { STORIES } from "../../workload/catalogue.ts";
+import { storyCalled } from "../../workload/catalogue.ts";
 import { constant, profilePeakPerS } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
 import { lagDoubt, type Problem, watchHost } from "../driver.ts";
@@ -150,8 +150,7 @@ const main = async ({ tell, once, secrets, measureClock }: ReturnType<typeof ope
     isStopped = true;
   });
   const { job } = await once("job");
-  const story = STORIES.get(job.story);
-  if (story === undefined) throw new Error(`there is no story called ${job.story}`);
+  const story = storyCalled(job.story);
   const { offsetUs, errorUs } = await measureClock();
   const clock = createRunClock(job.epochUs, offsetUs, errorUs);
   const { stage, idPrefix, target, view, timeouts, reference = false } = job;

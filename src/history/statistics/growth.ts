@@ -6,7 +6,7 @@
  * 9.3. Up to `EXACT_MOST` points the distribution of Kendall's statistic is exact, above that it is the normal approximation.
  * There is no correction for ties, so the interval may be too wide and is never too narrow.
  */
-import { type Interval, quantile, Z_95 } from "./statistics.ts";
+import { type Interval, median, Z_95 } from "./statistics.ts";
 
 export type Point = { x: number; y: number };
 type Slope = { slope: number; low: number; high: number; n: number };
@@ -58,7 +58,7 @@ export const theilSen = (points: readonly Point[], confidence = 0.95): Slope | n
     for (const b of points.slice(i + 1)) if (a.x !== b.x) slopes.push((b.y - a.y) / (b.x - a.x));
   }
   slopes.sort((a, b) => a - b);
-  const slope = quantile(slopes, 0.5);
+  const slope = median(slopes);
   if (slope === null) return null;
   const below = Math.max(0, Math.floor((slopes.length - reach(points.length, confidence)) / 2));
   const interval: Interval = {

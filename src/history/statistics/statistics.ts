@@ -123,13 +123,16 @@ const assertShare = (p: number): void => {
   if (!(p >= 0 && p <= 1)) throw new RangeError(`expected a quantile from 0 to 1, got ${p}`);
 };
 
+const ascending = (values: readonly number[]): number[] => values.toSorted((a, b) => a - b);
+
 /**
- * Sample quantile, type 7 (linear between order statistics; the default of R and NumPy). Source: Hyndman & Fan, "Sample
- * Quantiles in Statistical Packages", The American Statistician 50 (1996). `sorted` ascends; `null` without values.
+ * Sample quantile of values in any order, type 7 (linear between order statistics; the default of R and NumPy). Source: Hyndman
+ * & Fan, "Sample Quantiles in Statistical Packages", The American Statistician 50 (1996). `null` without values.
  */
-export const quantile = (sorted: readonly number[], p: number): number | null => {
+export const quantile = (values: readonly number[], p: number): number | null => {
   assertShare(p);
-  if (sorted.length === 0) return null;
+  if (values.length === 0) return null;
+  const sorted = ascending(values);
   const at = (sorted.length - 1) * p;
   const below = Math.floor(at);
   const low = sorted[below]!;
@@ -137,11 +140,7 @@ export const quantile = (sorted: readonly number[], p: number): number | null =>
   return low + (at - below) * (high - low);
 };
 
-/** Of values in any order; `null` without values. */
-export const median = (values: readonly number[]): number | null => {
-  const sorted = values.toSorted((a, b) => a - b);
-  return quantile(sorted, 0.5);
-};
+export const median = (values: readonly number[]): number | null => quantile(values, 0.5);
 
 /**
  * Ranks (1 is the smallest sample) between which the true quantile lies with at least 95 % confidence, whatever the
@@ -165,9 +164,10 @@ export const callsForInterval = (p: number): number => {
   return Math.ceil(Math.log(tail) / Math.log(Math.max(p, 1 - p)));
 };
 
-/** The samples at `quantileRanks`. `sorted` ascends; `null` when they are too few. */
-export const quantileInterval = (sorted: readonly number[], p: number): Interval | null => {
-  const ranks = quantileRanks(sorted.length, p);
+/** The samples, in any order, at `quantileRanks`; `null` when they are too few. */
+export const quantileInterval = (values: readonly number[], p: number): Interval | null => {
+  const ranks = quantileRanks(values.length, p);
+  const sorted = ascending(values);
   return ranks === null ? null : { low: sorted[ranks.low - 1]!, high: sorted[ranks.high - 1]! };
 };
 

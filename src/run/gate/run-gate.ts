@@ -136,13 +136,8 @@ const SLO_OF_OVERLOAD = 1.25;
 /** The longest time of a good answer, in milliseconds; from the base's warm-up alone, so both sides share it. */
 const sloFrom = ({ lines, startUs }: PlayedBlock, load: blocks.BlockLoad): number | null => {
   const { steady, past } = blocks.partsOfBlock(load, startUs);
-  const quantileIn = (part: Span, p: number): number | null => {
-    const latenciesMs = dueWithin(lines, part).filter(isWhole).map(stayMs);
-    return quantile(
-      latenciesMs.toSorted((a, b) => a - b),
-      p,
-    );
-  };
+  const quantileIn = (part: Span, p: number): number | null =>
+    quantile(dueWithin(lines, part).filter(isWhole).map(stayMs), p);
   const low = quantileIn(steady, 0.5);
   return low === null ? null : Math.max(SLO_OF_LOW * low, SLO_OF_OVERLOAD * (quantileIn(past, 0.9) ?? 0));
 };

@@ -229,11 +229,10 @@ export const lookAtCalm = async (sender: Sender, caller: Caller) => {
     if (service !== null && service.high - service.low < 2 * CALM_SHARE * service.value) break;
   }
   if (streams.length === 0) return sender.ended() ?? "no stream alone was admitted";
-  const sorted = (values: number[]): number[] => values.toSorted((a, b) => a - b);
   const head = (line: CallLine): number => spanMs(line.sent_us, line.first_us ?? line.done_us);
-  const headMs = quantile(sorted([...streams, ...reads].map(head)), 0.9) as number;
-  const stays = sorted(streams.map((line) => spanMs(line.sent_us, line.done_us)));
-  const stayMs = quantile(stays, 0.5) as number;
+  const headMs = quantile([...streams, ...reads].map(head), 0.9) as number;
+  const stays = streams.map((line) => spanMs(line.sent_us, line.done_us));
+  const stayMs = median(stays) as number;
   return {
     ...{ streams, reads, headMs, stayMs },
     /** The 90th percentile of the stays, in milliseconds. */

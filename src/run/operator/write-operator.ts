@@ -11,12 +11,13 @@ import { join, resolve } from "node:path";
 import { isLoopbackHost, parseHttpUrl } from "../../contract/address.ts";
 import { exitProblem, startK6 } from "../../drivers/k6/k6-process.ts";
 import { scenarioOf } from "../../stages/play.ts";
-import { intentOf, type LoadStage, prepareTarget, storyOfPlan } from "../../stages/stage-plan.ts";
+import { intentOf, type LoadStage, prepareTarget } from "../../stages/stage-plan.ts";
 import { beforeSignalEnds } from "../../supervision/stop-signals.ts";
 import { atPlace, makeFolders, UsageError } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";
 import { findTool } from "../../tools/find-tool.ts";
 import { keysFor, viewOf } from "../../workload/callers/view-of-target.ts";
+import { storyCalled } from "../../workload/catalogue.ts";
 import { PLACEHOLDER } from "../../workload/handover.ts";
 import type { Story } from "../../workload/story.ts";
 
@@ -199,7 +200,7 @@ const warningsOf = ({ base_url, budget, permits }: Target, parallelism: number):
 /** Writes the files. Throws `UsageError`, `TargetFileError`, `GuardError` and `ToolError`. */
 export const writeOperator = async (wish: OperatorWish) => {
   const { stage, targetFile, owned, parallelism } = wish;
-  const story = storyOfPlan(stage);
+  const story = storyCalled(stage.story);
   const { target } = await prepareTarget(targetFile, owned, intentOf({ stages: () => [stage], short: false }));
   const unable = NOT_HANDED.filter((name) => (target.transport?.[name] ?? null) !== null);
   if (unable.length > 0) {
