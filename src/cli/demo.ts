@@ -8,9 +8,9 @@ import { EXIT } from "../run/exit-codes.ts";
 import { outcomesSeen } from "../run/read-run.ts";
 import { commitOf, composeDocument } from "../run/run-reports.ts";
 import { REPOSITORY } from "../supervision/run-folder.ts";
-import { UsageError } from "../supervision/user-file.ts";
+import { called, UsageError } from "../supervision/user-file.ts";
 import { type DemoProgress, PLANTABLE, PLANTED, playDemo } from "../trials/trials.ts";
-import { called, commandOf } from "./options.ts";
+import { commandOf } from "./options.ts";
 import { printJson, printNote, printResult } from "./printing.ts";
 
 type DemoOptions = { list?: boolean; page?: string; json?: boolean; quiet?: boolean };

@@ -17,7 +17,7 @@ import { readScheduleCrash, type ScheduleCrash } from "../simulation/search-sche
 import { prepareTarget } from "../stages/stage-plan.ts";
 import { REPOSITORY } from "../supervision/run-folder.ts";
 import { listenForStop } from "../supervision/stop-signals.ts";
-import { RECORDED_BOUNDS, readUserJson, UsageError } from "../supervision/user-file.ts";
+import { called, RECORDED_BOUNDS, readUserJson, UsageError } from "../supervision/user-file.ts";
 import { buildTools } from "../tools/find-tool.ts";
 import { tryLaws } from "../trials/laws.ts";
 import * as tables from "../trials/table.ts";
@@ -26,7 +26,7 @@ import { readCrash } from "../verify/crash.ts";
 import { replayCrash } from "../verify/run-verify.ts";
 import { type ExploreOptions, exploreWish } from "./chaos.ts";
 import { LIMITER, type Limiter, REPORTS, recorded, recordingOptions } from "./judging-command.ts";
-import { called, commandOf, I_OWN, seconds, whole } from "./options.ts";
+import { commandOf, I_OWN, seconds, whole } from "./options.ts";
 import { narrator, printJson, printNote, printResult, printShown } from "./printing.ts";
 import { type ServeOptions, serve, serveCommandOf } from "./serve.ts";
 

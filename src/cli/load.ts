@@ -20,7 +20,7 @@ import {
 } from "../run/suites/suites.ts";
 import { callsOfCutLog, type LoadStage, type StagePlan, type SuiteFor, shortened } from "../stages/stage-plan.ts";
 import { redact, SECRET_WORDS } from "../supervision/redaction.ts";
-import { openUserFile, UsageError, UserFileError } from "../supervision/user-file.ts";
+import { called, openUserFile, UsageError, UserFileError } from "../supervision/user-file.ts";
 import type { Target } from "../target/target.ts";
 import { PROFILES } from "../workload/load-profiles.ts";
 import { type JudgingOptions, judgingCommand, LIMITER, type Limiter, stagesPlan } from "./judging-command.ts";
@@ -50,7 +50,7 @@ export const runCommand = () =>
       help: ABOUT_SUITES,
     },
     ({ limiter, short = false }, { processedArgs: [name] }) => {
-      const suite = checks.called("suite", name, SUITES.values(), `expected one of ${SUITE_NAMES}`);
+      const suite = called("suite", name, SUITES.values(), `expected one of ${SUITE_NAMES}`);
       const stages = { stages: suite.stages, short };
       return {
         plan: (place) => stagesPlan({ ...place, limiter, stages }),
@@ -229,7 +229,7 @@ const checkLoop = (stage: LoadStage, target: Target): void => {
 
 const stageOf = async (scenario: string, options: LoadOptions): Promise<LoadStage> => {
   // Reading a log may take a minute, so an unknown name is reported first.
-  checks.called("scenario", scenario, SCENARIOS, `expected one of\n${LISTED}`);
+  called("scenario", scenario, SCENARIOS, `expected one of\n${LISTED}`);
   const { driver, rate: ratePerS, duration: durationS, arrivals, segments, fold, precise } = options;
   const wish = { driver, ratePerS, durationS, arrivals, segments, fold, precise, ...(await profileOf(options)) };
   const stated = Object.entries(wish).filter(([, value]) => value !== undefined);

@@ -3,17 +3,8 @@
 import { availableParallelism } from "node:os";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { AddressError, canonicalHost } from "../contract/address.ts";
-import { noSuch } from "../contract/nearest.ts";
 import type { LoadStage } from "../stages/stage-plan.ts";
 import { UsageError } from "../supervision/user-file.ts";
-
-/** Finds an item by its name; throws `UsageError` with the nearest name, or with where all names are listed. */
-export const called = <T extends { name: string }>(what: string, name: string, all: Iterable<T>, listing: string) => {
-  const known = new Map([...all].map((one) => [one.name, one]));
-  const found = known.get(name);
-  if (found !== undefined) return found;
-  throw new UsageError(noSuch(what, name, [...known.keys()], listing));
-};
 
 export const seconds = (text: string): number => {
   const match = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(text);

@@ -4,8 +4,6 @@ import { transportCode } from "../contract/transport-codes.ts";
 type Advice = readonly [means: string, todo: string, withoutFile?: string];
 
 // biome-ignore format: a row is a line
-const UNREACHED: Advice = ["no connection could be made", "does a firewall or a VPN block it, or is the address wrong?"];
-// biome-ignore format: a row is a line
 const OTHER_PROTOCOL: Advice = ["the server speaks another protocol, or closes the connection", "is it https:// where the file says http://, or the other way round?"];
 const HTTP2_ALONE: Advice = [
   "it speaks HTTP/2 alone, and transport.protocol does not say h2",
@@ -28,7 +26,7 @@ const CLOSER_ADVICE: Readonly<Record<string, Advice>> = {
 const ADVICE: Readonly<Record<string, Advice>> = {
   connection_refused: ["nothing listens at that address", "start the deployment, or correct the port in base_url", "start the deployment, or correct the port after --target"],
   dns_failed: ["the host name cannot be resolved", "correct the host in base_url", "correct the host after --target"],
-  unreachable: UNREACHED,
+  unreachable: ["no connection could be made", "does a firewall or a VPN block it, or is the address wrong?"],
   connect_timeout: ["no connection could be made in time", "does a firewall or a VPN block it, is the address wrong, or is it http:// where https:// is written?"],
   tls_refused_us: ["it refuses our side of the TLS handshake: it probably requires a client certificate", 'name one that it accepts: "transport": { "cert": "file:client.pem", "key": "file:client-key.pem" }'],
   tls_expected: ["it speaks TLS, but the file says http://", "write https:// in base_url", "write https:// after --target"],

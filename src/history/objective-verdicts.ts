@@ -183,14 +183,10 @@ export const objectivesTally = (objectives: readonly Objective[]) => {
   };
 };
 
-export const judgeObjectives = (
-  objectives: readonly Objective[],
-  calls: Iterable<CallLine>,
-  host?: StageHost,
-): ObjectiveVerdict[] => {
+export const judgeObjectives = (objectives: readonly Objective[], calls: Iterable<CallLine>): ObjectiveVerdict[] => {
   const tally = objectivesTally(objectives);
   for (const call of calls) tally.see(call);
-  return tally.verdicts(host);
+  return tally.verdicts();
 };
 
 const described = ({ objective: { kind, metric }, value, low, high, n }: ObjectiveVerdict): string => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { CallLine } from "./line.ts";
 import { CALM } from "./machines.fixture.ts";
-import { judgeObjectives, type ObjectiveVerdict, sloClaim } from "./objective-verdicts.ts";
+import { judgeObjectives, type ObjectiveVerdict, objectivesTally, sloClaim } from "./objective-verdicts.ts";
 import { ObjectiveError, parseObjectives } from "./objectives.ts";
 import type { StageHost } from "./run-document.ts";
 
@@ -178,8 +178,11 @@ describe("the claim", () => {
 
   test("about time has no verdict on a disturbed host, about shares it has", () => {
     const host: StageHost = { ...CALM, other_cores: 1.9, calls: 400, lag_ms: [] };
-    const on = (text: string, given: StageHost) =>
-      sloClaim(of, judgeObjectives(parseObjectives(text), times(400), given));
+    const on = (text: string, given: StageHost) => {
+      const tally = objectivesTally(parseObjectives(text));
+      for (const one of times(400)) tally.see(one);
+      return sloClaim(of, tally.verdicts(given));
+    };
     expect(on("p50<=10ms,refusals<=5%", host)).toMatchObject({
       verdict: "inconclusive",
       reason: expect.stringMatching(/time could not be judged: other programs used 1.9 of 2 cores/),

@@ -2,12 +2,21 @@
 import { closeSync, constants, fstatSync, mkdirSync, openSync, readSync, type Stats, statSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
+import { noSuch } from "../contract/nearest.ts";
 import { writePrivateFile } from "./private-file.ts";
 
 /** A mistake of the user, which ends a command with the exit code of usage; the message says what to do. */
 export class UsageError extends Error {
   override name = "UsageError";
 }
+
+/** Finds an item by its name; throws `UsageError` with the nearest name, or with where all names are listed. */
+export const called = <T extends { name: string }>(what: string, name: string, all: Iterable<T>, listing: string) => {
+  const known = new Map([...all].map((one) => [one.name, one]));
+  const found = known.get(name);
+  if (found !== undefined) return found;
+  throw new UsageError(noSuch(what, name, [...known.keys()], listing));
+};
 
 /**
  * The message is a clause that says what was found in place of what was expected. `code`: the system's, such as ENOENT;

@@ -16,7 +16,7 @@ import { ofCutOffStage } from "../../invariants/invariant.ts";
 import { playLevel } from "../../stages/play.ts";
 import { plannedTarget, prepareTarget, readTarget } from "../../stages/stage-plan.ts";
 import { IDLE_LOOK_MS, othersOnIdleMachine, witnessedFacts } from "../../stages/witnesses.ts";
-import { readUserJson, UsageError } from "../../supervision/user-file.ts";
+import { called, readUserJson, UsageError } from "../../supervision/user-file.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { Target } from "../../target/target.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
@@ -79,10 +79,7 @@ const questionOf = ({ story, arrivals, slo, demandFile, short, policy }: Capacit
   const objectives = objectivesOf(story, slo, target);
   const readDemand = (file: string) => orUsageError(`--demand ${file}: `, () => claiming.demandOf(readUserJson(file)));
   const demand = demandFile === undefined ? null : readDemand(demandFile);
-  const played = STORIES.get(story);
-  if (played === undefined) {
-    throw new UsageError(`there is no scenario "${story}"; expected one of ${[...STORIES.keys()].join(", ")}`);
-  }
+  const played = called("scenario", story, STORIES.values(), `expected one of ${[...STORIES.keys()].join(", ")}`);
   const maxPerS = (target.permits?.load_max_rps ?? Number.POSITIVE_INFINITY) * SHARE_OF_PERMIT[arrivals];
   return {
     ...{ story, arrivals, objectives, demand, limits: objectives.map(({ limit }) => limit) },

@@ -4,7 +4,6 @@
  */
 
 import { addAbortListener } from "node:events";
-import { noSuch } from "../../contract/nearest.ts";
 import type { RunContext } from "../../deployments/deployment.ts";
 import { type EmbeddedOptions, openDeployment, remoteProxy } from "../../deployments/embedded.ts";
 import { whyNoWatchdog } from "../../deployments/remote-watch.ts";
@@ -20,7 +19,7 @@ import * as exploring from "../../simulation/search-schedules.ts";
 import { type Player, startVirtualPlayer } from "../../simulation/virtual-player.ts";
 import { playLoadStage } from "../../stages/play.ts";
 import * as planning from "../../stages/stage-plan.ts";
-import { UsageError } from "../../supervision/user-file.ts";
+import { called, UsageError } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";
 import { runStages } from "../bodies.ts";
 import { type Asked, type RunResult, recordRun } from "../recorded-run.ts";
@@ -59,12 +58,9 @@ type ChaosWish = { names: readonly string[]; short: boolean; limiter?: EmbeddedO
 export const chosenExperiments = (target: Target | null, wish: ChaosWish): readonly Experiment[] => {
   const { names, short, limiter = "sqlite" } = wish;
   const known = experimentsFor(target);
-  const all = [...known.keys()];
   const isOfStore = ({ store = limiter }: Experiment): boolean => target !== null || store === limiter;
   const named = [...new Set(names)].map((name): Experiment => {
-    const experiment = known.get(name);
-    if (experiment === undefined)
-      throw new UsageError(noSuch("experiment", name, all, `there are:\n  ${all.join("\n  ")}`));
+    const experiment = called("experiment", name, known.values(), `there are:\n  ${[...known.keys()].join("\n  ")}`);
     if (isOfStore(experiment)) return experiment;
     const { store } = experiment;
     throw new UsageError(`${name} needs a limiter in ${store}: expected --limiter ${store}`);
