@@ -10,10 +10,10 @@ type Fields = Readonly<Record<string, unknown>>;
 const refusal = (detail: unknown): Reply => ({ status: 422, body: { detail } });
 
 /** The product as this deployment reads it. */
-export const productRead = (product: unknown, { has }: Names): unknown => {
+export const productRead = (product: unknown, { is }: Names): unknown => {
   if (typeof product !== "string") return product;
-  if (has("takes-capitals")) return product.toLowerCase();
-  return has("trims-products") ? product.trim() : product;
+  if (is("takes-capitals")) return product.toLowerCase();
+  return is("trims-products") ? product.trim() : product;
 };
 
 /** Refuses members of the exchange's body other than the product. */

@@ -4,8 +4,6 @@ import { verdictOf } from "./verdict.fixture.ts";
 
 /** A defect in what a body or a query is taken for, and the rule that names it. */
 const DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rule: string])[] = [
-  ["takes-capitals", "wrong-product-is-refused"],
-  ["trims-products", "wrong-product-is-refused"],
   ["refuses-map-id", "map-id-is-not-malformed"],
   ["500-on-odd-fields", "hostile-input"],
   ["500-on-odd-messages", "hostile-input"],
