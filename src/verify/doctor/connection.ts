@@ -87,7 +87,7 @@ export const echoFinding = (answers: readonly Answered[]): Finding => {
   const echoed = whole.filter((sent) => headerOf(sent, "x-request-id") === sent.id).length;
   if (whole.length > 0 && echoed === whole.length) return finding("ok", "X-Request-Id", "is echoed");
   const text = echoed === 0 ? "is not echoed" : `is echoed in ${echoed} of ${whole.length} answers`;
-  return finding("info", "X-Request-Id", `${text}: its logs cannot be matched to our calls by it`);
+  return finding("info", "X-Request-Id", `${text}: a call without it cannot be matched to a line of its logs`);
 };
 
 /** What `Alt-Svc` (RFC 7838) offers beside the way that our calls take. */
