@@ -3,7 +3,7 @@
  * tests judge the healthy parts. A law over sockets opens a deployment of its own.
  */
 import { openLimiterStore } from "../../src/platform/limiter/store.ts";
-import type { Parts } from "../../src/platform/parts.ts";
+import { HEALTHY, type Parts } from "../../src/platform/parts.ts";
 import { startRealApi } from "../rigs/real-api.ts";
 import {
   chargesTheMeterOfItsRoute,
@@ -26,8 +26,6 @@ import { lineHoldsNoCredential } from "./request-log-law.ts";
 import { admitsExactlyWhoFits } from "./shedding-law.ts";
 import { everyStreamSpeaksItsOwnVocabulary } from "./voice-law.ts";
 
-type OpenLaw = { property: Property; close(): Promise<void> };
-
 export type PartLaw = {
   /** Set if the law mostly waits for sockets and budgets instead of using the CPU. */
   waits?: true;
@@ -37,158 +35,52 @@ export type PartLaw = {
   looksAt: readonly (keyof Parts)[];
   /** Enough cases to find every mutant that the law can see. */
   runs: number;
-  open(parts: Parts): Promise<OpenLaw>;
+  open(parts: Parts): Promise<{ property: Property; close(): Promise<void> }>;
 };
 
 /** Longer budgets than in the tests: trials run side by side, and a busy machine must not look like a slow dependency. */
 const PATIENT = { keyServiceBudgetMs: 700, limiterBudgetMs: 500 };
 
-const pure =
-  (property: (parts: Parts) => Property): PartLaw["open"] =>
-  async (parts) => ({ property: property(parts), close: async () => {} });
+const EVERY_PART = Object.keys(HEALTHY) as (keyof Parts)[];
 
-const EVERY_PART_BEHIND_SOCKETS = [
-  ...([
-    "orders",
-    "shedder",
-    "writeRefusal",
-    "writeAnswer",
-    "sessionClaims",
-    "cors",
-    "voice",
-    "serviceMs",
-    "keyCache",
-  ] as const),
-  ...([
-    "keyLink",
-    "limiterLink",
-    "linkNetwork",
-    "chargeId",
-    "settlement",
-    "slots",
-    "count",
-    "requestLog",
-    "streamsFinishOnStop",
-    "refundsSettleOnStop",
-  ] as const),
-  ...(["limiterDecisions", "limiterStore", "keyDecisions", "keyStore"] as const),
+type Pure = readonly [name: string, looksAt: PartLaw["looksAt"], runs: number, property: (parts: Parts) => Property];
+
+// biome-ignore format: a law is a row
+const PURE: readonly Pure[] = [
+  ["order", ["orders"], 10_000, ({ orders }) => firstFailingCheckDecides(orders)],
+  ["repair", ["orders"], 5_000, ({ orders }) => repairNeverLeadsBack(orders)],
+  ["asks-no-further", ["orders"], 5_000, ({ orders }) => nothingIsAskedBeyond(orders)],
+  ["slots", ["orders", "shedder", "slots"], 5_000, ({ orders, shedder, slots }) => slotsComeBack(orders, shedder, slots)],
+  ["charges", ["orders"], 5_000, ({ orders }) => chargesTheMeterOfItsRoute(orders)],
+  ["admission", ["orders"], 1_000, ({ orders }) => mintsStoredAndTier(orders)],
+  ["origin-named", ["cors"], 2_000, ({ orders, cors }) => originIsToldOnlyWhenListed(orders, cors)],
+  ["envelopes", ["writeRefusal"], 2_000, ({ writeRefusal }) => writesTheEnvelopeOfItsSubcode(writeRefusal)],
+  ["quota", ["limiterDecisions", "limiterStore", "settlement", "chargeId"], 1_500, (parts) =>
+    meterIsExact(() => parts.limiterStore(openLimiterStore(":memory:", parts.limiterDecisions)), parts)],
+  ["rate-window", ["limiterDecisions"], 400, ({ limiterDecisions }) => noWindowHoldsMore(limiterDecisions.takeRate)],
+  ["rate-bucket", ["limiterDecisions"], 400, ({ limiterDecisions }) => admitsAsALeakyBucket(limiterDecisions.takeRate)],
+  ["shedding", ["shedder"], 500, ({ shedder }) => admitsExactlyWhoFits(shedder)],
+  ["key-creation", ["keyDecisions"], 3_000, ({ keyDecisions }) => creationIsDecidedByB5(keyDecisions)],
+  ["key-change", ["keyDecisions"], 3_000, ({ keyDecisions }) => changeIsDecidedByB5(keyDecisions)],
+  ["foreign-key", ["keyDecisions"], 300, ({ keyDecisions }) => foreignKeyIsNotFound(keyDecisions)],
+  ["request-log", ["requestLog"], 500, ({ requestLog }) => lineHoldsNoCredential(requestLog)],
+  ["voice", ["voice"], 300, ({ voice }) => everyStreamSpeaksItsOwnVocabulary(voice)],
 ];
 
 export const PART_LAWS: readonly PartLaw[] = [
   {
     waits: true,
     name: "real-server",
-    looksAt: EVERY_PART_BEHIND_SOCKETS,
+    looksAt: EVERY_PART,
     runs: 60,
     open: async (parts) => {
       const api = await startRealApi(PATIENT, parts, { hangsMs: TIME_BUDGET_MS });
       return { property: serverAnswersAsModel(() => api), close: () => api.close() };
     },
   },
-  {
-    name: "order",
-    looksAt: ["orders"],
-    runs: 10_000,
-    open: pure(({ orders }) => firstFailingCheckDecides(orders)),
-  },
-  {
-    name: "repair",
-    looksAt: ["orders"],
-    runs: 5_000,
-    open: pure(({ orders }) => repairNeverLeadsBack(orders)),
-  },
-  {
-    name: "asks-no-further",
-    looksAt: ["orders"],
-    runs: 5_000,
-    open: pure(({ orders }) => nothingIsAskedBeyond(orders)),
-  },
-  {
-    name: "slots",
-    looksAt: ["orders", "shedder", "slots"],
-    runs: 5_000,
-    open: pure(({ orders, shedder, slots }) => slotsComeBack(orders, shedder, slots)),
-  },
-  {
-    name: "charges",
-    looksAt: ["orders"],
-    runs: 5_000,
-    open: pure(({ orders }) => chargesTheMeterOfItsRoute(orders)),
-  },
-  {
-    name: "admission",
-    looksAt: ["orders"],
-    runs: 1_000,
-    open: pure(({ orders }) => mintsStoredAndTier(orders)),
-  },
-  {
-    name: "origin-named",
-    looksAt: ["cors"],
-    runs: 2_000,
-    open: pure(({ orders, cors }) => originIsToldOnlyWhenListed(orders, cors)),
-  },
-  {
-    name: "envelopes",
-    looksAt: ["writeRefusal"],
-    runs: 2_000,
-    open: pure(({ writeRefusal }) => writesTheEnvelopeOfItsSubcode(writeRefusal)),
-  },
-  {
-    name: "quota",
-    looksAt: ["limiterDecisions", "limiterStore", "settlement", "chargeId"],
-    runs: 1_500,
-    open: pure((parts) =>
-      meterIsExact(() => parts.limiterStore(openLimiterStore(":memory:", parts.limiterDecisions)), parts),
-    ),
-  },
-  {
-    name: "rate-window",
-    looksAt: ["limiterDecisions"],
-    runs: 400,
-    open: pure(({ limiterDecisions }) => noWindowHoldsMore(limiterDecisions.takeRate)),
-  },
-  {
-    name: "rate-bucket",
-    looksAt: ["limiterDecisions"],
-    runs: 400,
-    open: pure(({ limiterDecisions }) => admitsAsALeakyBucket(limiterDecisions.takeRate)),
-  },
-  {
-    name: "shedding",
-    looksAt: ["shedder"],
-    runs: 500,
-    open: pure(({ shedder }) => admitsExactlyWhoFits(shedder)),
-  },
-  {
-    name: "key-creation",
-    looksAt: ["keyDecisions"],
-    runs: 3_000,
-    open: pure(({ keyDecisions }) => creationIsDecidedByB5(keyDecisions)),
-  },
-  {
-    name: "key-change",
-    looksAt: ["keyDecisions"],
-    runs: 3_000,
-    open: pure(({ keyDecisions }) => changeIsDecidedByB5(keyDecisions)),
-  },
-  {
-    name: "foreign-key",
-    looksAt: ["keyDecisions"],
-    runs: 300,
-    open: pure(({ keyDecisions }) => foreignKeyIsNotFound(keyDecisions)),
-  },
-  {
-    name: "request-log",
-    looksAt: ["requestLog"],
-    runs: 500,
-    open: pure(({ requestLog }) => lineHoldsNoCredential(requestLog)),
-  },
-  {
-    name: "voice",
-    looksAt: ["voice"],
-    runs: 300,
-    open: pure(({ voice }) => everyStreamSpeaksItsOwnVocabulary(voice)),
-  },
+  ...PURE.map(([name, looksAt, runs, property]): PartLaw => {
+    return { name, looksAt, runs, open: async (parts) => ({ property: property(parts), close: async () => {} }) };
+  }),
   {
     waits: true,
     name: "exchange",
