@@ -4,6 +4,7 @@ import { foreignId, foreignName, shapeOf, shapeOfBody } from "../contract/foreig
 import { isListed } from "../contract/refusals.ts";
 import type { LedgerLine } from "../history/line.ts";
 import type { Counts, Gauges } from "../history/run-document.ts";
+import { eachAtOnce } from "../supervision/waiting.ts";
 import { bearer, CONTROL_CALL_MS, type ControlCall, callControl } from "./control-call.ts";
 
 const LEDGER: ControlCall = { withinMs: 30_000, silentMs: CONTROL_CALL_MS, mostBytes: 256 << 20 };
@@ -136,17 +137,12 @@ export const readUsedOf = async (keys: string, orgs: readonly string[]): Promise
   const endMs = performance.now() + ALL_ORGS_MS;
   let answeredMs = performance.now();
   const found = new Map<string, number>();
-  const left = orgs.values();
-  const ask = async (): Promise<void> => {
-    for (const org of left) {
-      const withinMs = Math.min(answeredMs + CONTROL_CALL_MS, endMs) - performance.now();
-      if (withinMs <= 0) return;
-      const used = await readUsed(keys, org, withinMs).catch(() => undefined);
-      if (used === undefined) continue;
-      found.set(org, used);
-      answeredMs = performance.now();
-    }
-  };
-  await Promise.all(Array.from({ length: ORGS_AT_ONCE }, ask));
+  await eachAtOnce(ORGS_AT_ONCE, orgs, async (org) => {
+    const withinMs = Math.min(answeredMs + CONTROL_CALL_MS, endMs) - performance.now();
+    const used = withinMs <= 0 ? undefined : await readUsed(keys, org, withinMs).catch(() => undefined);
+    if (used === undefined) return;
+    found.set(org, used);
+    answeredMs = performance.now();
+  });
   return found;
 };

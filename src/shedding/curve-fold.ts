@@ -303,10 +303,7 @@ const ofWays = (judged: readonly Judged[], ...ways: CurveLevel["pass"][]): Judge
 const kneeByOf = (told: readonly Told[]): string | null => {
   const refused = countBy(told.filter(({ end }) => end === "shed" || end === "failed"));
   const late = told.filter(({ end }) => end === "late").length;
-  const [by, most] = Object.entries(refused).reduce<[string | null, number]>(
-    (best, one) => (one[1] > best[1] ? one : best),
-    [null, 0],
-  );
+  const [by, most] = Object.entries(refused).sort(([, a], [, b]) => b - a)[0] ?? [null, 0];
   return late > most ? LATENCY : by;
 };
 

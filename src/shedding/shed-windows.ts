@@ -1,5 +1,5 @@
 /** How sheds are distributed in time: evenly, up and down, or in bursts. */
-import { median, quantile } from "../history/statistics/statistics.ts";
+import { median, quantile, sumOf } from "../history/statistics/statistics.ts";
 import type { Bursts } from "./curve.ts";
 
 /** A short span of a level. */
@@ -11,12 +11,10 @@ const SHARE_MIN = 0.05;
 /** The share of a normal distribution within one standard deviation. */
 const WITHIN_ONE = 0.6827;
 
+const shedsIn = (windows: readonly Window[]): number => sumOf(windows.map(({ shed }) => shed));
+
 const shareOf = (windows: readonly Window[]): number =>
-  windows.reduce((sum, { shed }) => sum + shed, 0) /
-  Math.max(
-    1,
-    windows.reduce((sum, { offered }) => sum + offered, 0),
-  );
+  shedsIn(windows) / Math.max(1, sumOf(windows.map(({ offered }) => offered)));
 
 /** AIMD (additive increase, multiplicative decrease) admits this share more or less than on average. */
 const SWING_ALLOWED = 0.1;
@@ -75,7 +73,6 @@ const runsOf = (windows: readonly Window[]): Window[][] => {
  * and after it. The load does not explain a burst that ends while it rises, nor one that begins while it falls.
  */
 export const burstsOf = (up: readonly (readonly Window[])[], later: readonly (readonly Window[])[]): Bursts | null => {
-  const sheds = (windows: readonly Window[]): number => windows.reduce((sum, { shed }) => sum + shed, 0);
   const byThemselves = (
     levels: readonly (readonly Window[])[],
     isQuietSide: (us: number, burstUs: number) => boolean,
@@ -91,8 +88,8 @@ export const burstsOf = (up: readonly (readonly Window[])[], later: readonly (re
     ...byThemselves(up, (us, burstUs) => us > burstUs),
     ...byThemselves(later, (us, burstUs) => us < burstUs),
   ];
-  const all = sheds([...up, ...later].flat());
-  if (all === 0 || sheds(runs.flat()) < EXPLAINED * all) return null;
+  const all = shedsIn([...up, ...later].flat());
+  if (all === 0 || shedsIn(runs.flat()) < EXPLAINED * all) return null;
   const starts = runs.map(([first]) => first as Window);
   const gaps = starts.slice(1).map(({ atUs }, at) => (atUs - (starts[at] as Window).atUs) / 1e6);
   const periodS = median(gaps);

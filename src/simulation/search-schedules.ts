@@ -109,14 +109,7 @@ export type Finding = {
   trial: Trial;
 };
 
-export type Searched = {
-  schedules: number;
-  /** Schedules that were not judged, because the generator was in doubt. */
-  doubtful: number;
-  events: number;
-  byOutcome: Record<string, number>;
-  findings: Finding[];
-};
+export type Searched = Awaited<ReturnType<typeof searchSchedules>>;
 
 type SearchOptions = {
   seed: number;
@@ -156,25 +149,26 @@ const pursue = async (
   return { drawn, number, schedule, failed: last.trial.failed, ...last, isFlaky: false };
 };
 
-export const searchSchedules = async (options: SearchOptions): Promise<Searched> => {
+/** `doubtful`: how many schedules were not judged, because the generator was in doubt. */
+export const searchSchedules = async (options: SearchOptions) => {
   const { seed, play, goesOn, progress, found } = options;
-  const searched: Searched = { schedules: 0, doubtful: 0, events: 0, byOutcome: {}, findings: [] };
+  const [byOutcome, findings]: [Record<string, number>, Finding[]] = [{}, []];
+  const searched = { schedules: 0, doubtful: 0, events: 0, byOutcome, findings };
   const known = new Set<string>();
-  while (goesOn(searched.schedules) && searched.findings.length < FINDINGS_MOST) {
+  while (goesOn(searched.schedules) && findings.length < FINDINGS_MOST) {
     const number = searched.schedules;
     const drawn = drawSchedule(seed, number);
     progress(`schedule ${number}: ${describeSchedule(drawn)}`);
     const trial = await play(drawn);
     searched.schedules += 1;
     searched.events += drawn.events.length;
-    for (const [outcome, calls] of Object.entries(trial.byOutcome)) {
-      searched.byOutcome[outcome] = (searched.byOutcome[outcome] ?? 0) + calls;
-    }
+    for (const [outcome, calls] of Object.entries(trial.byOutcome))
+      byOutcome[outcome] = (byOutcome[outcome] ?? 0) + calls;
     if (trial.doubt !== null) searched.doubtful += 1;
     if (!trial.failed.some(({ id }) => !known.has(id))) continue;
     for (const { id } of trial.failed) known.add(id);
     const finding = await pursue(options, number, drawn, trial);
-    searched.findings.push(finding);
+    findings.push(finding);
     await found(finding);
   }
   return searched;

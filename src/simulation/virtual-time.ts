@@ -16,17 +16,7 @@ const TURN_MS = 0.01;
 /** `run` is `null` once the timer is cancelled. */
 type Entry = { run: (() => void) | null };
 
-export type VirtualTime = {
-  nowMs(): number;
-  after(ms: number, run: () => void): void;
-  /** Lets time pass until the promise has settled. Rejects when nothing is left that could settle it, or it takes too long. */
-  until<T>(promise: Promise<T>, withinMs: number): Promise<T>;
-  pause(ms: number): Promise<void>;
-  /** Drops every timer and begins anew, so that the next deployment finds the same time as the first. */
-  clear(): void;
-  /** Whether each step also waits a real millisecond, for modules that load in the background at their first use. */
-  waitsForReal: boolean;
-};
+export type VirtualTime = ReturnType<typeof installVirtualTime>;
 
 /** The part of Node's timer that is used. */
 class VirtualTimer {
@@ -51,7 +41,7 @@ class VirtualTimer {
 }
 
 /** `startMs`: the wall clock's reading when it begins, in milliseconds since 1970. */
-export const installVirtualTime = (startMs: number): VirtualTime => {
+export const installVirtualTime = (startMs: number) => {
   const real = { setImmediate: globalThis.setImmediate, setTimeout: globalThis.setTimeout };
   let queue = new Heap<Entry>();
   let nowMs = 0;
@@ -92,10 +82,11 @@ export const installVirtualTime = (startMs: number): VirtualTime => {
   performance.now = () => nowMs;
   Date.now = () => Math.floor(startMs + nowMs);
 
-  const time: VirtualTime = {
-    nowMs: () => nowMs,
-    after: (ms, run) => void add(ms, run),
-    until: async (promise, withinMs) => {
+  const time = {
+    nowMs: (): number => nowMs,
+    after: (ms: number, run: () => void): void => void add(ms, run),
+    /** Lets time pass until the promise has settled. Rejects when nothing is left that could settle it, or it takes too long. */
+    until: async <T>(promise: Promise<T>, withinMs: number): Promise<T> => {
       const lastMs = nowMs + withinMs;
       let nextMs = nowMs;
       let isOver = false;
@@ -120,11 +111,13 @@ export const installVirtualTime = (startMs: number): VirtualTime => {
         run();
       }
     },
-    pause: (ms) => new Promise((resolve) => add(ms, resolve)),
-    clear: () => {
+    pause: (ms: number): Promise<void> => new Promise((resolve) => void add(ms, resolve)),
+    /** Drops every timer and begins anew, so that the next deployment finds the same time as the first. */
+    clear: (): void => {
       queue = new Heap();
       [nowMs, order] = [0, 0];
     },
+    /** Whether each step also waits a real millisecond, for modules that load in the background at their first use. */
     waitsForReal: false,
   };
   return time;

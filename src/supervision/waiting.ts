@@ -1,4 +1,4 @@
-/** Waits with a deadline, so that no fixed sleep is needed; a pause that blocks the thread; and the clock of a run. */
+/** Waits with a deadline, so that no fixed sleep is needed; a thread that is blocked; work at several items at once; the clock of a run. */
 
 /**
  * Resolves after `ms`, or as soon as the signal fires. Uses the global timer, because virtual time
@@ -20,6 +20,17 @@ const nobodyWakes = new Int32Array(new SharedArrayBuffer(4));
 
 /** Blocks the thread, its event loop included, for `ms`, which may be a fraction. */
 export const blockThread = (ms: number): void => void Atomics.wait(nobodyWakes, 0, 0, ms);
+
+/** Runs `work` for each item, `most` at once, started in order. Resolves to what it returned, in the same order. */
+export const eachAtOnce = async <T, R>(most: number, items: readonly T[], work: (item: T) => Promise<R>) => {
+  const results: R[] = [];
+  const queue = items.entries();
+  const worker = async (): Promise<void> => {
+    for (const [at, item] of queue) results[at] = await work(item);
+  };
+  await Promise.all(Array.from({ length: Math.min(most, items.length) }, worker));
+  return results;
+};
 
 /** The promise's value, or `late` if it takes longer than `ms`. */
 export const inTime = async <T>(promise: Promise<T>, ms: number): Promise<T | "late"> => {

@@ -10,7 +10,7 @@ import { OTHERS_HALF } from "../history/time-doubts.ts";
 import type { Parts } from "../platform/parts.ts";
 import type { SeedTenant } from "../platform/seed.ts";
 import type { Running } from "../platform/start-role.ts";
-import { createRunClock, pause, waitUntil, wallUs } from "../supervision/waiting.ts";
+import { createRunClock, eachAtOnce, pause, waitUntil, wallUs } from "../supervision/waiting.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
@@ -128,15 +128,7 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
     target: targets[0] as Target,
     running: apis[0] as Running,
     lookups: (): number => deployment.lookupsMs.length,
-    sendAll: async (steps: readonly Step[], atOnce = MANY): Promise<Sent[]> => {
-      const answers: Sent[] = [];
-      const next = steps.entries();
-      const work = async (): Promise<void> => {
-        for (const [at, step] of next) answers[at] = await send(step);
-      };
-      await Promise.all(Array.from({ length: Math.min(atOnce, steps.length) }, work));
-      return answers;
-    },
+    sendAll: (steps: readonly Step[], atOnce = MANY) => eachAtOnce(atOnce, steps, (step) => send(step)),
     /** Sends steps at a steady rate without waiting for answers. */
     press: (steps: readonly Step[], ratePerS: number): Promise<Sent[]> =>
       Promise.all(

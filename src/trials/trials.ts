@@ -10,6 +10,7 @@ import { inOrder, judgeStage } from "../invariants/invariant.ts";
 import { MUTANTS } from "../mutants/catalogue.ts";
 import { type Mutant, type MutantStage, nobody } from "../mutants/mutant.ts";
 import { HEALTHY, type Parts } from "../platform/parts.ts";
+import { eachAtOnce } from "../supervision/waiting.ts";
 import { type MiniStage, openBench, REVOCATION_BUDGET_MS, type VirtualStage } from "./stage-bench.ts";
 import * as calls from "./stages/calls.ts";
 import * as virtual from "./stages/curve.ts";
@@ -236,19 +237,12 @@ export const planTrials = (
 };
 
 /** Results in the order of the attempts. */
-export const tryAll = async (attempts: readonly Attempt[], onTrial: (trial: Trial) => void): Promise<Trial[]> => {
-  const trials: Trial[] = [];
-  const work = async (entries: Iterable<[number, Attempt]>): Promise<void> => {
-    for (const [at, { mutant, stage }] of entries) {
-      const trial = await tryOn(mutant, stage);
-      trials[at] = trial;
-      onTrial(trial);
-    }
-  };
-  const sideBySide = attempts.entries();
-  await Promise.all(Array.from({ length: AT_ONCE }, () => work(sideBySide)));
-  return trials;
-};
+export const tryAll = (attempts: readonly Attempt[], onTrial: (trial: Trial) => void): Promise<Trial[]> =>
+  eachAtOnce(AT_ONCE, attempts, async ({ mutant, stage }) => {
+    const trial = await tryOn(mutant, stage);
+    onTrial(trial);
+    return trial;
+  });
 
 // `floodgate demo`: plays each mutant's small stage on the healthy and on the spoilt platform, in this process alone,
 // and shows who finds it.

@@ -2,6 +2,7 @@
 import type { Product, RouteName } from "../contract/routes.ts";
 import { known } from "../history/statistics/statistics.ts";
 import type { SideEffects } from "../supervision/journal.ts";
+import { eachAtOnce } from "../supervision/waiting.ts";
 import { ADMIN_ROLES, type KeyRole } from "../target/roles.ts";
 import type { Secrets } from "../target/secrets.ts";
 import { credentialFinder, readStated } from "../target/stated-credentials.ts";
@@ -201,15 +202,7 @@ export const createContext = (parts: ContextParts) => {
     mint: sessions.minted,
     permits: (what: Permission): boolean => !denied.has(what),
     /** Runs `work` for each item, `AT_A_TIME` at once, started in order. */
-    each: async <T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> => {
-      const results: R[] = [];
-      const queue = items.entries();
-      const workers = Array.from({ length: AT_A_TIME }, async () => {
-        for (const [i, item] of queue) results[i] = await work(item);
-      });
-      await Promise.all(workers);
-      return results;
-    },
+    each: <T, R>(items: readonly T[], work: (item: T) => Promise<R>) => eachAtOnce(AT_A_TIME, items, work),
     forget: (): void => {
       kept.clear();
       sessions.forget();

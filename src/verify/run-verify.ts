@@ -58,12 +58,15 @@ const judgedRule = async (rule: Rule, context: Context, stage: string) => {
   return { rule, claim, failure: failures?.[0], idle, spent };
 };
 
-/** How long past its end a session may be admitted; RFC 7519 suggests a few minutes at most. */
-const LEEWAY_MS = 120_000;
-/** Counts are commonly written to their store once a second or every few seconds. */
-const SETTLE_MS = 5_000;
 /** Waiting time of a run for overload to end. Shedding that lasts longer may count as lost slots. */
 export const PATIENCE_MS = 60_000;
+const USUAL = {
+  ...{ stage: "verify", wallMs: () => Date.now(), onLine: () => undefined, patienceMs: PATIENCE_MS },
+  /** How long past its end a session may be admitted; RFC 7519 suggests a few minutes at most. */
+  leewayMs: 120_000,
+  /** Counts are commonly written to their store once a second or every few seconds. */
+  settleMs: 5_000,
+};
 
 export type VerifyProgress =
   | { at: "rule"; rule: Rule; number: number; of: number }
@@ -133,9 +136,8 @@ const leftOpen = async (judged: readonly Judged[], context: Context): Promise<Ju
 
 /** Throws `UnknownRuleError`, `TargetUnreachableError`, and errors of reading a secret. */
 export const runVerify = async (options: VerifyOptions) => {
-  const { target, secrets, seed, signal, runBudget, onAnswer, stage = "verify", onProgress } = options;
-  const { patienceMs = PATIENCE_MS, onLine = () => undefined, leewayMs = LEEWAY_MS, wallMs = Date.now } = options;
-  const { settleMs = SETTLE_MS } = options;
+  const given = { ...USUAL, ...options };
+  const { target, secrets, seed, signal, runBudget, stage, onProgress } = given;
   const rules = chosenRules(options.only, options.skip);
   const denied = deniedBy(target, options);
   const rest = (what: keyof Spending): number => runBudget?.left()[what] ?? Number.POSITIVE_INFINITY;
@@ -143,22 +145,8 @@ export const runVerify = async (options: VerifyOptions) => {
   const transport = await openTransport(target.transport ?? {}, secrets);
   const effects = createEffects(options.journal);
   const context = createContext({
-    ...{
-      target,
-      secrets,
-      budget,
-      runBudget,
-      denied,
-      effects,
-      seed,
-      leewayMs,
-      patienceMs,
-      settleMs,
-      wallMs,
-      signal,
-      stage,
-    },
-    ...{ onLine, onAnswer, view: viewOf(target), dispatcher: transport.dispatcher, sharedHeaders: transport.headers },
+    ...{ ...given, budget, denied, effects, view: viewOf(target) },
+    ...{ dispatcher: transport.dispatcher, sharedHeaders: transport.headers },
     clock: options.clock ?? createRunClock(wallUs()),
     idPrefix: options.idPrefix ?? `verify-${seed}-${Date.now().toString(36)}`,
     throttle: createThrottle(options.ratePerS ?? RATE_PER_S, signal),

@@ -155,13 +155,7 @@ const START_MS_PER_VU = 5;
 /** How far k6 may fall behind before the rest is given up and counted as never sent. */
 const BEHIND_MAX_MS = 30_000;
 
-type ConcurrencyProfile = {
-  streams: boolean;
-  /** Milliseconds that a call pauses: reading slowly (at most), or waiting for a retry (on average). */
-  idleMs: number;
-  /** Every call can be async (`needNoVu`). */
-  isAsync: boolean;
-};
+type ConcurrencyProfile = ReturnType<typeof concurrencyOf>;
 
 /** The concurrent calls to allow: 1.5 times what the deployment holds (Little's law), and those of a stall. */
 export const callsAtOnceFor = (
@@ -209,7 +203,8 @@ export const needNoVu = (steps: readonly Step[]): boolean => {
   );
 };
 
-export const concurrencyOf = (story: Story, seed: number, view: TargetView): ConcurrencyProfile => {
+/** `idleMs`: that a call pauses, reading slowly (at most) or waiting for a retry (on average). `isAsync`: every call can be async. */
+export const concurrencyOf = (story: Story, seed: number, view: TargetView) => {
   const calls = Array.from({ length: LOOKED_AT }, (_, i) => story.plan(seed, i, view));
   const steps = calls.map(([step]) => step);
   const reading = Math.max(0, ...steps.map((step) => EVENTS * (step?.slowReadMs ?? 0)));

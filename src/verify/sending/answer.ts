@@ -132,19 +132,14 @@ const lacksWhatItsRouteAnswers = ({ testCall: { route }, body, fields }: Answer)
 
 /** A success without the session, the stream or the JSON that its route answers with, as an edge in maintenance says. */
 const isBareSuccess = (answer: Answer): boolean => {
-  const {
-    testCall: { route },
-    request,
-    received,
-    outcome,
-  } = answer;
+  const { testCall, request, received, outcome } = answer;
   return (
     /^20[0-3]$/.test(outcome) &&
     lacksWhatItsRouteAnswers(answer) &&
     received.seen === null &&
     !received.aborted &&
-    !route.startsWith("keys.") &&
-    !mayHaveAnyBody({ route, method: request.method as Step["method"] })
+    !testCall.route.startsWith("keys.") &&
+    !mayHaveAnyBody({ route: testCall.route, method: request.method as Step["method"] })
   );
 };
 

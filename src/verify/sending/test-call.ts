@@ -139,13 +139,14 @@ export const stepOfTestCall = (view: TargetView, n: number, call: TestCall): Ste
   return { ...step, route, facts, org: isKnown ? step.org : "-" };
 };
 
-type Names = Record<"id" | "idPrefix", string>;
 /**
  * `shared`: headers of the target file, names in lower case. `isH2`: HTTP/2 forbids blanks at the ends of a value
  * (RFC 9113, section 8.2.1), which an HTTP/1.1 server removes.
  */
-type Parts = Names & {
+type Parts = {
   step: Step;
+  id: string;
+  idPrefix: string;
   secret: string | null;
   origin?: string;
   shared: Readonly<Record<string, string>>;
