@@ -11,6 +11,7 @@
 import { parseArgs } from "node:util";
 import { MUTANTS } from "../src/mutants/catalogue.ts";
 import { type Mutant, nobody } from "../src/mutants/mutant.ts";
+import { eachAtOnce } from "../src/supervision/waiting.ts";
 import { readBudget } from "./laws/seed.ts";
 import type { LawTrial, TrialOptions } from "./rigs/mutant-trial.ts";
 
@@ -70,11 +71,8 @@ const main = async (): Promise<void> => {
   // Laws that use the CPU run first and alone, because they would delay the timers of laws that wait.
   for (const { mutant, law } of trials.filter((trial) => trial.law.waits !== true))
     say(await tryLaw(law, mutant, options));
-  const waiting = trials.filter((trial) => trial.law.waits === true).values();
-  const worker = async (): Promise<void> => {
-    for (const { mutant, law } of waiting) say(await tryLaw(law, mutant, options));
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  const waiting = trials.filter((trial) => trial.law.waits === true);
+  await eachAtOnce(AT_ONCE, waiting, async ({ mutant, law }) => say(await tryLaw(law, mutant, options)));
 };
 
 try {

@@ -6,7 +6,6 @@ import { randomUUID } from "node:crypto";
 import fc from "fast-check";
 import { expect } from "vitest";
 import { readAnswer } from "../../src/contract/envelopes.ts";
-import type { LedgerLine } from "../../src/core/meters.ts";
 import type { Link, RealApi, Request } from "../rigs/real-api.ts";
 import { unlessStalled } from "../rigs/stalls.ts";
 
@@ -82,16 +81,8 @@ export const judge = async (api: RealApi, kinds: Record<string, Kind>, states: S
   for (const link of ["keys", "limiter"] as const) await api.setFault(link, "none");
   for (const [name, kind] of Object.entries(kinds)) await ask(name, kind, CALM);
   await api.settled();
-  const net = new Map<string, number>();
-  const { text } = await api.operate("GET", `/ledger?run=${run}`);
-  for (const line of text.split("\n").filter((line) => line !== "")) {
-    const { charge_id, kind } = JSON.parse(line) as LedgerLine;
-    net.set(charge_id, (net.get(charge_id) ?? 0) + (kind === "charge" ? 1 : -1));
-  }
-  expect(
-    [...net.values()].filter((sum) => sum !== 0),
-    "what the mints that were admitted were charged",
-  ).toEqual(new Array(admitted).fill(1));
+  const charged = await api.netCharges(run);
+  expect(charged, "what the mints that were admitted were charged").toEqual(new Array(admitted).fill(1));
 };
 
 /** Draws sequences of states from these faults. */

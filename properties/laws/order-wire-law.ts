@@ -8,6 +8,7 @@ import { readAnswer } from "../../src/contract/envelopes.ts";
 import { type AnyRefusalName, outcomeOf } from "../../src/contract/refusals.ts";
 import { type Product, type RouteName, routeOf } from "../../src/contract/routes.ts";
 import type { KeyRecord } from "../../src/core/call.ts";
+import { BODIES } from "../model/call-commands.ts";
 import { ALLOWANCE, type Facts, factsArb, ORIGIN } from "../model/facts.ts";
 import { CAPS } from "../model/model.ts";
 import { demanded } from "../model/order-oracle.ts";
@@ -17,18 +18,7 @@ import { unlessStalled } from "../rigs/stalls.ts";
 const LISTED = "https://app.example";
 const FULL = { scopes: ["ai", "design", "maps", "vendor"], products: ["chat", "editor", "viewer", "tile"] };
 
-const BODIES: Partial<Record<RouteName, object>> = {
-  "chat.route": {
-    places: [
-      { lat: 1, lon: 1 },
-      { lat: 2, lon: 2 },
-    ],
-    profile: "walking",
-    raw_query: "x",
-  },
-  "design.analyze": { dataset: { sample_rows: [] } },
-  "maps.loads": {},
-};
+const SENT: typeof BODIES = { ...BODIES, "maps.loads": {} };
 /** Routes without a stream. */
 const ROUTES: readonly RouteName[] = [
   "sdk.sessions",
@@ -96,7 +86,7 @@ const prepare = async (api: RealApi, facts: Facts): Promise<string | null> => {
 
 const bodyOf = ({ route, bodyMalformed, product }: Facts): unknown => {
   if (bodyMalformed) return [];
-  return route === "sdk.sessions" ? { product } : BODIES[route];
+  return route === "sdk.sessions" ? { product } : SENT[route];
 };
 
 export const firstFailingCheckDecidesOverTheWire = (open: () => RealApi) =>

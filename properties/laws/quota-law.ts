@@ -6,21 +6,7 @@ import fc from "fast-check";
 import { expect } from "vitest";
 import type { LimiterStore } from "../../src/platform/limiter/store.ts";
 import { HEALTHY, type Parts } from "../../src/platform/parts.ts";
-import { type MintPlan, type QuotaPlan, runQuota } from "../model/quota-system.ts";
-
-const mintArb: fc.Arbitrary<MintPlan> = fc.record({
-  impatient: fc.boolean(),
-  doubled: fc.boolean(),
-  leaves: fc.nat({ max: 3 }).map((n) => n === 3),
-});
-const planArb: fc.Arbitrary<QuotaPlan> = fc.record({
-  batches: fc.array(fc.array(mintArb, { minLength: 1, maxLength: 3 }), { minLength: 1, maxLength: 5 }),
-  cap: fc.nat({ max: 6 }),
-  usedBefore: fc.nat({ max: 6 }),
-  burst: fc.option(fc.integer({ min: 1, max: 8 })),
-  monthTurns: fc.boolean(),
-  oneRequestId: fc.boolean(),
-});
+import { planArb, runQuota } from "../model/quota-system.ts";
 
 export type Schedules = { run: number; interleaved: number };
 

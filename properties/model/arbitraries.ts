@@ -6,6 +6,9 @@ import fc from "fast-check";
 import { PRODUCTS, type Product, SCOPES, type Scope } from "../../src/contract/routes.ts";
 import type { KeyRecord, KeySnapshot, Organization, Tier } from "../../src/core/call.ts";
 
+/** The values that an arbitrary draws. */
+export type Drawn<A> = A extends fc.Arbitrary<infer Value> ? Value : never;
+
 /** A moment in the middle of a month, far from the month's ends. */
 export const NOW_MS = Date.UTC(2026, 4, 15, 12);
 

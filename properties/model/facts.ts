@@ -4,42 +4,44 @@
  */
 import fc from "fast-check";
 import { type Product, ROUTES, type RouteName, routeOf, type Scope } from "../../src/contract/routes.ts";
-import { type Ask, Call, type KeyRecord, type Refuse, type Tier, UNAVAILABLE } from "../../src/core/call.ts";
+import { type Ask, Call, type KeyRecord, UNAVAILABLE } from "../../src/core/call.ts";
 import { advance, HEALTHY_ORDERS, type Orders } from "../../src/core/order.ts";
 import { type Caps, fixedShedder, type Shedder } from "../../src/core/shedding.ts";
-import { NOW_MS, productArb, productsArb, scopesArb, tierArb } from "./arbitraries.ts";
+import { type Drawn, NOW_MS, productArb, productsArb, scopesArb, tierArb } from "./arbitraries.ts";
 
 type CallRoute = Exclude<RouteName, `keys.${string}`>;
 
-export type Facts = {
-  route: CallRoute;
-  replicaFull: boolean;
-  orgFull: boolean;
-  credential: "none" | "nonsense" | "oversized" | "publishable" | "server" | "session";
+/** Any value of each fact but the route. */
+const ANY = {
+  replicaFull: fc.boolean(),
+  orgFull: fc.boolean(),
+  credential: fc.constantFrom("none", "nonsense", "oversized", "publishable", "server", "session"),
   /** Whether a session token's signature and lifetime are valid. */
-  tokenGood: boolean;
+  tokenGood: fc.boolean(),
   /** The product that the session was minted for. */
-  sessionProduct: Product;
-  keyServiceDown: boolean;
-  keyUnknown: boolean;
-  keyRevoked: boolean;
-  keyExpired: boolean;
+  sessionProduct: productArb,
+  keyServiceDown: fc.boolean(),
+  keyUnknown: fc.boolean(),
+  keyRevoked: fc.boolean(),
+  keyExpired: fc.boolean(),
   /** Whether the record's status says that the key expired, or only its `expires_at`. */
-  expiredByStatus: boolean;
-  sessions: "enabled" | "disabled" | "not_configured";
-  origin: "none" | "listed" | "respelled" | "foreign" | "lookalike" | "null";
-  address: "unrestricted" | "listed" | "foreign";
-  scopes: Scope[];
-  products: Product[];
-  tier: Tier | null;
-  bodyMalformed: boolean;
+  expiredByStatus: fc.boolean(),
+  sessions: fc.constantFrom("enabled", "disabled", "not_configured"),
+  origin: fc.constantFrom("none", "listed", "respelled", "foreign", "lookalike", "null"),
+  address: fc.constantFrom("unrestricted", "listed", "foreign"),
+  scopes: scopesArb,
+  products: productsArb,
+  tier: tierArb,
+  bodyMalformed: fc.boolean(),
   /** The product that an exchange asks for. */
-  product: Product;
-  limiterDown: boolean;
-  rateFull: boolean;
-  meterFull: boolean;
-  designIsCapped: boolean;
+  product: productArb,
+  limiterDown: fc.boolean(),
+  rateFull: fc.boolean(),
+  meterFull: fc.boolean(),
+  designIsCapped: fc.boolean(),
 };
+const FACTS = Object.keys(ANY) as (keyof typeof ANY)[];
+export type Facts = { route: CallRoute } & { [K in keyof typeof ANY]: Drawn<(typeof ANY)[K]> };
 
 export const HEALTHY: Facts = {
   route: "sdk.sessions",
@@ -100,33 +102,6 @@ const healthyArb: fc.Arbitrary<Facts> = fc.oneof(
       sessionProduct: SESSION_PRODUCT[routeOf(route).scope as Scope],
     })),
 );
-
-/** Any value of each fact but the route. */
-const ANY: { [K in Exclude<keyof Facts, "route">]: fc.Arbitrary<Facts[K]> } = {
-  replicaFull: fc.boolean(),
-  orgFull: fc.boolean(),
-  credential: fc.constantFrom("none", "nonsense", "oversized", "publishable", "server", "session"),
-  tokenGood: fc.boolean(),
-  sessionProduct: productArb,
-  keyServiceDown: fc.boolean(),
-  keyUnknown: fc.boolean(),
-  keyRevoked: fc.boolean(),
-  keyExpired: fc.boolean(),
-  expiredByStatus: fc.boolean(),
-  sessions: fc.constantFrom("enabled", "disabled", "not_configured"),
-  origin: fc.constantFrom("none", "listed", "respelled", "foreign", "lookalike", "null"),
-  address: fc.constantFrom("unrestricted", "listed", "foreign"),
-  scopes: scopesArb,
-  products: productsArb,
-  tier: tierArb,
-  bodyMalformed: fc.boolean(),
-  product: productArb,
-  limiterDown: fc.boolean(),
-  rateFull: fc.boolean(),
-  meterFull: fc.boolean(),
-  designIsCapped: fc.boolean(),
-};
-const FACTS = Object.keys(ANY) as (keyof typeof ANY)[];
 
 /**
  * A healthy call with some of its facts drawn anew: few, so that the deep checks are reached as often as the first, and
@@ -217,31 +192,18 @@ const answer = (call: Call, ask: Ask, facts: Facts): void => {
   }
 };
 
-type Decided = {
-  /** `null`: admitted. */
-  refusal: Refuse | null;
-  name: string | null;
-  asked: Ask["ask"][];
-  /** What the limiter was asked for. */
-  takes: Extract<Ask, { ask: "take" }>[];
-  /** How many checks were passed before the one that refused. */
-  rank: number;
-  call: Call;
-};
-
-/** Runs the core on facts. */
+/** Runs the core on facts. `refusal`: `null` if admitted. `takes`: what the limiter was asked for. */
 export const decide = (
   facts: Facts,
   orders: Orders = HEALTHY_ORDERS,
   makeShedder: (caps: Caps) => Shedder = fixedShedder,
-): Decided => {
+) => {
   const call = callOf(facts, makeShedder);
   const asked: Ask["ask"][] = [];
-  const takes: Decided["takes"] = [];
+  const takes: Extract<Ask, { ask: "take" }>[] = [];
   for (;;) {
     const next = advance(call, orders);
-    if (next === null) return { refusal: null, name: null, asked, takes, rank: call.step, call };
-    if ("refuse" in next) return { refusal: next, name: next.refuse, asked, takes, rank: call.step - 1, call };
+    if (next === null || "refuse" in next) return { refusal: next, name: next?.refuse ?? null, asked, takes, call };
     asked.push(next.ask);
     if (next.ask === "take") takes.push(next);
     answer(call, next, facts);

@@ -4,62 +4,56 @@
  * well, so an answer that loses the race is a lost reply. Refunds go through the platform's own settlement. The store's
  * count is checked on every step, because a count that was wrong for a moment may be right again at the end.
  */
-import type fc from "fast-check";
+import fc from "fast-check";
 import { windowOf } from "../../src/core/meters.ts";
+import { add } from "../../src/history/statistics/statistics.ts";
 import { createSettlement } from "../../src/platform/api/settlement.ts";
 import type { Instant } from "../../src/platform/clock.ts";
 import type { LimiterStore, StoreAnswer } from "../../src/platform/limiter/store.ts";
 import { HEALTHY, type Parts } from "../../src/platform/parts.ts";
 import type { Limiter, Take } from "../../src/platform/ports.ts";
-import { NOW_MS } from "./arbitraries.ts";
+import { type Drawn, NOW_MS } from "./arbitraries.ts";
 
-export type MintPlan = {
+const mintArb = fc.record({
   /** Whether the caller's deadline may come before the answer. */
-  impatient: boolean;
+  impatient: fc.boolean(),
   /**
    * Whether the network delivers the message of a charge a second time, at any later moment. A refused take is sent once:
    * the store promises to remember charges only, and the API never sends a take again.
    */
-  doubled: boolean;
+  doubled: fc.boolean(),
   /** Whether the client is gone when the answer comes. */
-  leaves: boolean;
-};
+  leaves: fc.nat({ max: 3 }).map((n) => n === 3),
+});
 
-export type QuotaPlan = {
+export const planArb = fc.record({
   /** Mints that are sent in one message. */
-  batches: MintPlan[][];
-  cap: number;
-  usedBefore: number;
+  batches: fc.array(fc.array(mintArb, { minLength: 1, maxLength: 3 }), { minLength: 1, maxLength: 5 }),
+  cap: fc.nat({ max: 6 }),
+  usedBefore: fc.nat({ max: 6 }),
   /** Calls that the key's bucket holds; the clock of rates stands still. `null`: no rate limit. */
-  burst: number | null;
+  burst: fc.option(fc.integer({ min: 1, max: 8 })),
   /** Whether a new month begins at some point. */
-  monthTurns: boolean;
+  monthTurns: fc.boolean(),
   /** Whether the clients give all their calls one `X-Request-Id`. */
-  oneRequestId: boolean;
-};
+  oneRequestId: fc.boolean(),
+});
 
 type MintEnd = "admitted" | "left" | "over_cap" | "rate_limited" | "unavailable";
-
-type QuotaRun = {
-  ends: Map<string, MintEnd>;
-  /** What was wrong at any step; empty for a healthy store. */
-  complaints: string[];
-  /** Number of scheduled steps, which the scheduler interleaves. */
-  steps: number;
-  /** Net of the ledger for each charge id, and the store's count for each month. */
-  net: Map<string, number>;
-  used: Map<string, number>;
-};
 
 const ORG = "org_a";
 const NEXT_MONTH_MS = 20 * 86_400_000;
 
+/**
+ * `complaints`: what was wrong at any step; empty for a healthy store. `steps`: scheduled ones, which the scheduler
+ * interleaves. `net`: of the ledger for each charge id. `used`: the store's count for each month.
+ */
 export const runQuota = async (
   s: fc.Scheduler,
-  plan: QuotaPlan,
+  plan: Drawn<typeof planArb>,
   store: LimiterStore,
   parts: Pick<Parts, "settlement" | "chargeId"> = HEALTHY,
-): Promise<QuotaRun> => {
+) => {
   const at: Instant = { nowMs: NOW_MS, steadyMs: 0 };
   const complaints: string[] = [];
   const used = (): number => store.used(ORG, "map_loads", at);
@@ -121,7 +115,7 @@ export const runQuota = async (
   const mint = async (
     id: string,
     take: Take,
-    mintPlan: MintPlan,
+    mintPlan: Drawn<typeof mintArb>,
     answer: Promise<StoreAnswer | undefined>,
   ): Promise<void> => {
     const deadline = turn(`${id}: deadline`).then(() => undefined);
@@ -156,7 +150,7 @@ export const runQuota = async (
         mint(
           ids[i] as string,
           take,
-          mints[i] as MintPlan,
+          mints[i] as (typeof mints)[number],
           first.then((answers) => answers[i]),
         ),
       ),
@@ -178,8 +172,7 @@ export const runQuota = async (
 
   const net = new Map<string, number>();
   for (const line of store.ledger("")) {
-    const change = line.kind === "charge" ? line.amount : -line.amount;
-    net.set(line.charge_id, (net.get(line.charge_id) ?? 0) + change);
+    add(net, line.charge_id, line.kind === "charge" ? line.amount : -line.amount);
   }
   const months = [NOW_MS, NOW_MS + NEXT_MONTH_MS].map((nowMs) => ({ ...at, nowMs }));
   return {

@@ -4,6 +4,8 @@
  * another property covers how long they may be cached.
  */
 
+import type { LedgerLine } from "../../src/core/meters.ts";
+import { add } from "../../src/history/statistics/statistics.ts";
 import {
   type FaultyLink,
   LINK_FAULTS,
@@ -62,17 +64,7 @@ export type Request = {
   requestId?: string;
 };
 
-export type RealApi = {
-  call(request: Request): Promise<Heard>;
-  /** The control plane; throws unless it answers 2xx. */
-  operate(method: Request["method"], path: string, body?: unknown): Promise<Heard>;
-  setFault: BreakableLinks["setFault"];
-  /** Resolves when no call is in flight and every refund is confirmed; throws after 10 s. */
-  settled(): Promise<void>;
-  /** Returns what the API has logged since the last call, at level `debug`. */
-  takeLog(): string;
-  close(): Promise<void>;
-};
+export type RealApi = Awaited<ReturnType<typeof startRealApi>>;
 
 /** A call that hangs this long throws: longer than any budget, shorter than a test's timeout. */
 const HANGS_MS = 10_000;
@@ -96,7 +88,7 @@ export const startRealApi = async (
   options: RoleOptions = {},
   parts: Parts = FORGETFUL,
   { openLinks = openFaultyLinks, hangsMs = HANGS_MS }: Surroundings = {},
-): Promise<RealApi> => {
+) => {
   let links: BreakableLinks | undefined;
   let log: string[] = [];
   const platform = await startPlatform(
@@ -116,14 +108,15 @@ export const startRealApi = async (
     { connections: 64, headersTimeout: hangsMs, bodyTimeout: hangsMs },
   );
 
-  const operate: RealApi["operate"] = async (method, path, body) => {
+  /** The control plane; throws unless it answers 2xx. */
+  const operate = async (method: Request["method"], path: string, body?: unknown): Promise<Heard> => {
     const heard = await platform.ask(method, path, body);
     if (heard.status >= 300) throw new Error(`${method} ${path}: ${heard.status} ${heard.text}`);
     return heard;
   };
 
   return {
-    call: ({ method, path, body, credential, origin, requestId }) =>
+    call: ({ method, path, body, credential, origin, requestId }: Request): Promise<Heard> =>
       platform.call({
         method,
         path,
@@ -133,8 +126,9 @@ export const startRealApi = async (
         ...(requestId === undefined ? {} : { headers: { "x-request-id": requestId } }),
       }),
     operate,
-    setFault: async (link, fault) => links?.setFault(link, fault),
-    settled: async () => {
+    setFault: async (link: Link, fault: string): Promise<void> => links?.setFault(link, fault),
+    /** Resolves when no call is in flight and every refund is confirmed; throws after 10 s. */
+    settled: async (): Promise<void> => {
       const untilMs = performance.now() + SETTLES_MS;
       for (;;) {
         const { json } = await operate("GET", "/gauges");
@@ -144,12 +138,23 @@ export const startRealApi = async (
         await new Promise((resolve) => setTimeout(resolve, 5));
       }
     },
-    takeLog: () => {
+    /** The sum of each charge in the ledger by its id, without those that were taken back. */
+    netCharges: async (run: string): Promise<number[]> => {
+      const net = new Map<string, number>();
+      const { text } = await operate("GET", `/ledger?run=${run}`);
+      for (const line of text.split("\n").filter((line) => line !== "")) {
+        const { charge_id, kind, amount } = JSON.parse(line) as LedgerLine;
+        add(net, charge_id, kind === "charge" ? amount : -amount);
+      }
+      return [...net.values()].filter((sum) => sum !== 0);
+    },
+    /** Returns what the API has logged since the last call, at level `debug`. */
+    takeLog: (): string => {
       const taken = log.join("");
       log = [];
       return taken;
     },
-    close: async () => {
+    close: async (): Promise<void> => {
       await platform.close();
       await links?.close();
     },

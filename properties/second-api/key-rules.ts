@@ -18,17 +18,10 @@ export type KeyBody = Partial<{
   acknowledge_vendor: boolean;
 }>;
 
-/** The key as it would become: the body's members, else the key's. */
-export type Wanted = {
-  scopes: string[];
-  products: string[];
-  origins: string[];
-  publishable: boolean;
-  isTest: boolean;
-  body: KeyBody;
-};
+export type Wanted = ReturnType<typeof wantedOf>;
 
-export const wantedOf = ({ is }: ApiState, body: KeyBody, key: Key | undefined): Wanted => ({
+/** The key as it would become: the body's members, else the key's. */
+export const wantedOf = ({ is }: ApiState, body: KeyBody, key: Key | undefined) => ({
   scopes: body.scopes ?? key?.scopes ?? [],
   products: body.products ?? key?.products ?? [],
   origins: body.allowed_origins ?? key?.origins ?? [],

@@ -4,23 +4,18 @@
  */
 import type { Names } from "./names.ts";
 
-export type Reply = { status: number; body?: unknown; text?: string; headers?: Record<string, string> };
-export type Replies = {
-  /** Members that only some deployments add. */
-  extra: object;
-  detail(status: number, code: string, headers?: Record<string, string>): Reply;
-  flat(code: string, fields?: object, headers?: Record<string, string>): Reply;
-  unauthenticated(): Reply;
-  malformed(): Reply;
-};
+export type Reply = { status: number; body?: unknown; text?: string; headers?: Headers };
+type Headers = Record<string, string>;
+export type Replies = ReturnType<typeof repliesOf>;
 
 /** In place of an answer the connection is closed. */
 export const HANGS_UP: Reply = { status: 0 };
 export const SERVER_ERROR: Reply = { status: 500, body: {} };
 
-export const repliesOf = ({ is, has }: Names): Replies => {
-  const extra = is("extra-fields") ? { request_id: "r-1", doc: "https://docs.example" } : {};
-  const detail: Replies["detail"] = (status, code, headers = {}) => ({
+export const repliesOf = ({ is, has }: Names) => {
+  /** Members that only some deployments add. */
+  const extra: object = is("extra-fields") ? { request_id: "r-1", doc: "https://docs.example" } : {};
+  const detail = (status: number, code: string, headers: Headers = {}): Reply => ({
     status,
     headers,
     body: has("flattens-the-detail")
@@ -29,7 +24,7 @@ export const repliesOf = ({ is, has }: Names): Replies => {
         ? { statusCode: status, error: "Forbidden", message: code }
         : { detail: has("refuses-in-sentences") ? `Sorry: that was "${code}".` : code, ...extra },
   });
-  const flat: Replies["flat"] = (code, fields = {}, headers = {}) => ({
+  const flat = (code: string, fields = {}, headers: Headers = {}): Reply => ({
     status: 429,
     headers,
     body: has("wraps-the-flat-body")

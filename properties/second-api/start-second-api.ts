@@ -6,29 +6,14 @@
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Target } from "../../src/target/target.ts";
 import { answer } from "./answer-call.ts";
 import { createApiState } from "./state.ts";
 import { targetOf } from "./target-file.ts";
 
-export type SecondApi = {
-  target: Target;
-  liveKeys(): number;
-  /** Accepts no connections for this time, as while a deployment is replaced. */
-  restart(awayMs: number): Promise<void>;
-  /** Answers 503 for this time, as if its key service were down. */
-  loseTheKeys(forMs: number): void;
-  inNewMonth(): boolean;
-  requestIds(): string[];
-  close(): Promise<void>;
-};
+export type SecondApi = Awaited<ReturnType<typeof startSecondApi>>;
 export type SecondApiOptions = { variants?: readonly string[]; defects?: readonly string[]; streamMs?: number };
 
-export const startSecondApi = async ({
-  variants = [],
-  defects = [],
-  streamMs = 40,
-}: SecondApiOptions = {}): Promise<SecondApi> => {
+export const startSecondApi = async ({ variants = [], defects = [], streamMs = 40 }: SecondApiOptions = {}) => {
   const api = createApiState(variants, defects, streamMs);
   const server = createServer((req: IncomingMessage, res: ServerResponse) => {
     let text = "";
@@ -52,12 +37,14 @@ export const startSecondApi = async ({
     inNewMonth: () => api.monthHasTurned,
     requestIds: () => api.requestIds,
     liveKeys: () => [...api.keys.values()].filter(({ state }) => state === "valid").length,
-    restart: async (awayMs) => {
+    /** Accepts no connections for this time, as while a deployment is replaced. */
+    restart: async (awayMs: number): Promise<void> => {
       await stop();
       await new Promise((resolve) => setTimeout(resolve, awayMs));
       await listen(port);
     },
-    loseTheKeys: (forMs) => {
+    /** Answers 503 for this time, as if its key service were down. */
+    loseTheKeys: (forMs: number): void => {
       api.withoutKeysUntilMs = Date.now() + forMs;
     },
     close: stop,
