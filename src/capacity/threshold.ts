@@ -129,12 +129,8 @@ export const thresholdOf = (
   let weights: number[] = [];
   for (let pass = 0; pass < PASSES; pass++) {
     const nearness = points.map(({ logRate }) => Math.exp(-0.5 * ((logRate - centre) / REACH) ** 2));
-    const fitted = weigh(
-      points,
-      nearness.map((near) => near / dispersion),
-      limitLogit,
-      logRates,
-    );
+    const counts = nearness.map((near) => near / dispersion);
+    const fitted = weigh(points, counts, limitLogit, logRates);
     weights = between(points, p, within, logRates, fitted.weights);
     centre = Math.log(quantileOf({ logRates, weights }, 0.5));
     dispersion = Math.max(within, misfit(points, nearness, limitLogit, fitted));

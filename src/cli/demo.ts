@@ -60,16 +60,14 @@ export const demoCommand = () =>
     if (page !== undefined) await checkPage(page);
     const started = new Date();
     const { stages, series, missed } = await playDemo(defects, quiet === true ? (): void => {} : show);
+    const summaries = stages.map(({ summary }) => summary);
     const document = composeDocument({
       id: `demo-${defects.map(({ name }) => name).join("-and-")}`.slice(0, 100),
       ...{ profile: "demo", seed: 1, started, finished: new Date(), commit: await commitOf(REPOSITORY) },
       target: { name: "the reference platform, spoilt on purpose", base_url: "", embedded: true },
       ...{ stages, claims: stages.flatMap(({ claims }) => claims), tools: { k6: null, toxiproxy: null } },
       ...{ deployments: [], measurements: [], calibration: [], standIns: [] },
-      outcomesSeen: outcomesSeen(
-        [],
-        stages.map(({ summary }) => summary),
-      ),
+      outcomesSeen: outcomesSeen([], summaries),
     });
     const found = `${defects.length - missed.length} of ${defects.length} planted defects found`;
     const open = missed.length === 0 ? "" : `; not found: ${missed.join(", ")}`;

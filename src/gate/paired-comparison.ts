@@ -10,15 +10,7 @@
  */
 import { median } from "../history/statistics/statistics.ts";
 import { type BlockValues, GATE_MEASUREMENTS, type GateMeasurement, logWorse, MEASUREMENT_FACTS } from "./block.ts";
-import {
-  holm,
-  PAIRS_MAX,
-  signedRankP,
-  smallestEffect,
-  smallestP,
-  typicalDifference,
-  typicalInterval,
-} from "./signed-rank.ts";
+import { holm, signedRankP, smallestEffect, smallestP, typicalDifference, typicalInterval } from "./signed-rank.ts";
 
 export type Pair = { base: BlockValues; head: BlockValues };
 
@@ -43,9 +35,8 @@ const times = (ratio: number): string => (ratio >= 100 ? "100 times or more" : r
 
 const exp = (ln: number | null | undefined): number | null => (ln === null || ln === undefined ? null : Math.exp(ln));
 
-/** One comparison for each measurement, in their order. Throws `RangeError` beyond `PAIRS_MAX` pairs. */
+/** One comparison for each measurement, in their order. Throws what `signedRankP` throws. */
 export const comparePairs = (pairs: readonly Pair[], policy: GatePolicy = GATE_POLICY) => {
-  if (pairs.length > PAIRS_MAX) throw new RangeError(`at most ${PAIRS_MAX} pairs, not ${pairs.length}`);
   const seen = policy.measurements.map((measurement) => {
     const values = pairs.map(({ base, head }) => [base[measurement], head[measurement]] as const);
     const both = values.filter((pair): pair is [number, number] => pair[0] !== null && pair[1] !== null);

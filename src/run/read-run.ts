@@ -185,10 +185,8 @@ export const judgeAgain = (folder: string) => {
   const totals = new Set(stages.flatMap(({ facts }) => (facts.totals_only === true ? [facts.stage] : [])));
   const counted = recorded.stages.filter(({ name }) => totals.has(name));
   const seen = outcomesSeen(heard(), counted);
-  const charges = Map.groupBy(
-    jsonLines<LedgerLine & { stage: string }>(join(folder, "ledger.ndjson")),
-    ({ stage }) => stage,
-  );
+  const ledgerLines = jsonLines<LedgerLine & { stage: string }>(join(folder, "ledger.ndjson"));
+  const charges = Map.groupBy(ledgerLines, ({ stage }) => stage);
   const check = (file: string, has: number, written: number, what: string): void => {
     if (has >= written) return;
     throw new UsageError(
@@ -212,10 +210,8 @@ export const judgeAgain = (folder: string) => {
     const asRecorded = facts.cut_off === true ? ofCutOffStage : (claim: doc.Claim): doc.Claim => claim;
     return { stage, judges: openJudges(invariants, facts), curve: openStageCurve(facts), replay, asRecorded };
   });
-  const isolation = isolationAgain(
-    recorded.claims.find(({ id }) => id === "curve/isolation"),
-    stages,
-  );
+  const ofPair = recorded.claims.find(({ id }) => id === "curve/isolation");
+  const isolation = isolationAgain(ofPair, stages);
   const judgesOf = Map.groupBy(judged, ({ stage }) => stage);
   for (const line of inTimeOrder(historyLines(history), lateness.us)) {
     for (const { judges, curve } of judgesOf.get(line.stage) ?? []) {

@@ -1,4 +1,5 @@
 /** The cheapest possible server: it cuts the stream into requests, each with its body, and reads nothing else. */
+import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 
 const HEAD_END = "\r\n\r\n";
@@ -33,10 +34,8 @@ export const startBareServer = async (
       }
     });
   });
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen({ host: "127.0.0.1", backlog: BACKLOG, ...listening }, resolve);
-  });
+  // Rejects with the error of a server that cannot listen.
+  await once(server.listen({ host: "127.0.0.1", backlog: BACKLOG, ...listening }), "listening");
   return {
     port: (server.address() as AddressInfo).port,
     close: (): void => {

@@ -210,11 +210,6 @@ export const curveSection = (found: unknown, claims: readonly Claim[]): Markup |
     .filter(({ id, stage, verdict }) => verdict === "fail" && stage === curve.stage && groupOf(id) === "curve")
     .map(({ reason }) => reason);
   const lead = html`<p class="small muted">${objectiveText(curve)}</p>`;
-  const charts = [goodputChart(curve, broken, axis), lostChart(curve, axis)];
-  return card(
-    "curve",
-    "Shedding by load",
-    lead,
-    charts.map((chart) => chartFigure(chart)),
-  );
+  const figures = [goodputChart(curve, broken, axis), lostChart(curve, axis)].map((chart) => chartFigure(chart));
+  return card("curve", "Shedding by load", lead, figures);
 };
