@@ -327,10 +327,23 @@ test.each(["authorization", "x-api-key"])(
 test.each([403, 400, 431, 502])(
   "a gateway that lets nothing through is told as such, and nothing is judged: %i",
   async (status) => {
-    await expect(verifyBehind(() => ({ status }))).rejects.toThrow(/only a gateway answers at .*edge \d+/);
+    await expect(verifyBehind(() => ({ status }))).rejects.toThrow(/no call is served at .*edge \d+/);
   },
   30_000,
 );
+
+test("a JSON 503 to every call is told as such, and nothing is judged", async () => {
+  const page = { status: 503, type: "application/json", body: '{"message":"no healthy upstream"}' };
+  await expect(verifyBehind(() => page)).rejects.toThrow(/no call is served at .*503/);
+}, 30_000);
+
+test("a gateway that refuses the long answer of an API which echoes ids is not asked for one", async () => {
+  const { claims } = await verifyBehind(
+    ({ headers }) => (`${headers["x-request-id"]}`.length > 4_000 ? { status: 502 } : null),
+    ["hostile-input"],
+  );
+  expect(claims.map(({ verdict }) => verdict)).toEqual(["pass"]);
+}, 60_000);
 
 test("a gateway that asks for a credential of its own fails one rule, and is asked about", async () => {
   const page = { status: 401, type: "text/plain", body: "Jwt is missing" };

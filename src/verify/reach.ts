@@ -24,10 +24,10 @@ const RESTART_MS = 2_000;
 /** Statuses that suggest another web server at `base_url`, not a gateway in front of the API. */
 const NOT_HERE = [200, 301, 302, 404, 405, 410];
 
-/** Whether the answer cannot be the API's: a gateway's, no such path or method, a redirect, or an HTML page. */
+/** Whether nothing of the API is in the answer: a gateway's, a 503, no such path or method, a redirect, or an HTML page. */
 const isNoApi = ({ status, headers, foreign }: Answer): boolean => {
   if (status === null) return false;
-  if (foreign) return true;
+  if (foreign || status === 503) return true;
   if (status === 404 || status === 405 || status === 410 || (status >= 300 && status < 400)) return true;
   return status >= 200 && status < 300 && /^\s*text\/html/i.test(headers["content-type"] ?? "");
 };
@@ -54,15 +54,16 @@ const judgeWhatAnswers = async (context: Context): Promise<void> => {
     const moved = `nothing of the API is at ${base_url}: every call is redirected (${to}), and redirects are never followed`;
     throw new TargetUnreachableError(`${moved}; write the address that it leads to, if the API is there`);
   }
-  const isGateway = ({ foreign, status }: Answer): boolean => foreign && !NOT_HERE.includes(status ?? 0);
+  const isAway = ({ foreign, status }: Answer): boolean =>
+    status === 503 || (foreign && !NOT_HERE.includes(status ?? 0));
   const said = [...new Set(seen.map(inWords))].join("; ");
   const statuses = [...new Set(seen.map(({ status }) => status))].join(", ");
   const isUncertified = base_url.startsWith("https:") && (context.target.transport?.cert ?? null) === null;
   // nginx answers 400 over TLS if it wants a client's certificate; others end the handshake.
   const cert = isUncertified && statuses === "400" ? ", or does it want a client certificate (transport.cert)" : "";
-  const gateway = `only a gateway answers at ${base_url} (${said}): is the API behind it running, and does it let these calls through${cert}?`;
+  const gateway = `no call is served at ${base_url} (${said}): does a gateway answer there, is the API behind it running, and does it let these calls through${cert}?`;
   const nothing = `nothing of the API is at ${base_url} (${statuses} to the exchange, the control stream and the style catalog, with credentials): does base_url include the version segment (v1)? \`doctor --target FILE\` looks for it nearby`;
-  throw new TargetUnreachableError(seen.every(isGateway) ? gateway : nothing);
+  throw new TargetUnreachableError(seen.every(isAway) ? gateway : nothing);
 };
 
 const NOWHERE = asNobody("-", { path: NO_SUCH_PATH, once: true });
@@ -83,7 +84,7 @@ export const reach = async (context: Context): Promise<void> => {
       );
     }
     // The service behind a gateway may be restarting.
-    if (last.foreign && last.transient && i < ATTEMPTS - 1) {
+    if (isNoApi(last) && last.transient && i < ATTEMPTS - 1) {
       await wait(RESTART_MS, context.signal);
       continue;
     }
