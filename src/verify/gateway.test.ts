@@ -589,6 +589,15 @@ test("an answer out of a cache is told as such", async () => {
     ["ip-not-allowed"],
   );
   expect(failed(fresh)).toEqual([expect.stringContaining("200, through a cache in between (Age: 0)")]);
+  let first: Page["headers"];
+  const copied = await verifyBehind(
+    ({ url = "", headers }) => {
+      first ??= { "x-request-id": headers["x-request-id"] };
+      return url.endsWith("/design/styles") ? { ...cached, headers: first } : null;
+    },
+    ["ip-not-allowed"],
+  );
+  expect(failed(copied)).toEqual([expect.stringMatching(/200.*, with the X-Request-Id of another call, as/)]);
 });
 
 test("a gateway that removes the Origin is asked about", async () => {

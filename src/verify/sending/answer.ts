@@ -157,10 +157,15 @@ export const isTransient = (outcome: string): boolean => TRANSIENT.test(outcome)
 /** 2xx, including a failure reported under 200. */
 export const isAdmitted = ({ outcome }: Pick<Answer, "outcome">): boolean => /^2\d\d/.test(outcome);
 
-/** `Age` names a cache (RFC 9111, section 5.1); at 0 some caches mean the API's answer, and others their copy of it. */
-const cacheInWords = (age = ""): string => {
-  if (!/^\d{1,10}$/.test(age)) return "";
-  return `, ${Number(age) > 0 ? "out of" : "through"} a cache in between (Age: ${age})`;
+/**
+ * `Age` names a cache (RFC 9111, section 5.1); at 0 some caches mean the API's answer, and others their copy of it. nginx
+ * sends no `Age`; its copy has the id of the call that it was made for.
+ */
+const cacheInWords = ({ id, request, headers: { age = "", "x-request-id": echoed = "" } }: Answer): string => {
+  if (/^\d{1,10}$/.test(age)) return `, ${Number(age) > 0 ? "out of" : "through"} a cache in between (Age: ${age})`;
+  const isOfThisRun = echoed.startsWith(id.slice(0, id.lastIndexOf("-") + 1));
+  const isAnothers = isOfThisRun && echoed !== request.headers["x-request-id"];
+  return isAnothers ? ", with the X-Request-Id of another call, as a copy out of a cache has" : "";
 };
 
 /** A success where a refusal is due is told with its body, because an edge's page may be behind it. */
@@ -169,7 +174,8 @@ export const successInWords = ({ received, text, body }: Answer): string => {
   return text === "" ? " without a body" : ` with the body ${shapeOfBody(text, body)}`;
 };
 
-export const inWords = ({ outcome, text, body, status, received, headers, foreign, lacks }: Answer): string => {
+export const inWords = (answer: Answer): string => {
+  const { outcome, text, body, status, received, headers, foreign, lacks } = answer;
   if (outcome === "indeterminate") return `no whole answer (${foreignError(received.error ?? received.ended)})`;
   const shape = text === "" || /^2\d\d/.test(outcome) ? "" : ` with the body ${shapeOfBody(text, body)}`;
   const { location } = headers;
@@ -177,7 +183,7 @@ export const inWords = ({ outcome, text, body, status, received, headers, foreig
   const either = !foreign && status !== null && status >= 500 && status !== 503 ? " (an edge or the API itself)" : "";
   const without =
     lacks === undefined ? "" : `, without the header ${foreignHeaderName(lacks)} of the API's own refusals`;
-  return outcome + to + shape + without + either + cacheInWords(headers.age);
+  return outcome + to + shape + without + either + cacheInWords(answer);
 };
 
 export const retryAfterMs = ({ headers }: Answer): number | undefined =>
