@@ -2,7 +2,9 @@ import { request } from "undici";
 import { describe, expect, test } from "vitest";
 import { waitUntil } from "../supervision/waiting.ts";
 import { httpProbe, type LinkSeen, observeLink } from "../tools/link-probe.ts";
+import type { Toxic } from "../tools/toxics.ts";
 import { toxiproxyOrSkip } from "../tools/toxiproxy.fixture.ts";
+import type { ProxyControl } from "../tools/toxiproxy.ts";
 import { toxiproxyRig } from "../tools/toxiproxy-rig.fixture.ts";
 import { STAND_IN_PROXY } from "../tools/toxiproxy-server.ts";
 import { LINK_FAULTS, makeFault } from "./link-faults.ts";
@@ -83,6 +85,22 @@ describe.each([
 describe("the catalogue", () => {
   test("holds the ten faults of a link, each name once", () => {
     expect(new Set(LINK_FAULTS).size).toBe(10);
+  });
+
+  test.each(LINK_FAULTS)("%s sends toxiproxy whole numbers from 0, whatever the budget", async (name) => {
+    for (const budgetMs of [0.3, 12.34, 250, 60_000.5]) {
+      const sent: Toxic[] = [];
+      const done = async (): Promise<void> => {};
+      const proxy = { addToxic: async (toxic: Toxic) => void sent.push(toxic), setEnabled: done, removeToxic: done };
+      const fault = makeFault(name, { budgetMs });
+      await fault.put(proxy as unknown as ProxyControl);
+      if (name === "flapping") await fault.take(proxy as unknown as ProxyControl);
+      for (const { type, attributes } of sent) {
+        for (const value of Object.values(attributes)) expect(Number.isSafeInteger(value) && value >= 0).toBe(true);
+        if (type === "slicer") expect(attributes.average_size).toBeGreaterThan(attributes.size_variation);
+      }
+      expect(sent).toHaveLength(1);
+    }
   });
 
   test("an unknown name is answered with those that there are", () => {

@@ -59,7 +59,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   // 0.4 of the budget leaves room for a busy host. Timers of proxy and client differ by less than a tenth.
   "slow-within-budget": { stream: "downstream", sizeMs: (budgetMs) => Math.round(budgetMs * 0.4), toxic: delay, shows: ({ firstByteMs }, ms) => firstByteMs !== null && firstByteMs >= ms * 0.9,
     what: (ms, budgetMs) => `replies come ${ms} ms late, inside the budget of ${budgetMs} ms` },
-  "slow-beyond-budget": { stream: "downstream", sizeMs: (budgetMs) => budgetMs * 4, toxic: delay, shows: isLate,
+  "slow-beyond-budget": { stream: "downstream", sizeMs: (budgetMs) => Math.round(budgetMs * 4), toxic: delay, shows: isLate,
     what: (ms, budgetMs) => `replies come ${ms} ms late, beyond the budget of ${budgetMs} ms` },
   "truncated-reply": { stream: "downstream", toxic: () => cutAfter(CUT_AFTER_BYTES), shows: (seen) => seen.bytes > 0 && isCut(seen),
     what: () => `connections end after ${CUT_AFTER_BYTES} bytes of reply: done, and the answer is cut short` },

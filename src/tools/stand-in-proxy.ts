@@ -4,13 +4,13 @@
  * Floodgate uses. Run as `node stand-in-proxy.ts -host HOST -port PORT -config FILE`.
  */
 import { readFileSync } from "node:fs";
-import { createServer as createHttpServer, type IncomingMessage } from "node:http";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { parseArgs } from "node:util";
+import { type FastifyError, type FastifyInstance, type FastifyRequest, fastify } from "fastify";
 import { whyForeign } from "../contract/private-door.ts";
 import { pause } from "../supervision/waiting.ts";
 import { splitAddress } from "./link-probe.ts";
-import { type Toxic, type ToxicEcho, whatIsWrongWith } from "./toxics.ts";
+import type { Toxic, ToxicEcho } from "./toxics.ts";
 
 /** The network of a link: TCP, or the simulation's virtual network. */
 type LinkNetwork = {
@@ -126,8 +126,6 @@ const openLink = async (stated: StatedLink, network: LinkNetwork = TCP, works = 
     state: (): LinkState => structuredClone({ name, listen, upstream, enabled: server !== null, toxics: link.toxics }),
     read: async (): Promise<LinkState> => link.state(),
     addToxic: async (toxic: Toxic): Promise<void> => {
-      const wrong = whatIsWrongWith(toxic);
-      if (wrong !== null) throw new Error(wrong);
       link.toxics.push({ ...structuredClone(toxic), toxicity: 1 });
     },
     updateToxic: async (called: string, attributes: Record<string, number>): Promise<void> => {
@@ -165,94 +163,80 @@ const openLink = async (stated: StatedLink, network: LinkNetwork = TCP, works = 
 export const linkBefore = (service: string, name: string, network?: LinkNetwork, works?: typeof TOXICS) =>
   openLink({ name, listen: "127.0.0.1:0", upstream: new URL(service).host }, network, works);
 
-type Answer = { status: number; body?: unknown };
-const refused = (status: number, error: string): Answer => ({ status, body: { error } });
-const MISSING = refused(404, "proxy not found");
-
-const onToxic = async (proxy: StandInLink, method: string, name: string | undefined, body: Partial<LinkToxic>) => {
-  const toxic = proxy.toxics.find((one) => one.name === (name ?? body.name));
-  if (name === undefined) {
-    const added = { toxicity: 1, stream: "downstream", attributes: {}, ...body } as LinkToxic;
-    if (!Object.hasOwn(TOXICS, added.type)) return refused(400, `the stand-in has no toxic "${added.type}"`);
-    if (toxic !== undefined) return refused(409, "toxic already exists");
-    proxy.toxics.push(added);
-    return { status: 200, body: added };
-  }
-  if (toxic === undefined) return refused(404, "toxic not found");
-  if (method === "DELETE") {
-    await proxy.removeToxic(name);
-    return { status: 204 };
-  }
-  Object.assign(toxic.attributes, body.attributes);
-  return { status: 200, body: toxic };
+const refuse = (statusCode: number, message: string): never => {
+  throw Object.assign(new Error(message), { statusCode });
 };
 
-const proxies = new Map<string, StandInLink>();
+const openApi = async (host: string, stated: readonly StatedLink[]): Promise<FastifyInstance> => {
+  const proxies = new Map<string, StandInLink>();
+  const add = async (link: StatedLink): Promise<LinkState> => {
+    if (proxies.has(link.name)) refuse(409, "proxy already exists");
+    const proxy = await openLink(link);
+    proxies.set(link.name, proxy);
+    return proxy.state();
+  };
+  for (const link of stated) await add(link);
+  type To = { Params: { name: string; toxic: string }; Body: Partial<StatedLink & LinkToxic> };
+  const proxyOf = ({ params }: Pick<FastifyRequest<To>, "params">): StandInLink =>
+    proxies.get(params.name) ?? refuse(404, "proxy not found");
 
-const add = async (stated: StatedLink): Promise<StandInLink> => {
-  const proxy = await openLink(stated);
-  proxies.set(stated.name, proxy);
-  return proxy;
-};
-
-const call = async (method: string, path: string, body: object): Promise<Answer> => {
-  const [first, name, toxics, toxic] = path.split("/").slice(1).map(decodeURIComponent);
-  if (first === "version") return { status: 200, body: { version: "stand-in" } };
-  if (first === "reset" && method === "POST") {
+  const api = fastify({ exposeHeadRoutes: false });
+  api.addHook("onRequest", async ({ raw }) => {
+    const foreign = whyForeign(raw, { bound: host, names: [] });
+    if (foreign !== null) refuse(foreign.status, foreign.error);
+  });
+  api.setErrorHandler(({ statusCode = 500, message }: FastifyError, _, reply) =>
+    reply.code(statusCode).send({ error: message }),
+  );
+  api.get("/version", async () => ({ version: "stand-in" }));
+  api.post("/reset", async () => {
     for (const proxy of proxies.values()) {
       proxy.toxics = [];
       await proxy.setEnabled(true);
     }
-    return { status: 204 };
-  }
-  if (first !== "proxies") return MISSING;
-  if (name === undefined) {
-    if (method === "GET")
-      return { status: 200, body: Object.fromEntries([...proxies].map(([key, one]) => [key, one.state()])) };
-    const stated = body as StatedLink;
-    if (proxies.has(stated.name)) return refused(409, "proxy already exists");
-    return { status: 201, body: (await add(stated)).state() };
-  }
-  const proxy = proxies.get(name);
-  if (proxy === undefined) return MISSING;
-  if (toxics === "toxics") return onToxic(proxy, method, toxic, body);
-  if (method === "DELETE") {
-    await proxy.setEnabled(false);
-    proxies.delete(name);
-    return { status: 204 };
-  }
-  const { enabled } = body as Partial<StatedLink>;
-  if (method !== "GET" && enabled !== undefined) await proxy.setEnabled(enabled);
-  return { status: 200, body: proxy.state() };
+    return {};
+  });
+  api.get("/proxies", async () => Object.fromEntries([...proxies].map(([name, proxy]) => [name, proxy.state()])));
+  api.post("/proxies", async ({ body }) => add(body as StatedLink));
+  api.get<To>("/proxies/:name", async (request) => proxyOf(request).state());
+  const change = async (request: FastifyRequest<To>): Promise<LinkState> => {
+    const proxy = proxyOf(request);
+    const { enabled } = request.body;
+    if (enabled !== undefined) await proxy.setEnabled(enabled);
+    return proxy.state();
+  };
+  api.post<To>("/proxies/:name", change);
+  api.patch<To>("/proxies/:name", change);
+  api.delete<To>("/proxies/:name", async (request) => {
+    await proxyOf(request).setEnabled(false);
+    proxies.delete(request.params.name);
+    return {};
+  });
+  api.post<To>("/proxies/:name/toxics", async (request) => {
+    const [proxy, toxic] = [proxyOf(request), request.body as Toxic];
+    if (!Object.hasOwn(TOXICS, toxic.type)) refuse(400, `the stand-in has no toxic "${toxic.type}"`);
+    if (proxy.toxics.some(({ name }) => name === toxic.name)) refuse(409, "toxic already exists");
+    await proxy.addToxic(toxic);
+    return toxic;
+  });
+  api.patch<To>("/proxies/:name/toxics/:toxic", async (request) => {
+    await proxyOf(request).updateToxic(request.params.toxic, request.body.attributes ?? {});
+    return {};
+  });
+  api.delete<To>("/proxies/:name/toxics/:toxic", async (request) => {
+    await proxyOf(request).removeToxic(request.params.toxic);
+    return {};
+  });
+  return api;
 };
 
-const answerTo = async (request: IncomingMessage, bound: string): Promise<Answer> => {
-  const foreign = whyForeign(request, { bound, names: [] });
-  if (foreign !== null) return refused(foreign.status, foreign.error);
-  let text = "";
-  for await (const chunk of request.setEncoding("utf8")) text += chunk;
-  return call(request.method ?? "GET", request.url ?? "/", text === "" ? {} : (JSON.parse(text) as object));
-};
-
-const main = async (): Promise<void> => {
+if (import.meta.main) {
   const { values } = parseArgs({
     // toxiproxy-server takes its options with one dash.
     args: process.argv.slice(2).map((word) => word.replace(/^-(?=[a-z]{2})/, "--")),
     options: { host: { type: "string", default: "127.0.0.1" }, port: { type: "string" }, config: { type: "string" } },
   });
   const { host, port, config } = values;
-  for (const one of config === undefined ? [] : (JSON.parse(readFileSync(config, "utf8")) as StatedLink[]))
-    await add(one);
-  createHttpServer((request, response) => {
-    void answerTo(request, host)
-      .catch((error: Error) => refused(500, error.message))
-      .then(({ status, body }) =>
-        response
-          .writeHead(status, { "content-type": "application/json" })
-          .end(body === undefined ? "" : JSON.stringify(body)),
-      )
-      .catch(() => response.destroy());
-  }).listen(Number(port), host);
-};
-
-if (import.meta.main) await main();
+  const api = await openApi(host, config === undefined ? [] : JSON.parse(readFileSync(config, "utf8")));
+  await api.listen({ host, port: Number(port) });
+}

@@ -9,7 +9,7 @@ import { CONTROL_CALL_MS, type ControlCall, callControl } from "../client/contro
 import { parseJson } from "../contract/envelopes.ts";
 import { foreignId, foreignSentence } from "../contract/foreign-text.ts";
 import { pause, waitUntil } from "../supervision/waiting.ts";
-import { differenceTo, type Toxic, type ToxicEcho, whatIsWrongWith } from "./toxics.ts";
+import { differenceTo, type Toxic, type ToxicEcho } from "./toxics.ts";
 
 export class ToxiproxyError extends Error {
   override name = "ToxiproxyError";
@@ -139,8 +139,6 @@ export const openToxiproxy = (apiUrl: string, defaults: CallOptions = {}) => {
         void (await call("PATCH", toxicPath(toxic), { attributes }, options).catch(ignoring404)),
       /** Adds the toxic and reads it back. If the server has another one, the toxic is removed again. */
       addToxic: async (toxic: Toxic, options?: CallOptions): Promise<void> => {
-        const wrong = whatIsWrongWith(toxic);
-        if (wrong !== null) throw new ToxiproxyError(wrong);
         const about = { name, listen: "", upstream: "", enabled: true, toxics: [] };
         await new NodeProxy(clientWith(options), about).addToxic<unknown>({ ...toxic, toxicity: 1 });
         const echo = (await read(name, options)).toxics.find((one) => one.name === toxic.name);
