@@ -1,5 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
+import { readAnswer } from "../contract/envelopes.ts";
+import { OUTCOMES } from "../contract/refusals.ts";
 import type { StreamEnding } from "../contract/streams.ts";
 import { type Became, type Budget, type Charging, guardBudget, type Stopped, type Taken } from "./budget.ts";
 
@@ -9,7 +11,10 @@ const at = (us: number, became: Partial<Became> = {}): [number, Became] => [
   { ...OK, sentUs: us, doneUs: us, ...became },
 ];
 
-type Settled = { outcome: string; sent?: boolean };
+/** `outcome`, or the answer that it is read from. */
+type Settled = { outcome?: string; status?: number; body?: string; sent?: boolean };
+const outcomeIn = ({ outcome, status = 0, body = "" }: Settled): string => outcome ?? readAnswer(status, body).outcome;
+
 type Step = { at: number; times?: number } & (
   | { take: Charging; gives?: "leave" | "wait" | "stop"; leavesAt?: number; then?: Settled }
   | ({ settle: number } & Settled)
@@ -26,7 +31,7 @@ describe("a budget, in every language", () => {
     for (const step of steps) {
       const us = step.at * 1e3;
       if ("settle" in step) {
-        taken[step.settle]?.settle(...at(us, { outcome: step.outcome, sent: step.sent !== false, sentUs: 0 }));
+        taken[step.settle]?.settle(...at(us, { outcome: outcomeIn(step), sent: step.sent !== false, sentUs: 0 }));
         continue;
       }
       for (let time = 0; time < (step.times ?? 1); time++) {
@@ -37,11 +42,17 @@ describe("a budget, in every language", () => {
         taken.push(came);
         expect(step.at + came.waitUs / 1e3).toBeCloseTo(step.leavesAt ?? step.at, 2);
         if (step.then !== undefined)
-          came.settle(...at(us, { outcome: step.then.outcome, sent: step.then.sent !== false }));
+          came.settle(...at(us, { outcome: outcomeIn(step.then), sent: step.then.sent !== false }));
       }
     }
     expect(guard.spent()).toMatchObject(spent);
     expect(guard.stopped).toEqual(stopped);
+  });
+
+  test("the cases hold every specified refusal", () => {
+    const steps = CASES.flatMap((one) => one.steps).flatMap((step) => ("take" in step ? (step.then ?? []) : []));
+    const answered = new Set(steps.map(outcomeIn));
+    expect(OUTCOMES.filter((outcome) => /^4\d\d /.test(outcome) && !answered.has(outcome))).toEqual([]);
   });
 });
 

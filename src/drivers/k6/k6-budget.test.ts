@@ -90,6 +90,16 @@ describe.skipIf(k6 === null)("the budget of the k6 driver", () => {
     expect(tolerated.stopped).toBeNull();
   });
 
+  test("a shed in a framework's own error ends nothing", async () => {
+    stub.instead = (_asked, res) => {
+      res.writeHead(429).end('{"statusCode":429,"error":"Too Many Requests","message":"b2b_overloaded"}');
+      return true;
+    };
+    const { stopped, lines } = await run("catalog-reads", 50, { stopErrorRate: 0.2 });
+    expect(stopped).toBeNull();
+    expect(new Set(lines.map(({ outcome }) => outcome))).toEqual(new Set(["429 b2b_overloaded"]));
+  });
+
   test("a target that refuses connections has seen nothing", async () => {
     const target = stub.target({ base_url: "http://127.0.0.1:1/v1" });
     const { spent, lines } = await run("catalog-reads", 20, { requests: 10 }, { target });

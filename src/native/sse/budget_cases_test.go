@@ -11,6 +11,8 @@ import (
 
 type settled struct {
 	Outcome string
+	Status  int // with the body, an answer that the outcome is read from
+	Body    string
 	Sent    *bool
 	Charged bool
 }
@@ -72,6 +74,9 @@ func (c *budgetCase) play(t *testing.T) {
 	settle := func(call taken, now time.Time, what settled) {
 		if call.isStream {
 			b.streamEnded(now)
+		}
+		if what.Status != 0 {
+			what.Outcome = refusal(what.Status, what.Body)
 		}
 		b.callEnded(now, call.kind, outcome{name: what.Outcome, left: what.Sent == nil || *what.Sent, charged: what.Charged})
 	}

@@ -228,15 +228,46 @@ func fieldsOf(body string) (fields map[string]any) {
 
 var subcode = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
-// isGateways reports whether a gateway wrote a refusal, as isProblem and isGateways of src/contract/envelopes.ts do together. A status whose
-// `detail` the contract specifies is never a gateway's.
+// isGateways reports whether a gateway wrote a refusal without a specified subcode, as isProblem and isGateways of src/contract/envelopes.ts do
+// together. A status whose `detail` the contract specifies is never a gateway's.
 func isGateways(status int, fields map[string]any, said string) bool {
 	_, hasDetail := fields["detail"]
-	if _, hasTitle := fields["title"].(string); hasTitle && status != http.StatusUnprocessableEntity && !subcode.MatchString(said) {
-		return true
-	}
-	return status/100 == 3 || slices.Contains([]int{46, 49, 52}, status/10) || slices.Contains([]int{408, 414, 431, 502, 504, 530}, status) ||
+	_, isProblem := fields["title"].(string)
+	return isProblem || status/100 == 3 || slices.Contains([]int{46, 49, 52}, status/10) ||
+		slices.Contains([]int{408, 414, 431, 502, 504, 530}, status) ||
 		slices.Contains([]int{403, 404, 405, 429}, status) && !hasDetail && !subcode.MatchString(said)
+}
+
+// specified holds the subcodes of each status, as REFUSALS of src/contract/refusals.ts.
+var specified = map[int][]string{
+	401: {"publishable_requires_session"},
+	403: {
+		"insufficient_scope", "tier_capability_not_allowed", "origin_required", "session_origin_mismatch", "product_not_allowed",
+		"server_key_in_browser", "ip_not_allowed", "publishable_key_required", "sessions_disabled", "sessions_not_configured",
+		"free_plan_publishable_only", "plan_required", "vendor_scope_requires_acknowledgement",
+	},
+	409: {"key_limit_reached"},
+	422: {"malformed_body", "unknown_scope", "unknown_product", "publishable_live_requires_origins"},
+	429: {
+		"map_load_quota_exceeded", "map_load_hard_stop", "tile_access_restricted", "b2b_overloaded", "org_overloaded",
+		"limiter_unavailable", "rate_limited",
+	},
+}
+
+// hasSpecified reports whether a member of an answer, or of an object in it, is a subcode that the contract has for this status.
+func hasSpecified(status int, fields map[string]any) bool {
+	for _, value := range fields {
+		inner, isObject := value.(map[string]any)
+		if !isObject {
+			inner = map[string]any{"": value}
+		}
+		for _, text := range inner {
+			if slices.Contains(specified[status], fmt.Sprint(text)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // refusal returns the outcome of a refusal as readAnswer of src/contract/envelopes.ts does, without its subcode.
@@ -246,13 +277,18 @@ func refusal(status int, body string) string {
 	if !ok {
 		said, ok = fields["error"].(string)
 	}
+	_, hasDetail := fields["detail"]
 	_, isList := fields["detail"].([]any)
+	isWrongBody, isUnauthorized := status == http.StatusUnprocessableEntity, status == http.StatusUnauthorized
 	// For these two statuses the contract has no subcode and allows any body.
-	isPlain := status == http.StatusUnauthorized || status == http.StatusServiceUnavailable
+	isPlain := isUnauthorized || status == http.StatusServiceUnavailable
+	trimmed := strings.TrimSpace(body)
 	switch {
-	case ok && !isGateways(status, fields, said),
-		!ok && status == http.StatusUnprocessableEntity && isList,
-		!ok && isPlain && (fields != nil || strings.TrimSpace(body) == ""):
+	case hasSpecified(status, fields),
+		ok && (isWrongBody || isPlain && !hasDetail || !isGateways(status, fields, said)),
+		!ok && isWrongBody && isList,
+		!ok && isPlain && (fields != nil || trimmed == ""),
+		!ok && isUnauthorized && !strings.HasPrefix(trimmed, "<"):
 		return fmt.Sprint(status)
 	}
 	return fmt.Sprintf("edge %d", status)
