@@ -143,7 +143,8 @@ export const shedsAboveTheCap: Judge = (facts) => {
   if (shedding !== "fixed") {
     return skipped(`fixed shedding (the target file says ${shedding}: sheds are counted, not judged)`);
   }
-  if (globalCap === undefined || replicas === undefined) return skipped("limits.global_in_flight and limits.replicas");
+  if (globalCap === undefined || replicas === undefined)
+    return skipped("limits.global_in_flight and limits.replicas in the target file");
   const cap = globalCap * replicas;
   const isDirect = isReference(facts);
   const spans = sureSpans(serviceMs);

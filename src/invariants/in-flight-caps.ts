@@ -135,7 +135,7 @@ export const shedsOnlyOverTheCap: Judge = (facts) => {
   }
   const { global_in_flight: globalCap, org_in_flight: orgCap } = limits;
   if (globalCap === undefined && orgCap === undefined) {
-    return skipped("limits.global_in_flight and limits.org_in_flight");
+    return skipped("limits.global_in_flight and limits.org_in_flight in the target file");
   }
   if (!exclusive) return skippedWhenShared("other callers may have filled the cap that a call met");
   const evidence = new Evidence();

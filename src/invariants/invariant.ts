@@ -78,7 +78,7 @@ export const inconclusive = (reason: string, got = "not enough to judge by", evi
 export const unseen = (reason: string): Found => ({ ...inconclusive(reason), unseen: true });
 
 export const skipped = (missing: string): Found => {
-  return { verdict: "skipped", reason: `skipped: ${missing}`, got: "not judged", evidence: [] };
+  return { verdict: "skipped", reason: `skipped: needs ${missing}`, got: "not judged", evidence: [] };
 };
 
 /** For judges that need every call. Skipped, because a longer run would not help. `why`: what another caller may have done. */
@@ -138,7 +138,7 @@ export const openJudge = (invariant: Invariant, facts: StageFacts): { see(line: 
     const finding = notEachSeen(onThisHost(own, invariant, facts), unread);
     const isMadeToBeSeen = facts.reference === true && facts.incidental !== true;
     if (finding.unseen !== true || isMadeToBeSeen) return finding;
-    return skipped(`not seen on this target: ${finding.reason}`);
+    return { ...skipped(""), reason: `skipped: not seen on this target: ${finding.reason}` };
   };
   return {
     see: (line) => void guarded(() => see(line)),

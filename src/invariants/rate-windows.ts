@@ -83,7 +83,8 @@ const rateBound = (ratePerS: number, burst: number) => {
  */
 export const rateWithinAnyWindow: Judge = (facts) => {
   const { rate_per_s: rate, burst } = facts.limits;
-  if (rate === undefined || burst === undefined) return skipped("limits.rate_per_s and limits.burst");
+  if (rate === undefined || burst === undefined)
+    return skipped("limits.rate_per_s and limits.burst in the target file");
   const bounds = new Map<string, ReturnType<typeof rateBound>>();
   const evidence = new Evidence();
   const limited = new Set<string>();

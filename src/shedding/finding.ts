@@ -6,7 +6,7 @@ export type Finding = Pick<Claim, "verdict" | "reason"> & Partial<Pick<Claim, "g
 
 export const found = (verdict: Claim["verdict"], reason: string, got = reason): Finding => ({ verdict, reason, got });
 export const open = (reason: string, got = reason): Finding => found("inconclusive", reason, got);
-export const skipped = (lacking: string): Finding => found("skipped", `skipped: ${lacking}`);
+export const skipped = (lacking: string): Finding => found("skipped", `skipped: needs ${lacking}`);
 
 /** Returns what on this machine, besides late calls, may explain a failure. `but` overrides facts of the host. */
 export const machineDoubts = (host: StageHost | undefined, limitMs: number, but: Partial<StageHost> = {}): string[] => {
