@@ -101,9 +101,12 @@ export const readLedgerByCommand = async (
 /** Deadline for connection pools to close idle connections, which takes some seconds after the last use. */
 const LET_GO_MS = 6_000;
 
-const heldNow = async ({ target }: Pick<Deployment, "target">): Promise<Gauges[] | null> => {
+const heldNow = async (
+  { target }: Pick<Deployment, "target">,
+  unread: (error: Error) => null = () => null,
+): Promise<Gauges[] | null> => {
   const apis = target.control?.api ?? [];
-  return apis.length === 0 ? null : readGauges(apis).catch(() => null);
+  return apis.length === 0 ? null : readGauges(apis).catch(unread);
 };
 
 /** Counts the key service's lookups from now on; `undefined` if it shows none or was restarted. */
@@ -140,7 +143,8 @@ type Witnessed = Pick<Deployment, "target" | "folder" | "exclusive">;
 
 /**
  * `idRun`: what the ids of the stage's calls begin with, up to the last dot; `sinceMs`: when the stage began, since
- * 1970. Returns in `others` the number of ledger entries that are not ours; `null` if the ledger shows ours alone.
+ * 1970. Returns in `others` the number of ledger entries that are not ours; `null` if the ledger shows ours alone; in
+ * `troubles` what the target file names and could not be read, since judges only see it as absent.
  */
 export const readAllWitnesses = async (
   deployment: Witnessed,
@@ -163,14 +167,20 @@ export const readAllWitnesses = async (
   if (drained && heldBefore !== null && deployment.exclusive) {
     await until((held) => !holdsMore(heldBefore, held), LET_GO_MS);
   }
+  const troubles: string[] = [];
+  const unread = (what: string) => (error: Error) => {
+    troubles.push(`${what} could not be read: ${error.message}`);
+    return null;
+  };
   const [counts, gauges, printed, shown] = await Promise.all([
-    apis.length > 0 ? readCounts(apis, idRun).catch(() => undefined) : undefined,
-    heldNow(deployment),
-    limiter ? null : readLedgerByCommand(deployment, `${idRun}.`, sinceMs, signal).catch(() => null),
-    limiter ? readLedger(limiter, `${idRun}.`).catch(() => undefined) : undefined,
+    apis.length > 0 ? readCounts(apis, idRun).catch(unread("counts of control.api")) : null,
+    heldNow(deployment, unread("gauges of control.api")),
+    limiter ? null : readLedgerByCommand(deployment, `${idRun}.`, sinceMs, signal).catch(unread("observers.ledger")),
+    limiter ? readLedger(limiter, `${idRun}.`).catch(unread("the ledger of control.limiter")) : null,
   ]);
-  const own = { drained, counts, gauges: gauges ?? undefined, ledger: shown ?? printed?.ours };
-  return { own, others: printed?.others ?? null };
+  const ledger = shown ?? printed?.ours;
+  const own = { drained, counts: counts ?? undefined, gauges: gauges ?? undefined, ledger };
+  return { own, others: printed?.others ?? null, troubles };
 };
 
 /** What is stated and shown of calls without a disturbance, read when they have ended. */
@@ -272,7 +282,7 @@ export const openWitness = async (
     },
     /** `interference`: what others did meanwhile, as doubts, and notes about changes that our own faults explain. */
     end: async () => {
-      const { own, others } = await readAllWitnesses(deployment, idRun, sinceMs, context.signal, heldBefore);
+      const { own, others, troubles } = await readAllWitnesses(deployment, idRun, sinceMs, context.signal, heldBefore);
       const seen = { gauges_before: heldBefore ?? undefined, key_lookups: await lookups?.(), ...own };
       const observed = await observe(deployment);
       const changes = { before, atDisturbance, after: observed.values };
@@ -283,7 +293,7 @@ export const openWitness = async (
         const after = await readTenants(target);
         taints.push(...foreignCharges(deployment, { before: about.tenants, after, ledger: seen.ledger, others }));
       }
-      return { seen, observed, interference: { taints, notes } };
+      return { seen, observed, interference: { taints, notes: [...notes, ...troubles] } };
     },
   };
 };
