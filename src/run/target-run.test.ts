@@ -75,6 +75,22 @@ describe.concurrent("a run on a target file", () => {
       expect(stub.asked.length).toBeLessThan(200);
     }));
 
+  test("fails where an idle deployment sheds every tenth call of ordinary load", () =>
+    withRig(async ({ stub, play }) => {
+      let n = 0;
+      stub.instead = (_, res) => {
+        n += 1;
+        if (n % 10 !== 0) return false;
+        res
+          .writeHead(429, { "content-type": "application/json", "retry-after": "1" })
+          .end('{"error":"b2b_overloaded"}');
+        return true;
+      };
+      const limits = { global_in_flight: 500, org_in_flight: 500, replicas: 1 };
+      const document = await play({ shedding: "fixed", exclusive: true, limits });
+      expect(claimOf(document, "sheds-only-over-the-cap/steady-mix")?.verdict).toBe("fail");
+    }));
+
   test("writes its series, whose bins add up to every outcome, and the same series when it is judged again", () =>
     withRig(async ({ folder, stub, play }) => {
       let n = 0;

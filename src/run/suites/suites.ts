@@ -71,7 +71,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   "noisy-neighbour-alone": { isolation: "alone", leavesOut: true, judges: CALM, reaches: ["200"] },
   "shedding-curve": { durationS: 240, arrivals: "poisson", curve: true, judges: [...BOTH_WAYS, "refusals-are-cheap"], reaches: SHED },
   "retry-storm": { durationS: 28, arrivals: "poisson", step: "load", judges: BOTH_WAYS, reaches: SHED },
-  "steady-mix": { judges: [...USUAL, APART, "refused-is-not-charged", "charged-once"], reaches: ["200"], objectives: true },
+  "steady-mix": { judges: [...USUAL, OVER, APART, "refused-is-not-charged", "charged-once"], reaches: ["200"], objectives: true },
   "spike-and-recover": { judges: [...USUAL, OVER], reaches: ["200"] },
   "soak-mix": { story: "steady-mix", judges: USUAL, reaches: ["200"] },
   /** Reads and map loads, whose charges are compared call by call. */
