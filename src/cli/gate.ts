@@ -117,7 +117,8 @@ export const gateCommand = () => {
       return {
         plan: ({ owned }, baseFile, headFile) => planned({ ...wishes, owned, baseFile, headFile }),
         play: async (common, baseFile, headFile) => {
-          const result = await gates.gateTargets({ ...common, ...wishes, baseFile, headFile });
+          const events = { ...common.events, stage: () => undefined };
+          const result = await gates.gateTargets({ ...common, ...wishes, events, baseFile, headFile });
           if (result.table.length > 0) printNote(`\n${result.table.join("\n")}\n\n`);
           return result;
         },

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { BlockValues } from "./block.ts";
-import { gateTable, sinkingClaim, sinkingOf } from "./gate-claims.ts";
+import { gateMeasurements, gateTable, sinkingClaim, sinkingOf } from "./gate-claims.ts";
 import { comparePairs, type Pair } from "./paired-comparison.ts";
 
 const block = (times: number): BlockValues => ({
@@ -28,6 +28,14 @@ describe("the table", () => {
     expect(row("shed_share")).toMatch(/50\.00% +50\.00% +1\.000 .* ok$/);
     expect(row("goodput")).toMatch(/>=100 .* WORSE$/);
     expect(row("event_gap_ms_p50")).toMatch(/ -$/);
+  });
+
+  test("rests on medians of blocks, whose intervals need no more than six pairs, also of a p99", () => {
+    const varied = pairs.map((_, at) => ({ base: block(1), head: { ...block(1), latency_ms_p99: 90 + at } }));
+    const found = gateMeasurements(comparePairs(varied)).find(
+      ({ name, stage }) => `${stage} ${name}` === "gate.head latency_ms_p99",
+    );
+    expect(found).toMatchObject({ value: 95.5, low: 92, high: 99, n: 12 });
   });
 
   test("is followed by what is no comparison: a head that served nothing says so", () => {

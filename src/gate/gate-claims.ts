@@ -41,13 +41,13 @@ export const gateClaims = (comparisons: readonly Comparison[], replay: string): 
   });
 
 export const gateMeasurements = (comparisons: readonly Comparison[]): Measurement[] =>
-  comparisons.flatMap(({ measurement, base, head, worseBy, low, high, pairs: n }) => {
+  comparisons.flatMap(({ measurement, base, head, around, worseBy, low, high, pairs: n }) => {
     if (base === null || head === null || worseBy === null) return [];
     const { unit } = MEASUREMENT_FACTS[measurement];
     const of = { name: measurement, unit: unit === "share" ? "ratio" : unit, low: null, high: null, n };
     return [
-      { ...of, stage: stageOf("base"), value: base },
-      { ...of, stage: stageOf("head"), value: head },
+      { ...of, ...around.base, stage: stageOf("base"), value: base },
+      { ...of, ...around.head, stage: stageOf("head"), value: head },
       { name: `${measurement}_worse_by`, stage: GATE_STAGE, value: worseBy, unit: "ratio", low, high, n },
     ];
   });

@@ -8,7 +8,7 @@
  *   inconclusive    neither
  *   not measured    no pair has it (a story without streams has no gaps between events)
  */
-import { median } from "../history/statistics/statistics.ts";
+import { type Interval, median, quantileInterval } from "../history/statistics/statistics.ts";
 import { type BlockValues, GATE_MEASUREMENTS, type GateMeasurement, logWorse, MEASUREMENT_FACTS } from "./block.ts";
 import { holm, signedRankP, smallestEffect, smallestP, typicalDifference, typicalInterval } from "./signed-rank.ts";
 
@@ -32,6 +32,12 @@ export type Comparison = ReturnType<typeof comparePairs>[number];
 
 const percent = (p: number): string => (p < 0.0001 ? "< 0.01 %" : `${(p * 100).toPrecision(2)} %`);
 const times = (ratio: number): string => (ratio >= 100 ? "100 times or more" : ratio.toFixed(3));
+
+const intervalOf = (values: readonly number[]): Interval | null =>
+  quantileInterval(
+    values.toSorted((a, b) => a - b),
+    0.5,
+  );
 
 const exp = (ln: number | null | undefined): number | null => (ln === null || ln === undefined ? null : Math.exp(ln));
 
@@ -69,6 +75,8 @@ export const comparePairs = (pairs: readonly Pair[], policy: GatePolicy = GATE_P
       /** Medians over those pairs, in the measurement's unit; `null` without pairs. */
       base: median(both.map(([was]) => was)),
       head: median(both.map(([, is]) => is)),
+      /** Their 95 % intervals; `null` below 6 pairs. */
+      around: { base: intervalOf(both.map(([was]) => was)), head: intervalOf(both.map(([, is]) => is)) },
       /** Typical head / base, turned so that above 1 is worse, and its 95 % interval; `null` without (enough) pairs. */
       worseBy: exp(typicalDifference(differences)),
       low: exp(interval?.low),

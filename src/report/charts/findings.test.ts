@@ -19,6 +19,7 @@ const compared = (over: Partial<Comparison>): Comparison => ({
   margin: 1.05,
   differences: Array.from({ length: 12 }, (_, i) => (i - 6) / 200),
   tail: 0.1,
+  around: { base: null, head: null },
   pWorse: 1,
   pInside: 0,
   reason: "",
