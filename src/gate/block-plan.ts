@@ -80,7 +80,7 @@ const FILLING_S = 1;
 const FIRST_PER_S = 20;
 /** Each probe offers this many times the rate of the one before. */
 const FACTOR = 2;
-const PROBES_MOST = 8;
+const PROBES_MOST = 9;
 /** A probe that serves less than this share of the offered rate has met the limit. */
 const ALL_SERVED = 0.85;
 
@@ -107,6 +107,8 @@ const isLimit = ({ ratePerS, servedPerS }: Probe): boolean => servedPerS < ALL_S
 export const nextProbe = (probes: readonly Probe[], mostPerS: number): number | null => {
   const last = probes.at(-1);
   if (last === undefined) return Math.min(FIRST_PER_S, mostPerS);
+  // A moment in which the machine is busy looks like a limit, so a limit has to show twice.
+  if (isLimit(last) && last.servedPerS > 0 && probes.at(-2)?.ratePerS !== last.ratePerS) return last.ratePerS;
   if (isLimit(last) || probes.length >= PROBES_MOST || last.ratePerS >= mostPerS) return null;
   return Math.min(mostPerS, last.ratePerS * FACTOR);
 };
@@ -116,7 +118,7 @@ export const nextProbe = (probes: readonly Probe[], mostPerS: number): number | 
  * limit a deployment may serve less than below it, so the best probe counts, unless a key's saved tokens served it.
  */
 export const capacityOf = (probes: readonly Probe[]): { perS: number; isReached: boolean } => {
-  const limit = probes.find(isLimit);
+  const limit = probes.slice(-1).find(isLimit);
   const best = Math.max(0, ...probes.map(({ servedPerS }) => servedPerS));
   return { perS: limit?.isByRate === true ? limit.servedPerS : best, isReached: limit !== undefined };
 };

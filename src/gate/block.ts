@@ -65,7 +65,7 @@ const ENOUGH_FOR_P99 = 40;
 const ENOUGH_EVENTS = 3;
 const FOR_A_LIMIT = /^429 (?:b2b_overloaded|org_overloaded|rate_limited)/;
 
-const isRefusedForALimit = ({ outcome }: CallLine): boolean => FOR_A_LIMIT.test(outcome);
+export const isRefusedForALimit = ({ outcome }: CallLine): boolean => FOR_A_LIMIT.test(outcome);
 
 /** A stream that ends cleanly without its last event is an answer too: not every deployment promises one (item 173). */
 export const isWhole = (call: CallLine): boolean =>

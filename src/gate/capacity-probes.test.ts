@@ -46,8 +46,17 @@ describe("the probes", () => {
       const found = capacityOf(probes);
       expect(found.isReached).toBe(true);
       expect(Math.abs(found.perS / truth - 1)).toBeLessThan(0.1);
-      expect(probes.length).toBeLessThanOrEqual(7);
+      expect(probes.length).toBeLessThanOrEqual(8);
     }
+  });
+
+  test("ask twice before they believe a limit: once the machine was busy for a moment", () => {
+    const probes: Probe[] = [];
+    for (let rate = nextProbe(probes, 10_000); rate !== null; rate = nextProbe(probes, 10_000)) {
+      probes.push(playedOn(probes.length === 1 ? 23 : 250, rate));
+    }
+    expect(probes.map(({ ratePerS }) => ratePerS)).toEqual([20, 40, 40, 80, 160, 320, 320]);
+    expect(capacityOf(probes).perS).toBeCloseTo(250, -1);
   });
 
   test("take the rate of a key for what it lets through once its saved tokens are gone", () => {

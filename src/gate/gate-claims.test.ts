@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
+import type { CallLine } from "../history/line.ts";
 import type { BlockValues } from "./block.ts";
-import { gateMeasurements, gateTable, sinkingClaim, sinkingOf } from "./gate-claims.ts";
+import { answerForms, answersClaim, gateMeasurements, gateTable, sinkingClaim, sinkingOf } from "./gate-claims.ts";
 import { comparePairs, type Pair } from "./paired-comparison.ts";
 
 const block = (times: number): BlockValues => ({
@@ -42,5 +43,45 @@ describe("the table", () => {
     const claim = sinkingClaim(sinkingOf(pairs, 1.05, 0.003), "again");
     expect(claim).toMatchObject({ id: "gate/goodput_kept", verdict: "inconclusive" });
     expect(claim.reason).toContain("the head carried nothing");
+  });
+});
+
+describe("the form of answers", () => {
+  const [B2B, ORG, BARE] = ["429 b2b_overloaded", "429 org_overloaded", "429 b2b_overloaded without Retry-After"];
+  type Forms = Partial<Record<"refusals" | "events", string[]>>;
+  const judged = (base: Forms, head: Forms, blocks = 12, firstOfBase = base) => {
+    const block = ({ refusals, events }: Forms) => ({ refusals: new Set(refusals), events: new Set(events) });
+    const of = (first: Forms, others: Forms) =>
+      Array.from({ length: blocks }, (_, at) => block(at === 0 ? first : others));
+    return answersClaim({ base: of(firstOfBase, base), head: of(head, head) }, "again").verdict;
+  };
+  const refused = (base: string[], head: string[], ...more: [number?, Forms?]) =>
+    judged({ refusals: base }, { refusals: head }, ...more);
+
+  test("has changed where the head lost a refusal of every block, and has another", () => {
+    expect(refused([B2B], [ORG])).toBe("fail");
+    expect(refused([B2B], [BARE])).toBe("fail");
+    expect(refused([B2B, ORG], [BARE, ORG])).toBe("fail");
+    expect(refused([B2B], [ORG], 5)).toBe("inconclusive");
+  });
+
+  test("has not where the head sheds later, meets a cap behind the first as well, or the base itself varies", () => {
+    expect(refused([B2B], [])).toBe("pass");
+    expect(refused([B2B, ORG], [ORG])).toBe("pass");
+    expect(refused([B2B], [B2B, ORG])).toBe("pass");
+    expect(refused([B2B], [ORG], 12, {})).toBe("pass");
+    expect(refused([], [B2B])).toBe("skipped");
+  });
+
+  test("does not have the events of streams that failed", () => {
+    const call = { route: "chat.control", outcome: "200", ended: "done", event_names: ["token", "done"] } as CallLine;
+    const { events, refusals } = answerForms([call, { ...call, ended: "error_event", event_names: ["error"] }]);
+    expect([...events]).toEqual(["token (chat.control)", "done (chat.control)"]);
+    expect(refusals.size).toBe(0);
+  });
+
+  test("has changed where streams lost an event, and not where they got one", () => {
+    expect(judged({ events: ["delta", "final"] }, { events: ["delta"] })).toBe("fail");
+    expect(judged({ events: ["delta", "final"] }, { events: ["delta", "ping", "final"] })).toBe("pass");
   });
 });

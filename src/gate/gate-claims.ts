@@ -2,10 +2,12 @@
  * What the gate claims: of each measurement, of invariants, and of a goodput that sinks while the head runs. The
  * comparisons also as measurements of a report and as a table of 80 columns.
  */
+import { someOf } from "../contract/lists.ts";
+import type { CallLine } from "../history/line.ts";
 import type { Claim, Measurement } from "../history/run-document.ts";
 import { claimOf, ruleOf } from "../history/run-document.ts";
 import { inversionTails } from "../history/statistics/growth.ts";
-import { logWorse, MEASUREMENT_FACTS } from "./block.ts";
+import { isRefusedForALimit, isWhole, logWorse, MEASUREMENT_FACTS } from "./block.ts";
 import { SIDES, type Side } from "./block-plan.ts";
 import { type Comparison, type GateVerdict, type Pair, smallestSeen } from "./paired-comparison.ts";
 import { typicalDifference } from "./signed-rank.ts";
@@ -26,7 +28,7 @@ const gotOf = (found: Comparison): string => {
   const { worseBy, low, high, pairs } = found;
   return worseBy === null
     ? "nothing to compare"
-    : `${ratio(worseBy)} times as bad (95 %: ${ratio(low)} to ${ratio(high)}) in ${pairs} pairs; ${ratio(smallestSeen(found))} would have been seen`;
+    : `${shown(found, found.head)} beside ${shown(found, found.base)}, ${ratio(worseBy)} times as bad (95 %: ${ratio(low)} to ${ratio(high)}) in ${pairs} pairs; ${ratio(smallestSeen(found))} would have been seen`;
 };
 
 export const gateClaims = (comparisons: readonly Comparison[], replay: string): Claim[] =>
@@ -82,6 +84,9 @@ export const gateTable = (comparisons: readonly Comparison[]): string[] => [
   "of the calls), typical of the pairs. seen: the smallest ratio that these pairs",
   "would have shown as worse nine times in ten.",
 ];
+
+/** With fewer, a difference between all blocks of both sides may be chance. */
+const FEWEST_PAIRS = 6;
 
 export type BlockFinding = { side: Side; pair: number; claim: Claim };
 
@@ -155,6 +160,59 @@ export const invariantsClaim = (findings: readonly BlockFinding[], replay: strin
 };
 
 /**
+ * The forms of a block's answers: refusals by subcode and Retry-After, events of whole streams by route. Streams that end
+ * in an error are left out: a head without errors has lost nothing.
+ */
+export const answerForms = (lines: readonly CallLine[]) => ({
+  refusals: new Set(
+    lines
+      .filter(isRefusedForALimit)
+      .map(({ outcome, retry_after: when }) => (when === undefined ? `${outcome} without Retry-After` : outcome)),
+  ),
+  events: new Set(
+    lines.filter(isWhole).flatMap(({ route, event_names: names = [] }) => names.map((name) => `${name} (${route})`)),
+  ),
+});
+
+type AnswerForms = ReturnType<typeof answerForms>;
+
+const union = (sets: readonly ReadonlySet<string>[]): Set<string> => new Set(sets.flatMap((one) => [...one]));
+
+/**
+ * Judges the form of answers, because a client decides by the subcode, waits as Retry-After says, and waits for the last
+ * event. `lost` is what every block of the base has and no block of the head: an event, or a refusal in whose place
+ * another came, because a head may well refuse nothing. What the head has besides is no regression.
+ */
+export const answersClaim = (blocks: Readonly<Record<Side, AnswerForms[]>>, replay: string): Claim => {
+  const compared = (part: keyof AnswerForms) => {
+    const [base, head] = SIDES.map((side) => blocks[side].map((forms) => forms[part])) as [
+      Set<string>[],
+      Set<string>[],
+    ];
+    const lost = [...union(base).difference(union(head))].filter((form) => base.every((one) => one.has(form)));
+    return { base: union(base), lost, gained: [...union(head).difference(union(base))] };
+  };
+  const { refusals, events } = { refusals: compared("refusals"), events: compared("events") };
+  const isOther = refusals.lost.length > 0 && refusals.gained.length > 0;
+  const changes = [
+    ...(isOther ? [`the head refuses with ${refusals.gained.join(", ")} in place of ${refusals.lost.join(", ")}`] : []),
+    ...(events.lost.length > 0 ? [`no stream of the head has the event ${someOf(events.lost, 5)}`] : []),
+  ];
+  const [verdict, reason]: [Claim["verdict"], string] =
+    refusals.base.size + events.base.size === 0
+      ? ["skipped", "skipped: the base refused no call for a limit, and had no stream with events"]
+      : changes.length === 0
+        ? ["pass", "the head refuses with the base's subcodes, and its streams have the base's events"]
+        : blocks.base.length < FEWEST_PAIRS
+          ? ["inconclusive", `too few pairs to be sure that ${changes.join("; ")}`]
+          : ["fail", `${changes.join("; ")}: every block of the base has it`];
+  const expected =
+    "what every block of the base answers, a block of the head answers too: subcodes, Retry-After, events";
+  const got = `new on the head: ${someOf([...refusals.gained, ...events.gained], 5) || "nothing"}`;
+  return claimOf({ id: "gate/answers", stage: GATE_STAGE, replay, verdict, reason, expected, got });
+};
+
+/**
  * The probability that so few pairs of `values` descend (the later is lower) if their order is random: the exact test of
  * Mann and Kendall. Ties count as descending, which is the safe side. 1 for an empty list.
  *
@@ -179,7 +237,6 @@ const SINKING = {
 /** `lostBy`: how many times worse the last third of the pairs is than the first, typically; `null` where nothing is decided. */
 type Sinking = { verdict: keyof typeof SINKING; pairs: number; lostBy: number | null; p: number };
 
-const FEWEST_PAIRS = 6;
 /** A head with a hundredth of the base's goodput carries nothing. */
 const NOTHING = Math.log(100);
 

@@ -114,6 +114,16 @@ describe("a comparison of paired blocks", () => {
     );
   });
 
+  test("leaves out what few blocks of either side have: load at the edge of the capacity meets a refusal now and then", () => {
+    const pairs = pairsOf(12, 0.02).map(({ base, head }, at) => ({
+      base: { ...base, refusal_ms_p50: at < 5 ? 2 : null },
+      head: { ...head, refusal_ms_p50: at < 4 ? 2 : null },
+    }));
+    const found = compare(pairs, { ...GATE_POLICY, measurements: ["latency_ms_p50", "refusal_ms_p50"] });
+    expect(found[1]).toMatchObject({ verdict: "not-measured" });
+    expect(verdictOf(found)).toBe("no-regression");
+  });
+
   test("leaves open what the base has and the head never", () => {
     const pairs = pairsOf(16, 0.02).map(({ base, head }) => ({ base: { ...base, ttfe_ms_p50: 10 }, head }));
     const [found] = compare(pairs, { ...GATE_POLICY, measurements: ["ttfe_ms_p50"] });
@@ -216,7 +226,7 @@ describe("the gate's claims", () => {
       ["gate/goodput", "pass"],
     ]);
     expect(claims[0]?.got).toMatch(
-      /^1\.\d{3} times as bad \(95 %: 1\.\d{3} to 1\.\d{3}\) in 16 pairs; 1\.\d{3} would have been seen$/,
+      /^\d+ beside [\d.]+, 1\.\d{3} times as bad \(95 %: 1\.\d{3} to 1\.\d{3}\) in 16 pairs; 1\.\d{3} would have been seen$/,
     );
     const open = gateClaims(comparePairs([]), "again");
     expect(open.map(({ verdict, got }) => [verdict, got])).toContainEqual(["inconclusive", "nothing to compare"]);

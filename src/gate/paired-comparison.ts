@@ -6,7 +6,8 @@
  *   regression      h > 0 by the exact signed-rank test, Holm over the measurements; and typically at least the margin
  *   no regression   h < margin by the same test, not corrected: all measurements have to show it
  *   inconclusive    neither
- *   not measured    no pair has it (a story without streams has no gaps between events)
+ *   not measured    most blocks of the base lack it (a story without streams has no gaps between events), and the head's
+ *                   do as well
  */
 import { type Interval, median, quantileInterval } from "../history/statistics/statistics.ts";
 import { type BlockValues, GATE_MEASUREMENTS, type GateMeasurement, logWorse, MEASUREMENT_FACTS } from "./block.ts";
@@ -31,7 +32,7 @@ export type GateVerdict = "regression" | "no-regression" | "inconclusive" | "not
 export type Comparison = ReturnType<typeof comparePairs>[number];
 
 const percent = (p: number): string => (p < 0.0001 ? "< 0.01 %" : `${(p * 100).toPrecision(2)} %`);
-const times = (ratio: number): string => (ratio >= 100 ? "100 times or more" : ratio.toFixed(3));
+const times = (ratio: number): string => (ratio >= 100 ? "100 or more" : ratio.toFixed(3));
 
 const intervalOf = (values: readonly number[]): Interval | null =>
   quantileInterval(
@@ -47,7 +48,8 @@ export const comparePairs = (pairs: readonly Pair[], policy: GatePolicy = GATE_P
     const values = pairs.map(({ base, head }) => [base[measurement], head[measurement]] as const);
     const both = values.filter((pair): pair is [number, number] => pair[0] !== null && pair[1] !== null);
     const differences = both.map(([was, is]) => logWorse(measurement, was, is));
-    const isAbsent = pairs.length > 0 && values.every(([was, is]) => was === null && is === null);
+    const isRare = (at: 0 | 1): boolean => values.filter((pair) => pair[at] === null).length * 2 > values.length;
+    const isAbsent = isRare(0) && isRare(1);
     return { measurement, isAbsent, both, differences };
   });
   const present = seen.filter(({ isAbsent }) => !isAbsent);
@@ -87,7 +89,7 @@ export const comparePairs = (pairs: readonly Pair[], policy: GatePolicy = GATE_P
       return { ...tested, verdict, improved, reason };
     };
     const { worseBy, pInside } = tested;
-    if (isAbsent) return found("not-measured", "no block has enough calls of the kind to measure it by");
+    if (isAbsent) return found("not-measured", "most blocks have too few calls of the kind to measure it by");
     if (worseBy === null || both.length < pairsNeeded) {
       return found("inconclusive", `too few pairs: ${both.length}, and no fewer than ${pairsNeeded} can decide`);
     }
@@ -98,11 +100,11 @@ export const comparePairs = (pairs: readonly Pair[], policy: GatePolicy = GATE_P
         `worse by a factor of ${times(worseBy)} ${allowed}; by chance in ${percent(tested.pWorse)} of such comparisons`,
       );
     }
-    const typically = `typically by a factor of ${times(worseBy)} ${allowed}`;
+    const typically = `typically ${times(worseBy)} times as bad ${allowed}`;
     if (pInside > missed) {
       return found(
         "inconclusive",
-        `too noisy to decide: worse ${typically}; a head as bad as allowed looks like this in ${percent(pInside)}`,
+        `too noisy to decide: ${typically}; a head as bad as allowed looks like this in ${percent(pInside)}`,
       );
     }
     const improved = (pBetter[at] ?? 1) <= falseAlarm && worseBy <= 1 / margin;

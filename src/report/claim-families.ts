@@ -82,7 +82,7 @@ const OTHERS: readonly Row[] = [
   ["schedules/*", "no schedule of random faults breaks an invariant",
     "each schedule by the invariants of its history; a failing one is made short and replayed five times", "a race between a fault and what the platform settles"],
   ["gate/*", "the head is not worse than the base by more than the margin",
-    "pairs of short blocks in turn: log-ratio per pair, exact signed-rank test, non-inferiority for a pass", "more work per call, earlier sheds, an invariant that only the head breaks; noise leaves it open"],
+    "pairs of short blocks in turn: log-ratio per pair, exact signed-rank test, non-inferiority for a pass", "more work per call, earlier sheds, another subcode, a lost Retry-After or last event, an invariant that only the head breaks; noise leaves it open"],
   ["capacity/*", "the highest rate at which the objectives hold was found, or the demand is met",
     "probes at rates between bracket and bisection, and a confirmation at the safe end of the interval", "a generator that is the bottleneck, capacity that moves while it is measured"],
   ["run/*", "the run itself came to its end: the API was reached, nothing was left broken, nothing was cut off, no secret was written",

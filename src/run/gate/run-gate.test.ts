@@ -41,6 +41,8 @@ type Wish = {
   head?: Partial<VirtualDeployment>;
   target?: Partial<Target>;
   claims?(side: Side, name: string): Claim[];
+  /** What becomes of a call of the head. */
+  spoilt?(line: CallLine): CallLine;
   isDead?: Side;
   /** What comes of every call to the dead side. */
   instead?: Pick<CallLine, "outcome" | "error">;
@@ -50,6 +52,7 @@ const REFUSED = { outcome: "indeterminate", error: "connection_refused" };
 
 const run = async (wish: Wish) => {
   const { pairs = 12, head = {}, target = { limits: LIMITS }, claims = () => [], isDead, instead = REFUSED } = wish;
+  const { spoilt = (line: CallLine) => line } = wish;
   const said: string[] = [];
   const played: string[] = [];
   let atUs = 0;
@@ -63,7 +66,7 @@ const run = async (wish: Wish) => {
     played.push(name);
     const arrivals = arrivalTimesUs(profile, "uniform", 1).map((us) => us + atUs);
     const lines = sides[side](arrivals, played.length).map((line) =>
-      side === isDead ? { ...line, ...instead } : line,
+      side === isDead ? { ...line, ...instead } : side === "head" ? spoilt(line) : line,
     );
     return { lines, startUs: atUs, claims: claims(side, name), problems: [] };
   };
@@ -125,6 +128,16 @@ describe("a comparison of two targets", () => {
       claims: (side, name) => [held(side, name, side === "head" ? "fail" : "pass")],
     });
     expect([broken.verdicts["gate/invariants"], broken.played.at(-1)?.slice(0, 3)]).toEqual(["fail", "p03"]);
+  });
+
+  test("fails a head that sheds in another's name, whose figures are those of the base", async () => {
+    const renamed = (line: CallLine): CallLine =>
+      line.outcome === "429 b2b_overloaded" ? { ...line, outcome: "429 org_overloaded" } : line;
+    const { verdicts, claims } = await run({ spoilt: renamed, claims: (side, name) => [held(side, name)] });
+    expect(Object.entries(verdicts).filter(([, verdict]) => verdict === "fail")).toEqual([["gate/answers", "fail"]]);
+    expect(claims.find(({ id }) => id === "gate/answers")?.reason).toBe(
+      "the head refuses with 429 org_overloaded without Retry-After in place of 429 b2b_overloaded without Retry-After: every block of the base has it",
+    );
   });
 
   test("probes what the target file does not state, within what it permits", async () => {

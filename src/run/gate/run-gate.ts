@@ -150,8 +150,8 @@ type GatePairsPlan = {
   noisy: Readonly<Record<blocks.Side, ReadonlySet<string>>>;
   play(side: blocks.Side, pair: number): Promise<PlayedBlock>;
   onPair?(pair: number, of: number): void;
-  /** Called when `pairs` pairs leave the comparison undecided; it is made again after `next` pairs. */
-  onMore?(pairs: number, next: number): void;
+  /** Called when `pairs` of `played` pairs leave the comparison undecided; it is made again after `next` pairs. */
+  onMore?(pairs: number, played: number, next: number): void;
   isOver(): boolean;
 };
 
@@ -160,6 +160,7 @@ export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ..
   const policy = { ...GATE_POLICY, looks: looks.filter((look) => look >= blocks.PAIRS_DEFAULT).length };
   const pairs: Pair[] = [];
   const findings: verdicts.BlockFinding[] = [];
+  const forms: Parameters<typeof verdicts.answersClaim>[0] = { base: [], head: [] };
   /** For each pair that is not compared: why the generator could not play it as planned. */
   const dropped: string[] = [];
   let number = 0;
@@ -182,6 +183,7 @@ export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ..
       return [side, measureBlock(lines, { ...parts, sloMs, noisy: noisy[side], foreignLastEvent })] as const;
     });
     pairs.push(Object.fromEntries(values) as Pair);
+    for (const [side, { lines }] of both) forms[side].push(verdicts.answerForms(lines));
   };
   for (const [at, look] of looks.entries()) {
     while (number < look && !isOver()) {
@@ -193,10 +195,10 @@ export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ..
     const isOpen = alone.length === 0 && (outage !== undefined || verdictOf(comparisons) === "inconclusive");
     const next = looks[at + 1];
     if (next === undefined || !isOpen || isOver()) break;
-    plan.onMore?.(pairs.length, next);
+    plan.onMore?.(pairs.length, number, next);
   }
   /** `isWhole` is false if the comparison was stopped before its first look. */
-  return { pairs, findings, comparisons, policy, dropped, isWhole: number >= (looks[0] ?? 0) };
+  return { pairs, forms, findings, comparisons, policy, dropped, isWhole: number >= (looks[0] ?? 0) };
 };
 
 export type GateMeasured = Awaited<ReturnType<typeof measurePairs>>;
@@ -303,16 +305,23 @@ export const runGate = async (
     ...{ seed, load, looks, sloMs, isOver, noisy: { base: base.noisy, head: head.noisy } },
     play: (side, pair) => play(side, blocks.profileOfBlock(load), `p${String(pair + 1).padStart(2, "0")}.${side}`),
     onPair: (pair, of) => progress(`pair ${pair} of ${of}`),
-    onMore: (pairs, next) => step(`${pairs} pairs leave something open; measuring on to ${next}`),
+    onMore: (pairs, played, next) => {
+      const which =
+        pairs === played ? `${pairs} pairs` : `${pairs} of ${played} pairs, the others lost to the generator,`;
+      step(`${which} leave something open; measuring on to ${next}`);
+    },
   });
-  const { comparisons, pairs, policy, findings } = measured;
+  const { comparisons, pairs, forms, policy, findings } = measured;
   const sinking = verdicts.sinkingOf(pairs, MEASUREMENT_FACTS.goodput.margin, policy.falseAlarm / policy.looks);
   const broken = verdicts.invariantsClaim(findings, replay);
   const kept = verdicts.sinkingClaim(sinking, replay);
+  const answers = verdicts.answersClaim(forms, replay);
   const compared = verdicts.gateClaims(comparisons, replay);
-  const claims = [broken, droppedClaim(measured, replay), ...compared, kept];
+  const claims = [broken, droppedClaim(measured, replay), ...compared, answers, kept];
   const measurements = verdicts.gateMeasurements(comparisons);
-  const below = [broken, kept].flatMap(({ id, verdict, reason }) => wrapped(`${id}: ${verdict}: ${reason}`, "", 2));
+  const below = [broken, answers, kept].flatMap(({ id, verdict, reason }) =>
+    wrapped(`${id}: ${verdict}: ${reason}`, "", 2),
+  );
   return { claims, measurements, comparisons, table: [...verdicts.gateTable(comparisons), ...below] };
 };
 
