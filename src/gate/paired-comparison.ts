@@ -34,11 +34,7 @@ export type Comparison = ReturnType<typeof comparePairs>[number];
 const percent = (p: number): string => (p < 0.0001 ? "< 0.01 %" : `${(p * 100).toPrecision(2)} %`);
 const times = (ratio: number): string => (ratio >= 100 ? "100 or more" : ratio.toFixed(3));
 
-const intervalOf = (values: readonly number[]): Interval | null =>
-  quantileInterval(
-    values.toSorted((a, b) => a - b),
-    0.5,
-  );
+const intervalOf = (values: readonly number[]): Interval | null => quantileInterval(values, 0.5);
 
 const exp = (ln: number | null | undefined): number | null => (ln === null || ln === undefined ? null : Math.exp(ln));
 
