@@ -95,6 +95,7 @@ export const isIncidental = ({ reaches, objectives, disturbance }: LoadStage): b
 /** Invariants for every stage; below, those for stages with streams and with charges. */
 export const EVERYWHERE: readonly string[] = [
   ...["first-failing-check-decides", "envelope-fits-subcode", "tells-when-to-retry", "counts-agree"],
+  "sheds-only-over-the-cap",
 ];
 export const STREAMS = ["streams-end-once", "streams-cut", "slots-are-given-back"];
 export const METERS = ["refused-is-not-charged", "charged-once", "admits-at-most-the-allowance"];

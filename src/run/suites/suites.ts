@@ -39,8 +39,7 @@ const during = (name: string, fault: Fault, holdMs = HOLD_MS): Faults => ({
 type Row = Omit<LoadStage, "kind" | "name" | "driver" | "story"> & Partial<Pick<LoadStage, "driver" | "story">>;
 
 const USUAL = [...EVERYWHERE, ...STREAMS];
-const OVER = "sheds-only-over-the-cap";
-const BOTH_WAYS = [...USUAL, OVER, "sheds-above-the-cap"];
+const BOTH_WAYS = [...USUAL, "sheds-above-the-cap"];
 const APART = "organizations-do-not-share";
 const SHED = ["200", "429 b2b_overloaded"];
 
@@ -64,24 +63,24 @@ const ROWS: Readonly<Record<string, Row>> = {
     judges: [...USUAL, "refused-is-not-charged"], reaches: ["200", "403 sessions_disabled", "403 sessions_not_configured", "200 error"] },
   "rate-limit-edge": { judges: [...EVERYWHERE, "rate-within-any-window"], reaches: ["200", "429 rate_limited"] },
   "chat-past-capacity": { driver: "k6", judges: [...BOTH_WAYS, "events-are-not-buffered", "refusals-are-cheap"], reaches: SHED },
-  "tile-quota-stampede": { driver: "k6", judges: [...USUAL, ...METERS, "admits-what-is-allowed", APART, OVER, "session-lifetime-is-bounded"],
+  "tile-quota-stampede": { driver: "k6", judges: [...USUAL, ...METERS, "admits-what-is-allowed", APART, "session-lifetime-is-bounded"],
     reaches: ["200", "429 org_overloaded", "429 map_load_quota_exceeded", "429 map_load_hard_stop"] },
-  "noisy-neighbour": { driver: "k6", isolation: "beside", judges: [...USUAL, APART, OVER], reaches: ["200", "429 org_overloaded"] },
+  "noisy-neighbour": { driver: "k6", isolation: "beside", judges: [...USUAL, APART], reaches: ["200", "429 org_overloaded"] },
   /** The same calls as `noisy-neighbour`, without those of the noisy organization. */
   "noisy-neighbour-alone": { isolation: "alone", leavesOut: true, judges: CALM, reaches: ["200"] },
   "shedding-curve": { durationS: 240, arrivals: "poisson", curve: true, judges: [...BOTH_WAYS, "refusals-are-cheap"], reaches: SHED },
   "retry-storm": { durationS: 28, arrivals: "poisson", step: "load", judges: BOTH_WAYS, reaches: SHED },
-  "steady-mix": { judges: [...USUAL, OVER, APART, "refused-is-not-charged", "charged-once"], reaches: ["200"], objectives: true },
-  "spike-and-recover": { judges: [...USUAL, OVER], reaches: ["200"] },
+  "steady-mix": { judges: [...USUAL, APART, "refused-is-not-charged", "charged-once"], reaches: ["200"], objectives: true },
+  "spike-and-recover": { judges: USUAL, reaches: ["200"] },
   "soak-mix": { story: "steady-mix", judges: USUAL, reaches: ["200"] },
   /** Reads and map loads, whose charges are compared call by call. */
   "soak-charged": { story: "broken-dependency", judges: [...EVERYWHERE, ...METERS], reaches: ["200"] },
   "soak-leaving": { story: "leaving-readers", judges: USUAL, reaches: ["200"], objectives: true, growth: true },
   /** The service takes five times as long at a constant rate: nothing breaks, and calls beyond the cap are shed. */
-  brownout: { durationS: AT_MOST_S, judges: [...USUAL, OVER], reaches: SHED,
+  brownout: { durationS: AT_MOST_S, judges: USUAL, reaches: SHED,
     disturbance: during("brownout", { by: "operator", component: "service", fault: "slowed" }) },
   /** Half of the slots are taken away, and given back, under a load that all slots together carry. */
-  "capacity-halved": { durationS: AT_MOST_S, step: "capacity", judges: [...USUAL, OVER], reaches: SHED,
+  "capacity-halved": { durationS: AT_MOST_S, step: "capacity", judges: USUAL, reaches: SHED,
     disturbance: { ...during("capacity-halved", { by: "operator", component: "service", fault: "halved" }, 10_000), calmMs: 8_000 } },
   /** The second of two replicas is killed: only the calls in flight there are lost. */
   "replica-lost": { replicas: 2, durationS: AT_MOST_S, judges: [...CALM, "recovers", "slots-are-given-back"], reaches: ["200"],
@@ -197,7 +196,7 @@ export const experimentStage = ({ target, embedded }: SuiteFor, entry: Experimen
       ...(load === "last-units" ? ["admits-at-most-the-allowance", "admits-what-is-allowed"] : []),
       // These judge refusals, so they need an experiment that causes some.
       ...(refuses === "none" ? [] : ["envelope-fits-subcode", "refused-is-not-charged"]),
-      ...(pastTheCap === true ? [OVER] : []),
+      ...(pastTheCap === true ? ["sheds-only-over-the-cap"] : []),
     ],
     tenants: load === "few-keys" ? "few" : load === "last-units" ? load : undefined,
     requiredStates: embedded ? requiredStates : requiredStates.filter((state) => SEEN_ANYWHERE.includes(state)),
