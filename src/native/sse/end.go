@@ -218,9 +218,9 @@ func (x *exchange) admitted() string {
 	return status + " empty"
 }
 
-// fieldsOf returns the members of a JSON object; nil if the text is none.
+// fieldsOf returns the members of a JSON object, after a byte order mark or none; nil if the text is no object.
 func fieldsOf(body string) (fields map[string]any) {
-	if json.Unmarshal([]byte(body), &fields) != nil {
+	if json.Unmarshal([]byte(strings.TrimPrefix(body, "\ufeff")), &fields) != nil {
 		return nil
 	}
 	return fields
@@ -254,6 +254,11 @@ var specified = map[int][]string{
 	},
 }
 
+// alsoListed holds what only `detail` and `error` may say: GAP_REFUSALS and LEGACY_SUBCODES of src/contract/refusals.ts.
+var alsoListed = map[int][]string{
+	403: {"forbidden", "origin_not_allowed"}, 404: {"Not Found"}, 405: {"Method Not Allowed"}, 413: {"Payload Too Large"},
+}
+
 // hasSpecified reports whether a member of an answer, or of an object in it, is a subcode that the contract has for this status.
 func hasSpecified(status int, fields map[string]any) bool {
 	for _, value := range fields {
@@ -284,7 +289,7 @@ func refusal(status int, body string) string {
 	isPlain := isUnauthorized || status == http.StatusServiceUnavailable
 	trimmed := strings.TrimSpace(body)
 	switch {
-	case hasSpecified(status, fields),
+	case hasSpecified(status, fields), ok && slices.Contains(alsoListed[status], said),
 		ok && (isWrongBody || isPlain && !hasDetail || !isGateways(status, fields, said)),
 		!ok && isWrongBody && isList,
 		!ok && isPlain && (fields != nil || trimmed == ""),
