@@ -1,4 +1,4 @@
-/** Waits with a deadline, so that no fixed sleep is needed; a thread that is blocked; work at several items at once; the clock of a run. */
+/** Waits with a deadline, so that no fixed sleep is needed; a thread that is blocked; work on several items at once; the clock of a run. */
 
 /**
  * Resolves after `ms`, or as soon as the signal fires. Uses the global timer, because virtual time

@@ -203,13 +203,12 @@ const settle = async (proxy: ProxyControl, ms: number, options: CallOptions): Pr
 };
 
 /** Reports whether the proxy is disabled for a moment while this toxic is removed. */
-export const disablesWhenRemoved = ({ type }: Pick<ToxicEcho, "type">): boolean =>
-  type === "slicer" || type === "bandwidth";
+export const disablesWhenRemoved = ({ type }: Pick<ToxicEcho, "type">): boolean => type === "slicer";
 
 /**
- * Lets data pass that a toxic holds back, then removes the toxic. While toxiproxy removes such a toxic (latency,
- * slicer, bandwidth), it holds a lock until the client has read the data; if the client gave up, the whole server hangs
- * (toxiproxy's issues 558 and 412).
+ * Lets data pass that a toxic holds back, then removes the toxic. While toxiproxy removes such a toxic (latency, slicer),
+ * it holds a lock until the client has read the data; if the client gave up, the whole server hangs (toxiproxy's issues
+ * 558 and 412).
  */
 export const takeToxicAway = async (
   proxy: ProxyControl,

@@ -203,7 +203,7 @@ export const needNoVu = (steps: readonly Step[]): boolean => {
   );
 };
 
-/** `idleMs`: that a call pauses, reading slowly (at most) or waiting for a retry (on average). `isAsync`: every call can be async. */
+/** `idleMs`: how long a call pauses, to read slowly (at most) or to wait for a retry (on average). `isAsync`: every call can be async. */
 export const concurrencyOf = (story: Story, seed: number, view: TargetView) => {
   const calls = Array.from({ length: LOOKED_AT }, (_, i) => story.plan(seed, i, view));
   const steps = calls.map(([step]) => step);

@@ -53,7 +53,7 @@ const quotaMintersMissing = (view: TargetView): string[] => {
   const bought = budget === undefined ? "" : ` and fits \`budget.map_loads\` (${budget})`;
   return [
     `a tenant with a publishable key, its \`tier\` and a \`limit\` of which at most ${REACHABLE} map loads are left${bought}, ` +
-      "or the role `publishable_expendable` or `publishable_expendable_paid` with its `limit`, not used up before, as by the rules of verify",
+      "or the role `publishable_expendable` or `publishable_expendable_paid` with its `limit`, which nothing has used up before, as rules of verify do",
   ];
 };
 
