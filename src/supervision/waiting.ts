@@ -21,12 +21,18 @@ const nobodyWakes = new Int32Array(new SharedArrayBuffer(4));
 /** Blocks the thread, its event loop included, for `ms`, which may be a fraction. */
 export const blockThread = (ms: number): void => void Atomics.wait(nobodyWakes, 0, 0, ms);
 
-/** Runs `work` for each item, `most` at once, started in order. Resolves to what it returned, in the same order. */
+/**
+ * Runs `work` for each item, `most` at once, started in order. Resolves to what it returned, in the same order. Rejects with the
+ * first error, and then starts no further item.
+ */
 export const eachAtOnce = async <T, R>(most: number, items: readonly T[], work: (item: T) => Promise<R>) => {
   const results: R[] = [];
-  const queue = items.entries();
+  const queue = items.entries().map(async ([at, item]) => {
+    results[at] = await work(item);
+  });
   const worker = async (): Promise<void> => {
-    for (const [at, item] of queue) results[at] = await work(item);
+    // A throw leaves the loop, which closes the queue for every worker.
+    for (const worked of queue) await worked;
   };
   await Promise.all(Array.from({ length: Math.min(most, items.length) }, worker));
   return results;
