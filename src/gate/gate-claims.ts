@@ -1,6 +1,6 @@
 /**
- * What the gate claims: of each measurement, of invariants, and of a goodput that sinks while the head runs. The
- * comparisons also as measurements of a report and as a table of 80 columns.
+ * What the gate claims: of each measurement, of invariants, of the form of answers, and of a goodput that sinks while the
+ * head runs. The comparisons also as measurements of a report and as a table of 80 columns.
  */
 import { someOf } from "../contract/lists.ts";
 import type { CallLine } from "../history/line.ts";
@@ -160,52 +160,51 @@ export const invariantsClaim = (findings: readonly BlockFinding[], replay: strin
 };
 
 /**
- * The forms of a block's answers: refusals by subcode and Retry-After, events of whole streams by route. Streams that end
- * in an error are left out: a head without errors has lost nothing.
+ * The forms of a block's answers: refusals by subcode, those of them that had a Retry-After, events of whole streams by
+ * route. Streams that end in an error are left out: a head without errors has lost nothing.
  */
-export const answerForms = (lines: readonly CallLine[]) => ({
-  refusals: new Set(
-    lines
-      .filter(isRefusedForALimit)
-      .map(({ outcome, retry_after: when }) => (when === undefined ? `${outcome} without Retry-After` : outcome)),
-  ),
-  events: new Set(
-    lines.filter(isWhole).flatMap(({ route, event_names: names = [] }) => names.map((name) => `${name} (${route})`)),
-  ),
-});
+export const answerForms = (lines: readonly CallLine[]) => {
+  const refused = lines.filter(isRefusedForALimit);
+  return {
+    refusals: new Set(refused.map(({ outcome }) => outcome)),
+    withRetryAfter: new Set(refused.flatMap((one) => (one.retry_after === undefined ? [] : [one.outcome]))),
+    events: new Set(
+      lines.filter(isWhole).flatMap(({ route, event_names: names = [] }) => names.map((name) => `${name} (${route})`)),
+    ),
+  };
+};
 
 type AnswerForms = ReturnType<typeof answerForms>;
 
-const union = (sets: readonly ReadonlySet<string>[]): Set<string> => new Set(sets.flatMap((one) => [...one]));
-
 /**
  * Judges the form of answers, because a client decides by the subcode, waits as Retry-After says, and waits for the last
- * event. `lost` is what every block of the base has and no block of the head: an event, or a refusal in whose place
- * another came, because a head may well refuse nothing. What the head has besides is no regression.
+ * event. `lost` is what every block of the base has and no block of the head. A lost subcode fails the head only if
+ * another came in its place, and a lost Retry-After only if its refusal still comes, because a head may refuse nothing.
+ * What the head has in addition is no regression.
  */
 export const answersClaim = (blocks: Readonly<Record<Side, AnswerForms[]>>, replay: string): Claim => {
   const compared = (part: keyof AnswerForms) => {
-    const [base, head] = SIDES.map((side) => blocks[side].map((forms) => forms[part])) as [
-      Set<string>[],
-      Set<string>[],
-    ];
-    const lost = [...union(base).difference(union(head))].filter((form) => base.every((one) => one.has(form)));
-    return { base: union(base), lost, gained: [...union(head).difference(union(base))] };
+    const of = (side: Side): Set<string> => new Set(blocks[side].flatMap((forms) => [...forms[part]]));
+    const [base, head] = [of("base"), of("head")];
+    const lost = [...base.difference(head)].filter((form) => blocks.base.every((forms) => forms[part].has(form)));
+    return { base, head, lost, gained: [...head.difference(base)] };
   };
-  const { refusals, events } = { refusals: compared("refusals"), events: compared("events") };
+  const [refusals, events] = [compared("refusals"), compared("events")];
   const isOther = refusals.lost.length > 0 && refusals.gained.length > 0;
+  const untimed = compared("withRetryAfter").lost.filter((outcome) => refusals.head.has(outcome));
   const changes = [
     ...(isOther ? [`the head refuses with ${refusals.gained.join(", ")} in place of ${refusals.lost.join(", ")}`] : []),
+    ...(untimed.length > 0 ? [`the head refuses with ${untimed.join(", ")} without Retry-After`] : []),
     ...(events.lost.length > 0 ? [`no stream of the head has the event ${someOf(events.lost, 5)}`] : []),
   ];
   const [verdict, reason]: [Claim["verdict"], string] =
     refusals.base.size + events.base.size === 0
       ? ["skipped", "skipped: the base refused no call for a limit, and had no stream with events"]
       : changes.length === 0
-        ? ["pass", "the head refuses with the base's subcodes, and its streams have the base's events"]
+        ? ["pass", "no subcode was replaced, and no Retry-After and no event was lost"]
         : blocks.base.length < FEWEST_PAIRS
           ? ["inconclusive", `too few pairs to be sure that ${changes.join("; ")}`]
-          : ["fail", `${changes.join("; ")}: every block of the base has it`];
+          : ["fail", `${changes.join("; ")}: every block of the base has what is lost`];
   const expected =
     "what every block of the base answers, a block of the head answers too: subcodes, Retry-After, events";
   const got = `new on the head: ${someOf([...refusals.gained, ...events.gained], 5) || "nothing"}`;

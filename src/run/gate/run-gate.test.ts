@@ -136,7 +136,7 @@ describe("a comparison of two targets", () => {
     const { verdicts, claims } = await run({ spoilt: renamed, claims: (side, name) => [held(side, name)] });
     expect(Object.entries(verdicts).filter(([, verdict]) => verdict === "fail")).toEqual([["gate/answers", "fail"]]);
     expect(claims.find(({ id }) => id === "gate/answers")?.reason).toBe(
-      "the head refuses with 429 org_overloaded without Retry-After in place of 429 b2b_overloaded without Retry-After: every block of the base has it",
+      "the head refuses with 429 org_overloaded in place of 429 b2b_overloaded: every block of the base has what is lost",
     );
   });
 
