@@ -29,9 +29,9 @@ describe("gate", { concurrent: true }, () => {
     expect(code).toBe(0);
     expect(out).toMatch(/^Nothing was sent to http:\/\/127\.0\.0\.1:1\/v1 or http:\/\/127\.0\.0\.1:2\/v1\./);
     expect(out).toMatch(/Blocks at 56\.0 and 160\.0 calls\/s: the base's capacity is 80\.0 calls\/s/);
-    expect(out).not.toContain("invariants alone");
+    expect(out).not.toContain("only broken invariants");
     const few = await gate("--base", base, "--head", head, "--dry-run", "--pairs", "2");
-    expect(few.out).toContain("fewer than 12 show broken invariants alone, so a pass takes 12 pairs");
+    expect(few.out).toContain("fewer than 12 show only broken invariants, so a pass takes 12 pairs");
     for (const line of out.trim().split("\n").slice(1)) expect(line.length).toBeLessThanOrEqual(80);
     const probed = JSON.parse((await gate("--base", head, "--head", base, "--dry-run", "--json")).out);
     expect(probed).toMatchObject({ capacity_per_s: null, load: null, pairs: 12, pairs_at_most: 30, lacks: [] });

@@ -22,7 +22,7 @@ const EXCLUSIONS: readonly Exclusion[] = [
   ["before after", "!before !after", "--before RUN… and --after RUN… belong together"],
 ];
 
-const FIRST_LOOK = `pairs of blocks before the first look (default ${PAIRS_DEFAULT}; fewer show broken invariants alone); up to ${PAIRS_MOST} where that leaves something open`;
+const FIRST_LOOK = `pairs of blocks before the first look (default ${PAIRS_DEFAULT}; fewer show only broken invariants); up to ${PAIRS_MOST} where that leaves something open`;
 const OPTIONS: readonly OptionRow[] = [
   ["--base <file>", "target file of the deployment that is known"],
   ["--head <file>", "target file of the deployment that may be worse"],
@@ -45,7 +45,8 @@ blocks below and above the base's capacity); --before and --after; --baseline
 and --run. The last two compare recorded runs and send nothing.
 
 Exit codes: 0 no worse than allowed; 1 worse, or an invariant breaks on the head
-alone; 4 too few or too noisy pairs to say.`;
+alone, or its answers lost a subcode, Retry-After or event; 4 too few or too
+noisy pairs to say.`;
 
 const planned = async (wishes: gates.GateWishes): Promise<Shown> => {
   const plan = await gates.planGate(wishes);
@@ -59,7 +60,7 @@ const planned = async (wishes: gates.GateWishes): Promise<Shown> => {
           `Blocks at ${load.lowPerS.toFixed(1)} and ${load.overloadPerS.toFixed(1)} calls/s: the base's capacity is ${capacity?.toFixed(1)} calls/s.`,
           `${plan.pairs} pairs: about ${plan.calls_each} calls to each side in ${minutes(plan.seconds)} minutes;`,
           ...(plan.pairs < PAIRS_DEFAULT
-            ? [`fewer than ${PAIRS_DEFAULT} show broken invariants alone, so a pass takes ${PAIRS_DEFAULT} pairs;`]
+            ? [`fewer than ${PAIRS_DEFAULT} show only broken invariants, so a pass takes ${PAIRS_DEFAULT} pairs;`]
             : []),
           `up to ${plan.pairs_at_most} pairs where that decides nothing: ${plan.calls_each_at_most} calls in ${minutes(plan.seconds_at_most)} minutes.`,
         ]),

@@ -12,7 +12,7 @@ import { type BlockPlan, isWhole } from "./block.ts";
 export type Side = "base" | "head";
 export const SIDES: readonly Side[] = ["base", "head"];
 
-/** The fewest pairs whose figures can decide at the gate's error rates (`pairsNeeded`); before them invariants alone can. */
+/** The fewest pairs whose figures decide: fewer are too few for some measurement (`pairsNeeded`), and show only broken invariants. */
 export const PAIRS_DEFAULT = 12;
 export const PAIRS_MOST = 30;
 
@@ -118,7 +118,8 @@ export const nextProbe = (probes: readonly Probe[], mostPerS: number): number | 
  * limit a deployment may serve less than below it, so the best probe counts, unless a key's saved tokens served it.
  */
 export const capacityOf = (probes: readonly Probe[]): { perS: number; isReached: boolean } => {
-  const limit = probes.slice(-1).find(isLimit);
+  const last = probes.at(-1);
+  const isReached = last !== undefined && isLimit(last);
   const best = Math.max(0, ...probes.map(({ servedPerS }) => servedPerS));
-  return { perS: limit?.isByRate === true ? limit.servedPerS : best, isReached: limit !== undefined };
+  return { perS: isReached && last.isByRate ? last.servedPerS : best, isReached };
 };

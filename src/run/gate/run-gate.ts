@@ -191,7 +191,8 @@ export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ..
     }
     comparisons = comparePairs(pairs, policy);
     const { alone, outage } = verdicts.brokenOnHead(findings);
-    const isOpen = alone.length === 0 && (outage !== undefined || verdictOf(comparisons) === "inconclusive");
+    const isDecided = look >= blocks.PAIRS_DEFAULT && verdictOf(comparisons) !== "inconclusive";
+    const isOpen = alone.length === 0 && (outage !== undefined || !isDecided);
     const next = looks[at + 1];
     if (next === undefined || !isOpen || isOver()) break;
     plan.onMore?.(pairs.length, number, next);
