@@ -297,7 +297,7 @@ export const openObjectives = ({ slo = {} }: StatedObjectives, stage: string) =>
           if (missing === null) return sloClaim({ name, stage, replay }, tally.verdicts(host));
           return claimOf({
             ...{ id: `slo/${name}/${stage}`, stage, level: "should", verdict: "skipped", replay },
-            ...{ reason: `skipped: ${missing}`, expected: text, got: "not judged" },
+            ...{ reason: `skipped: needs ${missing}`, expected: text, got: "not judged" },
           });
         }),
   };

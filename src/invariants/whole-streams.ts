@@ -95,7 +95,7 @@ const SHOULD_SHARE = 0.001;
 const CUTS_KEPT = 1_000;
 
 const NOT_KNOWN =
-  "stream_end in the target file (npx floodgate doctor finds it out), which tells whether streams that ended in order were whole";
+  "stream_end in the target file (npx floodgate doctor finds it out) to tell whether streams that ended in order were whole";
 
 /** `byEvent`: ended by the last event or an error; `inOrder`: by the end of the body; `lengths`: events of whole streams, at most two. */
 const newKind = (knowsLastEvent: boolean) => ({
@@ -204,7 +204,7 @@ export const streamsCut: Judge = (facts, settling) => {
     if (tolerated === undefined && judgeStrays(cut, n, SHOULD_SHARE).verdict === "broken") {
       return { ...failedBy(words, evidence), level: "should" as const };
     }
-    return passed([words, ...counted(unknown, `ended in order, which needs ${NOT_KNOWN}`)].join("; "));
+    return passed([words, ...counted(unknown, `ended in order (it takes ${NOT_KNOWN})`)].join("; "));
   };
   return {
     see(line, alike = 1) {

@@ -131,7 +131,7 @@ export const growthOf = (readings: ReadonlyMap<string, readonly Reading[]>, repl
       void claims.push(doc.claimOf({ id: `growth/${name}`, stage: STAGE, verdict, reason, expected, got, replay }));
     if (all.length === 0) {
       const lacking = `\`${name}\` among the gauges of control.api, or among observers.prometheus.queries`;
-      claim("skipped", `skipped: ${lacking}`, "not judged");
+      claim("skipped", `skipped: needs ${lacking}`, "not judged");
       continue;
     }
     const scaled = warm(all).map(({ atMs, value }) => ({ atMs, value: value / size }));

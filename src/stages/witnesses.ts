@@ -280,7 +280,7 @@ export const openWitness = async (
     disturbed: async (): Promise<void> => {
       atDisturbance = (await observe(deployment)).values;
     },
-    /** `interference`: what others did meanwhile, as doubts, and notes about changes that our own faults explain. */
+    /** `interference`: what others did meanwhile, as doubts; notes about changes by our own faults and what could not be read. */
     end: async () => {
       const { own, others, troubles } = await readAllWitnesses(deployment, idRun, sinceMs, context.signal, heldBefore);
       const seen = { gauges_before: heldBefore ?? undefined, key_lookups: await lookups?.(), ...own };

@@ -167,8 +167,9 @@ export const callsForInterval = (p: number): number => {
 /** The samples, in any order, at `quantileRanks`; `null` when they are too few. */
 export const quantileInterval = (values: readonly number[], p: number): Interval | null => {
   const ranks = quantileRanks(values.length, p);
+  if (ranks === null) return null;
   const sorted = ascending(values);
-  return ranks === null ? null : { low: sorted[ranks.low - 1]!, high: sorted[ranks.high - 1]! };
+  return { low: sorted[ranks.low - 1]!, high: sorted[ranks.high - 1]! };
 };
 
 /**
