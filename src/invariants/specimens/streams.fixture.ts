@@ -196,7 +196,7 @@ export const streamsCut: Specimens = {
       facts: foreignStage(),
       lines: many(100, (at) => stream(`${at}`, { ended: "eof" })),
       verdict: "skipped",
-      says: /state stream_end/,
+      says: /needs stream_end/,
     },
     {
       name: "some end by an event, and some in order without it",
