@@ -38,6 +38,7 @@ const sideOf = (side: Side, more: Partial<Target>): GateSide => {
 
 type Wish = {
   pairs?: number;
+  base?: Partial<VirtualDeployment>;
   head?: Partial<VirtualDeployment>;
   target?: Partial<Target>;
   claims?(side: Side, name: string): Claim[];
@@ -52,13 +53,13 @@ const REFUSED = { outcome: "indeterminate", error: "connection_refused" };
 
 const run = async (wish: Wish) => {
   const { pairs = 12, head = {}, target = { limits: LIMITS }, claims = () => [], isDead, instead = REFUSED } = wish;
-  const { spoilt = (line: CallLine) => line } = wish;
+  const { base = {}, spoilt = (line: CallLine) => line } = wish;
   const said: string[] = [];
   const played: string[] = [];
   let atUs = 0;
   const deployment = { slots: SLOTS, serviceMs: () => SERVICE_MS };
   const sides = {
-    base: openVirtualDeployment({ name: "base", ...deployment }),
+    base: openVirtualDeployment({ name: "base", ...deployment, ...base }),
     head: openVirtualDeployment({ name: "head", ...deployment, ...head }),
   };
   const play: typeof playBlock = async ({ side }, _story, profile, name) => {
@@ -139,6 +140,21 @@ describe("a comparison of two targets", () => {
     expect(Object.entries(verdicts).filter(([, verdict]) => verdict === "fail")).toEqual([["gate/answers", "fail"]]);
     expect(claims.find(({ id }) => id === "gate/answers")?.reason).toBe(
       "the head refuses with 429 org_overloaded in place of 429 b2b_overloaded: every block of the base has what is lost",
+    );
+  });
+
+  test("is open where the base was probed while it warmed up, so that no block is past its capacity", async () => {
+    let cold = 150;
+    const base = {
+      serviceMs: () => {
+        cold -= 1;
+        return (cold > 0 ? 4 : 1) * SERVICE_MS;
+      },
+    };
+    const { claims, verdicts } = await run({ base, target: {} });
+    expect(verdicts["gate/pairs"]).toBe("inconclusive");
+    expect(claims.find(({ id }) => id === "gate/pairs")?.reason).toMatch(
+      /^the base serves [\d.]+ calls\/s of [\d.]+ calls\/s, so no block was past its capacity/,
     );
   });
 
