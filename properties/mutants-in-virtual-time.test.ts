@@ -37,7 +37,10 @@ describe("the gate, in virtual time", () => {
   const SEEDS = Array.from({ length: 40 }, (_, seed) => seed);
   const judged = (head: Parts, seed: number) => comparePairs(virtualPairs(head, seed));
 
-  test.each(MUTANTS.filter(({ stage }) => stage === "gate").map((mutant) => [mutant.name, mutant] as const))(
+  /** Noise changes no form of an answer, so mutants of those are left out. */
+  const slow = MUTANTS.filter(({ stage, kills }) => stage === "gate" && !kills.includes("gate/answers"));
+
+  test.each(slow.map((mutant) => [mutant.name, mutant] as const))(
     "kills %s by the measurement that was meant to, whatever the noise",
     (_, mutant) => {
       for (const seed of SEEDS) {

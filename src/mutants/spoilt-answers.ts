@@ -49,6 +49,7 @@ export const SPOILT_ANSWERS = spoilt(
     ["retry-after-too-early", "patient-client", ["tells-when-to-retry"], "the client that obeys is refused again, and learns not to obey"],
     ["reports-the-wrong-limit", "edge-of-quota", ["admits-at-most-the-allowance"], "the customer's own gauge shows that there is plenty left, and the map says no"],
     ["swaps-the-two-overloads", "overload", ["sheds-only-over-the-cap"], "a customer is asked to slow down because somebody else was loud"],
+    ["calls-a-rush-a-rate-limit", "gate", ["gate/answers"], "a customer buys a higher rate and is refused as before"],
     ["sheds-slowly", "overload", ["refusals-are-cheap"], "saying no costs as much as saying yes, so that shedding saves nothing"],
     ["sheds-with-a-503", "overload", ["counts-agree"], "clients and dashboards look for a fault where there is only a rush"],
     ["leaks-acao", "verify", ["verify/server-key-is-blocked-by-cors"], "a page on any site may read what a leaked server key gets"],
@@ -92,6 +93,7 @@ export const SPOILT_ANSWERS = spoilt(
     ),
     "swaps-the-two-overloads": renaming({ b2b_overloaded: "org_overloaded", org_overloaded: "b2b_overloaded" }),
     "sheds-slowly": sheddingAfter(SLOW_MS),
+    "calls-a-rush-a-rate-limit": renaming({ b2b_overloaded: "rate_limited" }),
     "sheds-with-a-503": renaming({ b2b_overloaded: "key_service_unavailable" }),
     "leaks-acao": () => ({ cors: (call) => call.caller.origin }),
     "sends-a-null-style": writing((write, status, headers, body) => {

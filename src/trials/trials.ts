@@ -67,7 +67,7 @@ export const MINI_STAGES: Readonly<Record<MutantStage, (MiniStage | VirtualStage
     "verify/keys-limit-reached"] },
   "verify-load": { ...calls.verifyLoad, proves: ["verify/rate-limit-is-reported", "verify/overload-is-reported",
     "verify/overload-names-the-cap"] },
-  gate: { ...virtual.gate, proves: GATE_MEASUREMENTS.map((name) => `gate/${name}`) },
+  gate: { ...virtual.gate, proves: ["gate/answers", ...GATE_MEASUREMENTS.map((name) => `gate/${name}`)] },
   curve: { ...virtual.curve, proves: ["curve/shed_subcodes", "curve/goodput_retention", "curve/collapse", "curve/refusal_time", "curve/metastability",
     "curve/false_sheds", "curve/slots_leaked", "curve/closed_form", "curve/oscillation", "curve/refusal_price", "curve/refusal_cost",
     "curve/wasted_work", "curve/jain_index"] },

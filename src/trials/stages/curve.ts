@@ -4,10 +4,10 @@
  */
 
 import { type BlockValues, measureBlock } from "../../gate/block.ts";
-import { loadFor, PAIRS_DEFAULT, partsOfBlock, profileOfBlock, type Side } from "../../gate/block-plan.ts";
-import { gateClaims } from "../../gate/gate-claims.ts";
+import { loadFor, PAIRS_DEFAULT, partsOfBlock, profileOfBlock, SIDES, type Side } from "../../gate/block-plan.ts";
+import { answerForms, answersClaim, gateClaims } from "../../gate/gate-claims.ts";
 import { comparePairs, type Pair } from "../../gate/paired-comparison.ts";
-import type { CallLine, Line } from "../../history/line.ts";
+import { type CallLine, dueWithin, type Line } from "../../history/line.ts";
 import type { Claim, StageFacts } from "../../history/run-document.ts";
 import { known } from "../../history/statistics/statistics.ts";
 import { createIsolation } from "../../shedding/isolation.ts";
@@ -103,16 +103,20 @@ const SLO_MS = 2 * SERVICE_MS;
 
 const GATE_US = profileDurationS(GATE_BLOCKS) * 1e6;
 
+const spansOf = (lines: readonly CallLine[]) =>
+  Array.from({ length: PAIRS_DEFAULT }, (_, pair) =>
+    partsOfBlock(BLOCK, firstDueUs(lines) + (pair / PAIRS_DEFAULT) * GATE_US),
+  );
+
 export const pairsOf = (lines: Record<Side, readonly CallLine[]>): Pair[] => {
-  const begunUs = { base: firstDueUs(lines.base), head: firstDueUs(lines.head) };
-  return Array.from({ length: PAIRS_DEFAULT }, (_, pair): Pair => {
-    const valuesOf = (side: Side): BlockValues => {
-      const startUs = begunUs[side] + (pair / PAIRS_DEFAULT) * GATE_US;
-      return measureBlock(lines[side], { ...partsOfBlock(BLOCK, startUs), sloMs: SLO_MS });
-    };
-    return { base: valuesOf("base"), head: valuesOf("head") };
-  });
+  const [base, head] = SIDES.map((side) =>
+    spansOf(lines[side]).map((parts) => measureBlock(lines[side], { ...parts, sloMs: SLO_MS })),
+  ) as [BlockValues[], BlockValues[]];
+  return base.map((values, pair) => ({ base: values, head: head[pair] as BlockValues }));
 };
+
+const formsOf = (lines: readonly CallLine[]) =>
+  spansOf(lines).map(({ steady, past }) => answerForms(dueWithin(lines, { fromUs: steady.fromUs, toUs: past.toUs })));
 
 const playBlocks = async (mutant: string | null, seed: number): Promise<CallLine[]> => {
   const load = { ...PLATFORM, profile: GATE_BLOCKS };
@@ -126,7 +130,8 @@ const bases = new Map<number, Promise<CallLine[]>>();
 const gatePairClaims: Claims = async (mutant, seed, replay) => {
   const base = await known(bases, seed, () => playBlocks(null, seed));
   const head = mutant === null ? base : await playBlocks(mutant, seed);
-  return gateClaims(comparePairs(pairsOf({ base, head })), replay);
+  const answers = answersClaim({ base: formsOf(base), head: formsOf(head) }, replay);
+  return [...gateClaims(comparePairs(pairsOf({ base, head })), replay), answers];
 };
 
 /** An adaptive limit adjusts itself below this cap. */
