@@ -30,7 +30,7 @@ const JUDGES = new Set([
   ...IDS,
   ...CURVE_IDS,
   ...RULES.map(({ id }) => `verify/${id}`),
-  ...GATE_MEASUREMENTS.map((name) => `gate/${name}`),
+  ...["gate/answers", ...GATE_MEASUREMENTS.map((name) => `gate/${name}`)],
 ]);
 /** Tried in mutants-in-virtual-time.test.ts: each takes a core for some seconds. */
 const isVirtual = (stage: MutantStage): boolean => "inVirtualTime" in MINI_STAGES[stage];

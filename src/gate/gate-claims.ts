@@ -182,7 +182,12 @@ type AnswerForms = ReturnType<typeof answerForms>;
  * another came in its place, and a lost Retry-After only if its refusal still comes, because a head may refuse nothing.
  * What the head has in addition is no regression.
  */
-export const answersClaim = (blocks: Readonly<Record<Side, AnswerForms[]>>, replay: string): Claim => {
+export const answersClaim = (
+  blocks: Readonly<Record<Side, AnswerForms[]>>,
+  replay: string,
+  /** The head has a higher goodput, so another cap may come first. */
+  carriesMore = false,
+): Claim => {
   const compared = (part: keyof AnswerForms) => {
     const of = (side: Side): Set<string> => new Set(blocks[side].flatMap((forms) => [...forms[part]]));
     const [base, head] = [of("base"), of("head")];
@@ -190,7 +195,7 @@ export const answersClaim = (blocks: Readonly<Record<Side, AnswerForms[]>>, repl
     return { base, head, lost, gained: [...head.difference(base)] };
   };
   const [refusals, events] = [compared("refusals"), compared("events")];
-  const isOther = refusals.lost.length > 0 && refusals.gained.length > 0;
+  const isOther = refusals.lost.length > 0 && refusals.gained.length > 0 && !carriesMore;
   const untimed = compared("withRetryAfter").lost.filter((outcome) => refusals.head.has(outcome));
   const changes = [
     ...(isOther ? [`the head refuses with ${refusals.gained.join(", ")} in place of ${refusals.lost.join(", ")}`] : []),

@@ -143,6 +143,14 @@ describe("a comparison of two targets", () => {
     );
   });
 
+  test("passes a head that carries more and meets another cap", async () => {
+    const renamed = (line: CallLine): CallLine =>
+      line.outcome === "429 b2b_overloaded" ? { ...line, outcome: "429 org_overloaded" } : line;
+    const head = { slots: 1.5 * SLOTS };
+    const { verdicts } = await run({ spoilt: renamed, head, claims: (side, name) => [held(side, name)] });
+    expect(verdicts).toMatchObject({ "gate/answers": "pass", "gate/goodput": "pass" });
+  });
+
   test("is open where the base was probed while it warmed up, so that no block is past its capacity", async () => {
     let cold = 150;
     const base = {

@@ -323,7 +323,8 @@ export const runGate = async (
   const sinking = verdicts.sinkingOf(pairs, MEASUREMENT_FACTS.goodput.margin, policy.falseAlarm / policy.looks);
   const broken = verdicts.invariantsClaim(findings, replay);
   const kept = verdicts.sinkingClaim(sinking, replay);
-  const answers = verdicts.answersClaim(forms, replay);
+  const carriesMore = comparisons.some(({ measurement, improved }) => measurement === "goodput" && improved);
+  const answers = verdicts.answersClaim(forms, replay, carriesMore);
   const compared = verdicts.gateClaims(comparisons, replay);
   const carried = median(pairs.flatMap(({ base: { goodput } }) => goodput ?? [])) ?? 0;
   const isCarried = isOverload && !slo.isDelayed && carried >= blocks.ALL_SERVED * overloadPerS;
