@@ -81,7 +81,7 @@ const FIRST_PER_S = 20;
 /** Each probe offers this many times the rate of the one before. */
 const FACTOR = 2;
 const PROBES_MOST = 9;
-/** What serves less than this share of the offered rate has met its limit. */
+/** A deployment that serves less than this share of the offered rate has met its limit. */
 export const ALL_SERVED = 0.85;
 
 export type Probe = ReturnType<typeof probeOf>;

@@ -1,4 +1,4 @@
-/** Waits with a deadline, so that no fixed sleep is needed; a thread that is blocked; work on several items at once; the clock of a run. */
+/** Waiting for a condition with a deadline, blocking a thread, working on several items at once, and the clock of a run. */
 
 /**
  * Resolves after `ms`, or as soon as the signal fires. Uses the global timer, because virtual time
