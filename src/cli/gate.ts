@@ -118,7 +118,7 @@ export const gateCommand = () => {
       return {
         plan: ({ owned }, baseFile, headFile) => planned({ ...wishes, owned, baseFile, headFile }),
         play: async (common, baseFile, headFile) => {
-          // The line of a stage would count the calls of base and head without their names; the table has both.
+          // A stage prints a line with its calls, but not whether they are of base or head; the table below names both.
           const events = { ...common.events, stage: () => undefined };
           const result = await gates.gateTargets({ ...common, ...wishes, events, baseFile, headFile });
           if (result.table.length > 0) printNote(`\n${result.table.join("\n")}\n\n`);

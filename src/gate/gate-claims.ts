@@ -85,7 +85,7 @@ export const gateTable = (comparisons: readonly Comparison[]): string[] => [
   "would have shown as worse nine times in ten.",
 ];
 
-/** With fewer, a difference between all blocks of both sides may be chance. */
+/** Fewer pairs may show by chance what all blocks of one side have and no block of the other. */
 const FEWEST_PAIRS = 6;
 
 export type BlockFinding = { side: Side; pair: number; claim: Claim };
@@ -195,10 +195,11 @@ export const answersClaim = (
     return { base, head, lost, gained: [...head.difference(base)] };
   };
   const [refusals, events] = [compared("refusals"), compared("events")];
-  const isOther = refusals.lost.length > 0 && refusals.gained.length > 0 && !carriesMore;
+  const isOther = refusals.lost.length > 0 && refusals.gained.length > 0;
+  const others = `the head refuses with ${refusals.gained.join(", ")} in place of ${refusals.lost.join(", ")}`;
   const untimed = compared("withRetryAfter").lost.filter((outcome) => refusals.head.has(outcome));
   const changes = [
-    ...(isOther ? [`the head refuses with ${refusals.gained.join(", ")} in place of ${refusals.lost.join(", ")}`] : []),
+    ...(isOther && !carriesMore ? [others] : []),
     ...(untimed.length > 0 ? [`the head refuses with ${untimed.join(", ")} without Retry-After`] : []),
     ...(events.lost.length > 0 ? [`no stream of the head has the event ${someOf(events.lost, 5)}`] : []),
   ];
@@ -206,7 +207,10 @@ export const answersClaim = (
     refusals.base.size + events.base.size === 0
       ? ["skipped", "skipped: the base refused no call for a limit, and had no stream with events"]
       : changes.length === 0
-        ? ["pass", "no subcode was replaced, and no Retry-After and no event was lost"]
+        ? [
+            "pass",
+            `no Retry-After and no event was lost; ${isOther ? `${others}, and carries more` : "no subcode was replaced"}`,
+          ]
         : blocks.base.length < FEWEST_PAIRS
           ? ["inconclusive", `too few pairs to be sure that ${changes.join("; ")}`]
           : ["fail", `${changes.join("; ")}: every block of the base has what is lost`];

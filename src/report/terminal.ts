@@ -90,7 +90,7 @@ const WORD_COLUMNS = 13;
 const BODY_COLUMNS = COLUMNS - WORD_COLUMNS;
 /** Columns of a reason: two lines suffice to understand it, and the report has the whole sentence. */
 const REASON_COLUMNS = 2 * BODY_COLUMNS - 12;
-/** A reason without another beside it has room for its end, which says what to do. */
+/** Columns of a reason that stands alone: it has room for its end, which says what to do. */
 const ONLY_REASON_COLUMNS = 6 * BODY_COLUMNS - 12;
 const NAMES_SHOWN = 3;
 

@@ -147,8 +147,11 @@ describe("a comparison of two targets", () => {
     const renamed = (line: CallLine): CallLine =>
       line.outcome === "429 b2b_overloaded" ? { ...line, outcome: "429 org_overloaded" } : line;
     const head = { slots: 1.5 * SLOTS };
-    const { verdicts } = await run({ spoilt: renamed, head, claims: (side, name) => [held(side, name)] });
+    const { verdicts, claims } = await run({ spoilt: renamed, head, claims: (side, name) => [held(side, name)] });
     expect(verdicts).toMatchObject({ "gate/answers": "pass", "gate/goodput": "pass" });
+    expect(claims.find(({ id }) => id === "gate/answers")?.reason).toMatch(
+      /the head refuses with 429 org_overloaded in place of 429 b2b_overloaded, and carries more$/,
+    );
   });
 
   test("is open where the base was probed while it warmed up, so that no block is past its capacity", async () => {

@@ -329,7 +329,7 @@ export const runGate = async (
   const carried = median(pairs.flatMap(({ base: { goodput } }) => goodput ?? [])) ?? 0;
   const isCarried = isOverload && !slo.isDelayed && carried >= blocks.ALL_SERVED * overloadPerS;
   const notOver = isCarried
-    ? `the base serves ${perS(carried)} of ${perS(overloadPerS)}, so no block was past its capacity; was it probed while it warmed up, or is its \`limits\` or --rate too low?`
+    ? `the base serves ${perS(carried)} of ${perS(overloadPerS)}, so no block was past its capacity; was it probed while it warmed up, or is the capacity of \`limits\` or --rate too low?`
     : null;
   const claims = [broken, pairsClaim(measured, notOver, replay), ...compared, answers, kept];
   const measurements = verdicts.gateMeasurements(comparisons);
