@@ -8,9 +8,11 @@ import {
 } from "node:http";
 import type { AddressInfo } from "node:net";
 import { deflateRawSync } from "node:zlib";
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { type SecondApi, type SecondApiOptions, startSecondApi } from "../../properties/second-api/start-second-api.ts";
+import { expect, test, vi } from "vitest";
+import { ORIGIN } from "../../properties/second-api/offer.ts";
+import { type SecondApiOptions, startSecondApi } from "../../properties/second-api/start-second-api.ts";
 import { createSecrets } from "../target/secrets.ts";
+import type { Target } from "../target/target.ts";
 import { runVerify, type VerifyOptions, type VerifyResult } from "./run-verify.ts";
 
 type Page = { status: number; type?: string; body?: string | Buffer; headers?: OutgoingHttpHeaders };
@@ -20,12 +22,10 @@ type Change = {
   body?(text: string): string;
 };
 
-let api: SecondApi;
-/** Each has its own rates and slots. */
-beforeEach(async () => {
-  api = await startSecondApi({});
-});
-afterEach(() => api.close());
+// Most of it is waiting: each has a deployment of its own, and more of them wait at once than usual.
+vi.setConfig({ maxConcurrency: 10 });
+
+type More = Partial<VerifyOptions> & { api?: SecondApiOptions; permits?: Target["permits"] };
 
 const HTML = "<html><body><center><h1>nginx</h1></center></body></html>";
 
@@ -34,8 +34,9 @@ const verifyBehind = async (
   pageFor: (req: IncomingMessage) => Page | "reset" | null | Promise<null>,
   only?: readonly string[],
   { head = (headers) => headers, body: changed }: Change = {},
-  more: Partial<VerifyOptions> = {},
+  { api: parts = {}, permits, ...more }: More = {},
 ): Promise<VerifyResult> => {
+  const api = await startSecondApi(parts);
   const { port, hostname } = new URL(api.target.base_url);
   const server = createServer({ maxHeaderSize: 1 << 20 }, async (req, res) => {
     const page = await pageFor(req);
@@ -69,6 +70,7 @@ const verifyBehind = async (
   const { base_url, key_management_url, tile_url } = api.target;
   const target = {
     ...api.target,
+    permits: { ...api.target.permits, ...permits },
     base_url: behind(base_url),
     ...(key_management_url === undefined ? {} : { key_management_url: behind(key_management_url) }),
     ...(tile_url === undefined ? {} : { tile_url: behind(tile_url) }),
@@ -86,6 +88,7 @@ const verifyBehind = async (
   } finally {
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
+    await api.close();
   }
 };
 
@@ -114,7 +117,7 @@ const PAGES: readonly [string, Page][] = [
   ["words of its own in error, 403", { status: 403, type: "application/json", body: '{"error":"Request blocked"}' }],
 ];
 
-test.each(PAGES)("a gateway's answer to some calls is inconclusive and no breach: %s", async (_, page) => {
+test.concurrent.each(PAGES)("a gateway's answer to some calls is inconclusive and no breach: %s", async (_, page) => {
   const result = await verifyBehind(
     ({ url = "" }) => (url.includes("/poi/") || url.includes("/design/themes") ? page : null),
     ["runtime-admits", "answers-are-json", "envelope-fits-subcode"],
@@ -126,7 +129,7 @@ test.each(PAGES)("a gateway's answer to some calls is inconclusive and no breach
   expect(admits).toMatchObject({ verdict: "inconclusive", reason: expect.stringMatching(/gateway's answer/) });
 });
 
-test("creations of keys that a gateway answers end after a few, because each may have left a key", async () => {
+test.concurrent("creations of keys that a gateway answers end after a few, because each may have left a key", async () => {
   let creations = 0;
   const isCreation = ({ method, url = "" }: IncomingMessage): boolean => method === "POST" && url.includes("api-keys");
   const { leftOver, claims } = await verifyBehind(
@@ -152,7 +155,7 @@ const oneInTen = (page: Page) => {
   return () => (calls++ % 10 === 9 ? page : null);
 };
 
-test.each([
+test.concurrent.each([
   ["a page in place of a tenth of the answers", { status: 200 }],
   ["a tenth of the calls redirected to a login page", { status: 302, headers: { location: "https://login.example/" } }],
   ["a text in place of a tenth of the answers", { status: 200, type: "text/plain", body: "Service under maintenance" }],
@@ -163,7 +166,7 @@ test.each([
   expect(claims.filter(({ verdict }) => verdict !== "pass")).toEqual([]);
 });
 
-test.each([
+test.concurrent.each([
   ["Kong", '{"message":"An unexpected error occurred"}'],
   ["Spring", '{"status":500,"error":"Internal Server Error","path":"/v1"}'],
   ["a problem document", '{"title":"Internal Server Error","status":500,"detail":"The upstream failed"}'],
@@ -177,13 +180,13 @@ test.each([
   },
 );
 
-test("odd input is not accused of the JSON 500 that an edge answers to a tenth of the calls", async () => {
+test.concurrent("odd input is not accused of the JSON 500 that an edge answers to a tenth of the calls", async () => {
   let calls = 0;
   const page = { status: 500, type: "application/json", body: '{"message":"An unexpected error occurred"}' };
   // The rule sends large bodies and heads once. With this phase the edge answers some of those.
   const result = await verifyBehind(() => (calls++ % 10 === 4 ? page : null), ["hostile-input"]);
   expect(failed(result)).toEqual([]);
-}, 60_000);
+});
 
 const STRANGERS: readonly [string, Page][] = [
   ["maintenance under 200", { status: 200, body: '{"status":"maintenance"}' }],
@@ -194,7 +197,7 @@ const STRANGERS: readonly [string, Page][] = [
   ["Spring's 404", { status: 404, body: '{"timestamp":"2026","status":404,"error":"Not Found","path":"/v1"}' }],
 ];
 
-test.each(STRANGERS)("what an edge says in a tenth of the answers condemns no rule: %s", async (_, page) => {
+test.concurrent.each(STRANGERS)("what an edge says in a tenth of the answers condemns no rule: %s", async (_, page) => {
   const result = await verifyBehind(oneInTen({ type: "application/json", ...page }), [
     ...[...SEVERAL, "exchange-mints", "session-origin-mismatch", "mixed-calls"],
     ...["calls-are-answered", "session-lasts", "cors-for-every-answer-to-a-listed-origin"],
@@ -202,7 +205,7 @@ test.each(STRANGERS)("what an edge says in a tenth of the answers condemns no ru
   expect(failed(result)).toEqual([]);
 });
 
-test("a success where a refusal is due is told with its body, and fails nothing unless the route answers so", async () => {
+test.concurrent("a success where a refusal is due is told with its body, and fails nothing unless the route answers so", async () => {
   const page = { status: 200, type: "application/json", body: '{"status":"maintenance"}' };
   const behind = await verifyBehind(oneInTen(page), ["invalid-credential"]);
   expect(failed(behind)).toEqual([]);
@@ -216,20 +219,20 @@ test("a success where a refusal is due is told with its body, and fails nothing 
   });
 });
 
-test.each(STRANGERS.slice(0, 2))("a defect of the API is named behind such an edge: %s", async (_, page) => {
-  await api.close();
-  api = await startSecondApi({ defects: ["serves-revoked", "open-catalogs"] });
-  const result = await verifyBehind(oneInTen({ type: "application/json", ...page }), [
-    "missing-credential",
-    "revoked-key",
-  ]);
+test.concurrent.each(STRANGERS.slice(0, 2))("a defect of the API is named behind such an edge: %s", async (_, page) => {
+  const result = await verifyBehind(
+    oneInTen({ type: "application/json", ...page }),
+    ["missing-credential", "revoked-key"],
+    {},
+    { api: { defects: ["serves-revoked", "open-catalogs"] } },
+  );
   expect(failed(result).map((text) => text.replace(/:.*/, ""))).toEqual([
     "verify/missing-credential",
     "verify/revoked-key",
   ]);
 });
 
-test.each([
+test.concurrent.each([
   [null, "pass"],
   [{ status: 502 }, "inconclusive"],
   [{ status: 503, type: "application/json", body: "{}" }, "inconclusive"],
@@ -246,9 +249,7 @@ test.each([
   expect(claims.filter((one) => one.verdict === "fail")).toEqual([]);
 });
 
-test("a session that ends on the way to the API decides nothing", async () => {
-  await api.close();
-  api = await startSecondApi({ variants: ["short-sessions"] });
+test.concurrent("a session that ends on the way to the API decides nothing", async () => {
   let sessions = 0;
   const { claims } = await verifyBehind(
     async ({ url, headers: { authorization } }) => {
@@ -257,6 +258,8 @@ test("a session that ends on the way to the API decides nothing", async () => {
       return null;
     },
     ["either-header", "session-lasts"],
+    {},
+    { api: { variants: ["short-sessions"] } },
   );
   expect(sessions).toBeGreaterThan(1);
   expect(claims.map(({ id, verdict, reason }) => [id, verdict, reason])).toEqual([
@@ -265,7 +268,7 @@ test("a session that ends on the way to the API decides nothing", async () => {
   ]);
 });
 
-test("a firewall that resets odd calls is noted once, with their number", async () => {
+test.concurrent("a firewall that resets odd calls is noted once, with their number", async () => {
   const { claims } = await verifyBehind(
     ({ url, rawHeaders }) =>
       /%00|%ff|%zz|\[\]|\.\./i.test(`${url}`) || rawHeaders.join().includes("nonsense") ? "reset" : null,
@@ -278,17 +281,20 @@ test("a firewall that resets odd calls is noted once, with their number", async 
     ),
   });
   expect(claims[0]?.reason.match(/no whole answer/g)).toHaveLength(1);
-}, 60_000);
+});
 
-test("a 500 that one call always gets is a breach behind such a gateway too", async () => {
-  await api.close();
-  api = await startSecondApi({ defects: ["500-on-sessions-without-dots"] });
+test.concurrent("a 500 that one call always gets is a breach behind such a gateway too", async () => {
   const page = { status: 500, type: "application/json", body: '{"message":"An unexpected error occurred"}' };
-  const result = await verifyBehind(oneInTen(page), ["runtime-admits", "unparsable-session"]);
+  const result = await verifyBehind(
+    oneInTen(page),
+    ["runtime-admits", "unparsable-session"],
+    {},
+    { api: { defects: ["500-on-sessions-without-dots"] } },
+  );
   expect(failed(result)).toEqual([expect.stringMatching(/^verify\/unparsable-session: .*500/)]);
 });
 
-test("all rules behind a gateway that answers large heads with a page of its own: none of them fails", async () => {
+test.concurrent("all rules behind a gateway that answers large heads with a page of its own: none of them fails", async () => {
   const result = await verifyBehind(({ rawHeaders }) =>
     rawHeaders.join("").length > 320 ? { status: 400, body: `<html>Request Header Or Cookie Too Large</html>` } : null,
   );
@@ -304,15 +310,18 @@ const BY_HEADER = [
   ...["session-origin-mismatch", "runtime-admits", "mixed-calls"],
 ];
 
-test.each(["authorization", "x-api-key"])(
+test.concurrent.each(["authorization", "x-api-key"])(
   "a gateway that removes the header %s fails one rule",
   async (header) => {
-    await api.close();
-    api = await startSecondApi({ defects: ["serves-revoked"] });
-    const result = await verifyBehind(({ headers }) => {
-      delete headers[header];
-      return null;
-    }, BY_HEADER);
+    const result = await verifyBehind(
+      ({ headers }) => {
+        delete headers[header];
+        return null;
+      },
+      BY_HEADER,
+      {},
+      { api: { defects: ["serves-revoked"] } },
+    );
     const failed = result.claims.filter(({ verdict, level }) => verdict === "fail" && level === "must");
     expect(failed.map(({ id }) => id).sort()).toEqual(["verify/either-header", "verify/revoked-key"]);
     expect(claimOf(result, "either-header")?.reason).toMatch(
@@ -321,31 +330,29 @@ test.each(["authorization", "x-api-key"])(
     const open = result.claims.filter(({ reason }) => reason.includes("see verify/either-header"));
     expect(open.length).toBeGreaterThan(3);
   },
-  60_000,
 );
 
-test.each([403, 400, 431, 502])(
+test.concurrent.each([403, 400, 431, 502])(
   "a gateway that lets nothing through is told as such, and nothing is judged: %i",
   async (status) => {
     await expect(verifyBehind(() => ({ status }))).rejects.toThrow(/no call is served at .*edge \d+/);
   },
-  30_000,
 );
 
-test("a JSON 503 to every call is told as such, and nothing is judged", async () => {
+test.concurrent("a JSON 503 to every call is told as such, and nothing is judged", async () => {
   const page = { status: 503, type: "application/json", body: '{"message":"no healthy upstream"}' };
   await expect(verifyBehind(() => page)).rejects.toThrow(/no call is served at .*503/);
-}, 30_000);
+});
 
-test("a gateway that refuses the long answer of an API which echoes ids is not asked for one", async () => {
+test.concurrent("a gateway that refuses the long answer of an API which echoes ids is not asked for one", async () => {
   const { claims } = await verifyBehind(
     ({ headers }) => (`${headers["x-request-id"]}`.length > 4_000 ? { status: 502 } : null),
     ["hostile-input"],
   );
   expect(claims.map(({ verdict }) => verdict)).toEqual(["pass"]);
-}, 60_000);
+});
 
-test("a gateway that asks for a credential of its own fails one rule, and is asked about", async () => {
+test.concurrent("a gateway that asks for a credential of its own fails one rule, and is asked about", async () => {
   const page = { status: 401, type: "text/plain", body: "Jwt is missing" };
   const result = await verifyBehind(
     () => page,
@@ -366,7 +373,7 @@ test("a gateway that asks for a credential of its own fails one rule, and is ask
 
 const claimOf = ({ claims }: VerifyResult, id: string) => claims.find((claim) => claim.id === `verify/${id}`);
 
-test("a limit under a name that is not the API's is told by one rule, and the calls that met it are tried again", async () => {
+test.concurrent("a limit under a name that is not the API's is told by one rule, and the calls that met it are tried again", async () => {
   let calls = 0;
   const limited: Page = { status: 429, type: "application/json", body: '{"error":"too_many_requests"}' };
   const result = await verifyBehind(
@@ -376,9 +383,9 @@ test("a limit under a name that is not the API's is told by one rule, and the ca
   expect(failed(result)).toEqual([
     expect.stringMatching(/^verify\/subcode-is-in-the-catalogue: .*"too_many_requests"/),
   ]);
-}, 30_000);
+});
 
-test("a limit outside the API's envelope is counted where the API's own is not met", async () => {
+test.concurrent("a limit outside the API's envelope is counted where the API's own is not met", async () => {
   let reads = 0;
   const limited: Page = { status: 429, type: "application/json", body: '{"error":"Too Many Requests"}' };
   const result = await verifyBehind(
@@ -392,15 +399,15 @@ test("a limit outside the API's envelope is counted where the API's own is not m
   expect(claim?.reason).toMatch(
     /no rate limit was met.*[1-9]\d* of \d+ calls were answered 429 outside the API's envelope/,
   );
-}, 30_000);
+});
 
 const STREAM_MS = 300;
 /** Waves of 8 and 16 streams are enough here, and soon over. */
-const startWithFewWaves = async (parts: SecondApiOptions): Promise<void> => {
-  await api.close();
-  const own = await startSecondApi({ variants: ["no-rate-limit"], streamMs: STREAM_MS, ...parts });
-  api = { ...own, target: { ...own.target, permits: { ...own.target.permits, load_max_rps: 20 } } };
-};
+const withFewWaves = (parts: SecondApiOptions = {}): More => ({
+  api: { variants: ["no-rate-limit"], streamMs: STREAM_MS, ...parts },
+  permits: { load_max_rps: 20 },
+  allowLoad: true,
+});
 /** A circuit breaker: so many streams pass, and the others are answered in the gateway's words, as Envoy does. */
 const breaker = (most: number, page: Page) => {
   let passing = 0;
@@ -413,31 +420,26 @@ const breaker = (most: number, page: Page) => {
   };
 };
 
-test.each([
+test.concurrent.each([
   ["a text", { status: 503, type: "text/plain", body: "upstream connect error or disconnect/reset before headers" }],
   ["JSON of its own", { status: 503, type: "application/json", body: '{"status":503,"message":"overflow"}' }],
-] satisfies [string, Page][])(
-  "a gateway's 503 over its own limit is no outage of the API: %s",
-  async (_, page) => {
-    await startWithFewWaves({});
-    const head = (headers: IncomingHttpHeaders) => ({ ...headers, "x-upstream-service-time": "3" });
-    const result = await verifyBehind(breaker(4, page), ["overload-is-reported"], { head }, { allowLoad: true });
-    expect(claimOf(result, "overload-is-reported")).toMatchObject({
-      verdict: "inconclusive",
-      reason: expect.stringMatching(/503.*without the header x-upstream-service-time of the API's own refusals/),
-    });
-  },
-  60_000,
-);
-
-test("a 503 of the API in place of a shed is named behind a gateway that marks what it passes on", async () => {
-  await startWithFewWaves({ defects: ["sheds-with-503"] });
+] satisfies [string, Page][])("a gateway's 503 over its own limit is no outage of the API: %s", async (_, page) => {
   const head = (headers: IncomingHttpHeaders) => ({ ...headers, "x-upstream-service-time": "3" });
-  const result = await verifyBehind(() => null, ["overload-is-reported"], { head }, { allowLoad: true });
-  expect(failed(result)).toEqual([expect.stringMatching(/^verify\/overload-is-reported: .*503/)]);
-}, 60_000);
+  const result = await verifyBehind(breaker(4, page), ["overload-is-reported"], { head }, withFewWaves());
+  expect(claimOf(result, "overload-is-reported")).toMatchObject({
+    verdict: "inconclusive",
+    reason: expect.stringMatching(/503.*without the header x-upstream-service-time of the API's own refusals/),
+  });
+});
 
-test("a content type that stands twice is read as one, and noted", async () => {
+test.concurrent("a 503 of the API in place of a shed is named behind a gateway that marks what it passes on", async () => {
+  const options = withFewWaves({ defects: ["sheds-with-503"] });
+  const head = (headers: IncomingHttpHeaders) => ({ ...headers, "x-upstream-service-time": "3" });
+  const result = await verifyBehind(() => null, ["overload-is-reported"], { head }, options);
+  expect(failed(result)).toEqual([expect.stringMatching(/^verify\/overload-is-reported: .*503/)]);
+});
+
+test.concurrent("a content type that stands twice is read as one, and noted", async () => {
   const result = await verifyBehind(() => null, ["stream-content-type", "stream-frames", "answers-are-json"], {
     head: (headers) => ({ ...headers, "content-type": [headers["content-type"] ?? "", headers["content-type"] ?? ""] }),
   });
@@ -446,25 +448,24 @@ test("a content type that stands twice is read as one, and noted", async () => {
   expect(claimOf(result, "stream-content-type")?.reason).toContain("Content-Type stands 2 times");
 });
 
-test("an Access-Control-Allow-Origin that a gateway adds to the API's is shown as it came, because browsers refuse both", async () => {
-  const { origin = "" } = api.target.credentials?.publishable ?? {};
+test.concurrent("an Access-Control-Allow-Origin that a gateway adds to the API's is shown as it came, because browsers refuse both", async () => {
   const result = await verifyBehind(() => null, ["exchange-mints", "cors-for-every-answer-to-a-listed-origin"], {
-    head: (headers) => ({ ...headers, "access-control-allow-origin": [origin, "*"] }),
+    head: (headers) => ({ ...headers, "access-control-allow-origin": [ORIGIN, "*"] }),
   });
   expect(claimOf(result, "cors-for-every-answer-to-a-listed-origin")).toMatchObject({
     verdict: "fail",
-    got: expect.stringContaining(`it was ${origin} and *`),
+    got: expect.stringContaining(`it was ${ORIGIN} and *`),
   });
 });
 
-test("a byte order mark before JSON hides nothing of it, and is told by its name", async () => {
+test.concurrent("a byte order mark before JSON hides nothing of it, and is told by its name", async () => {
   const result = await verifyBehind(() => null, ["exchange-mints", "session-token-format", "answers-are-json"], {
     body: (text) => `\ufeff${text}`,
   });
   expect(failed(result)).toEqual([expect.stringMatching(/^verify\/answers-are-json: .*byte order mark/)]);
 });
 
-test("a gateway's page in the middle of a stream is the gateway's", async () => {
+test.concurrent("a gateway's page in the middle of a stream is the gateway's", async () => {
   const result = await verifyBehind(() => null, ["stream-frames", "stream-content-type"], {
     body: (text) => (text.includes("event:") ? `${text}<html><h1>504 Gateway Time-out</h1></html>\n` : text),
   });
@@ -475,7 +476,7 @@ test("a gateway's page in the middle of a stream is the gateway's", async () => 
   });
 });
 
-test("a gateway that removes a header and caches the catalogs does not hide which header it is", async () => {
+test.concurrent("a gateway that removes a header and caches the catalogs does not hide which header it is", async () => {
   const stored: Page = { status: 200, type: "application/json", body: "{}", headers: { age: "9" } };
   const result = await verifyBehind(
     ({ url, headers }) => {
@@ -490,7 +491,7 @@ test("a gateway that removes a header and caches the catalogs does not hide whic
   });
 });
 
-test("a request that arrives damaged once accuses nobody; one that is never read fails", async () => {
+test.concurrent("a request that arrives damaged once accuses nobody; one that is never read fails", async () => {
   const page = { status: 400, type: "application/json", body: '{"detail":"Bad Request"}' };
   let isSent = false;
   const isLone = ({ url, headers: { origin, "content-type": type } }: IncomingMessage): boolean =>
@@ -508,21 +509,24 @@ test("a request that arrives damaged once accuses nobody; one that is never read
   expect(claimOf(each, "missing-credential")?.verdict).toBe("fail");
 });
 
-test.each([true, false])("that a gateway puts its page in place of each refusal is told: %j", async (replaces) => {
-  // As Apache does with ProxyErrorOverride: the status stays, the body goes.
-  const { claims } = await verifyBehind(
-    () => null,
-    ["exchange-wrong-kind", "malformed-exchange-body", "calls-are-answered"],
-    {
-      body: (text) => (replaces && /^\{("detail"|"error"|\})/.test(text) ? HTML : text),
-    },
-  );
-  const { reason } = claims.find(({ id }) => id === "verify/calls-are-answered") ?? {};
-  if (replaces) expect(reason).toMatch(/each refusal came as a page: does something in front of the API replace/);
-  else expect(reason).not.toMatch(/each refusal came/);
-});
+test.concurrent.each([true, false])(
+  "that a gateway puts its page in place of each refusal is told: %j",
+  async (replaces) => {
+    // As Apache does with ProxyErrorOverride: the status stays, the body goes.
+    const { claims } = await verifyBehind(
+      () => null,
+      ["exchange-wrong-kind", "malformed-exchange-body", "calls-are-answered"],
+      {
+        body: (text) => (replaces && /^\{("detail"|"error"|\})/.test(text) ? HTML : text),
+      },
+    );
+    const { reason } = claims.find(({ id }) => id === "verify/calls-are-answered") ?? {};
+    if (replaces) expect(reason).toMatch(/each refusal came as a page: does something in front of the API replace/);
+    else expect(reason).not.toMatch(/each refusal came/);
+  },
+);
 
-test("an allowance whose refusal an edge replaces by its page is told, and not asked for again and again", async () => {
+test.concurrent("an allowance whose refusal an edge replaces by its page is told, and not asked for again and again", async () => {
   let mints = 0;
   const hides = (text: string): string => (/map_load_/.test(text) ? HTML : text);
   const { claims } = await verifyBehind(
@@ -541,42 +545,37 @@ test("an allowance whose refusal an edge replaces by its page is told, and not a
     );
   }
   expect(mints).toBeLessThan(200);
-}, 30_000);
+});
 
-test("a stream whose events come all at once is told with what may hold them back", async () => {
-  await api.close();
-  api = await startSecondApi({ defects: ["buffers"], streamMs: 400 });
-  const result = await verifyBehind(() => null, ["stream-is-not-buffered"]);
+test.concurrent("a stream whose events come all at once is told with what may hold them back", async () => {
+  const api = { defects: ["buffers"], streamMs: 400 };
+  const result = await verifyBehind(() => null, ["stream-is-not-buffered"], {}, { api });
   expect(claimOf(result, "stream-is-not-buffered")).toMatchObject({
     verdict: "fail",
     reason: expect.stringMatching(/in front of the API hold events back \(nginx: .*HAProxy: option http-no-delay/),
   });
 });
 
-test.each([
+test.concurrent.each([
   [true, "fail"],
   [false, "pass"],
-] as const)(
-  "a time limit of a gateway that ends each stream is asked about: %j",
-  async (ends, verdict) => {
-    await api.close();
-    api = await startSecondApi({ streamMs: 1_600 });
-    const result = await verifyBehind(
-      ({ url = "", socket }) => {
-        if (ends && url.endsWith("/stream")) setTimeout(() => socket.destroy(), 1_100);
-        return null;
-      },
-      ["stream-is-not-cut-every-time"],
-    );
-    const claim = claimOf(result, "stream-is-not-cut-every-time");
-    expect(claim?.verdict).toBe(verdict);
-    if (ends)
-      expect(claim?.reason).toMatch(/each time after about 1\.\d s: does something in front of the API end calls/);
-  },
-  30_000,
-);
+] as const)("a time limit of a gateway that ends each stream is asked about: %j", async (ends, verdict) => {
+  const result = await verifyBehind(
+    ({ url = "", socket }) => {
+      if (ends && url.endsWith("/stream")) setTimeout(() => socket.destroy(), 1_100);
+      return null;
+    },
+    ["stream-is-not-cut-every-time"],
+    {},
+    { api: { streamMs: 1_600 } },
+  );
+  const claim = claimOf(result, "stream-is-not-cut-every-time");
+  expect(claim?.verdict).toBe(verdict);
+  if (ends)
+    expect(claim?.reason).toMatch(/each time after about 1\.\d s: does something in front of the API end calls/);
+});
 
-test("an answer out of a cache is told as such", async () => {
+test.concurrent("an answer out of a cache is told as such", async () => {
   const cached: Page = { status: 200, type: "application/json", body: '{"styles":[]}', headers: { age: "3" } };
   const result = await verifyBehind(
     ({ url = "" }) => (url.endsWith("/design/styles") ? cached : null),
@@ -600,7 +599,7 @@ test("an answer out of a cache is told as such", async () => {
   expect(failed(copied)).toEqual([expect.stringMatching(/200.*, with the X-Request-Id of another call, as/)]);
 });
 
-test("a gateway that removes the Origin is asked about", async () => {
+test.concurrent("a gateway that removes the Origin is asked about", async () => {
   const refused: Page = { status: 403, type: "application/json", body: '{"detail":"origin_required"}' };
   const result = await verifyBehind(
     ({ url = "" }) => (url.endsWith("/sdk/sessions") ? refused : null),
@@ -609,14 +608,14 @@ test("a gateway that removes the Origin is asked about", async () => {
   expect(claimOf(result, "exchange-mints")?.reason).toMatch(/does something in front of the API remove that header\?/);
 });
 
-test("a redirect of every call is told with where it leads", async () => {
+test.concurrent("a redirect of every call is told with where it leads", async () => {
   const moved = { status: 301, headers: { location: "https://maps.example/v1/design/styles" } };
   await expect(verifyBehind(() => moved)).rejects.toThrow(
     /every call is redirected \(301 to https:\/\/maps\.example\/.*write the address that it leads to/,
   );
 });
 
-test("deflate without its wrapper is read, and a coding that the body does not have is told at once", async () => {
+test.concurrent("deflate without its wrapper is read, and a coding that the body does not have is told at once", async () => {
   const coded = (coding: string, body: string | Buffer): Page => ({
     status: 401,
     type: "application/json",
