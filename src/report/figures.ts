@@ -2,10 +2,8 @@
 import type { Measurement } from "../history/run-document.ts";
 import { callsForInterval } from "../history/statistics/statistics.ts";
 
-const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0, signDisplay: "negative" });
-
-/** A whole number with a comma between thousands: `12,345`. */
-export const count = (n: number): string => WHOLE.format(Math.round(n));
+/** A whole number with a comma between thousands: `12,345`. `Intl` does the same, but takes 30 ms to load in each process. */
+export const count = (n: number): string => String(Math.round(n)).replace(/\B(?=(?:\d{3})+$)/g, ",");
 
 /** `1 call`, `2 calls`. */
 export const counted = (n: number, one: string, several = `${one}s`): string =>
