@@ -5,8 +5,8 @@
 import fc from "fast-check";
 import { expect } from "vitest";
 import { PRODUCTS, type Product, SCOPES, type Scope } from "../src/contract/routes.ts";
-import { productRefusal, scopeRefusal } from "../src/core/admission.ts";
 import type { KeyRecord, KeySnapshot, Tier } from "../src/core/call.ts";
+import { productRefusal, scopeRefusal } from "../src/core/meters.ts";
 import { HEALTHY_ORDERS } from "../src/core/order.ts";
 import { mintsStoredAndTier } from "./laws/decision-laws.ts";
 import { law } from "./laws/law.ts";

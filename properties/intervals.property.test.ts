@@ -5,7 +5,7 @@
  */
 import fc from "fast-check";
 import { expect } from "vitest";
-import { BatchedHistogram } from "../src/history/statistics/batched-histogram.ts";
+import { BatchedHistogram } from "../src/history/statistics/histogram.ts";
 import { quantileInterval } from "../src/history/statistics/statistics.ts";
 import { exponential, uniform } from "../src/workload/random.ts";
 import { law } from "./laws/law.ts";

@@ -4,8 +4,7 @@
  */
 import fc from "fast-check";
 import { expect } from "vitest";
-import { adaptiveShedder } from "../src/core/adaptive-shedding.ts";
-import { fixedShedder } from "../src/core/shedding.ts";
+import { adaptiveShedder, fixedShedder } from "../src/core/shedding.ts";
 import { law } from "./laws/law.ts";
 import { admitsExactlyWhoFits, capsArb, play, stepArb } from "./laws/shedding-law.ts";
 

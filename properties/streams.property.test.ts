@@ -7,7 +7,7 @@ import { expect } from "vitest";
 import { createStreamReader, type SeenEvent } from "../src/client/send-request.ts";
 import type { Stream } from "../src/contract/routes.ts";
 import { ERROR_EVENT, KEEP_ALIVE, lastEventOf, VOCABULARIES, writeEvent } from "../src/contract/streams.ts";
-import { HEALTHY_VOICE } from "../src/platform/api/routes/stream-script.ts";
+import { HEALTHY_VOICE } from "../src/platform/api/routes/stream-run.ts";
 import { law } from "./laws/law.ts";
 import { everyStreamSpeaksItsOwnVocabulary } from "./laws/voice-law.ts";
 import { chunksOf, cutsArb } from "./model/arbitraries.ts";

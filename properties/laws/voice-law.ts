@@ -7,7 +7,7 @@ import { expect } from "vitest";
 import { createStreamReader } from "../../src/client/send-request.ts";
 import type { Stream } from "../../src/contract/routes.ts";
 import { lastEventOf } from "../../src/contract/streams.ts";
-import type { StreamVoice } from "../../src/platform/api/routes/stream-script.ts";
+import type { StreamVoice } from "../../src/platform/api/routes/stream-run.ts";
 
 /** An independent copy of section 6. */
 const WORDS: Readonly<Record<Stream, { content: string[]; end: string }>> = {

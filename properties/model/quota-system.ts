@@ -8,10 +8,9 @@ import fc from "fast-check";
 import { windowOf } from "../../src/core/meters.ts";
 import { add } from "../../src/history/statistics/statistics.ts";
 import { createSettlement } from "../../src/platform/api/settlement.ts";
-import type { Instant } from "../../src/platform/clock.ts";
 import type { LimiterStore, StoreAnswer } from "../../src/platform/limiter/store.ts";
 import { HEALTHY, type Parts } from "../../src/platform/parts.ts";
-import type { Limiter, Take } from "../../src/platform/ports.ts";
+import type { Instant, Limiter, Take } from "../../src/platform/ports.ts";
 import { type Drawn, NOW_MS } from "./arbitraries.ts";
 
 const mintArb = fc.record({

@@ -6,7 +6,7 @@
 import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { orderOf, SIDES, type Side } from "../gate/block-plan.ts";
-import { typicalDifference } from "../gate/signed-rank.ts";
+import { typicalDifference } from "../gate/paired-comparison.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import { known, median, sumOf } from "../history/statistics/statistics.ts";
 import { treeOf, watchMachineUse } from "../stages/witnesses.ts";

@@ -5,9 +5,8 @@ import { routeOf } from "../contract/routes.ts";
 import { type Ask, Call, type Deployment, type KeySnapshot } from "../core/call.ts";
 import { advance, HEALTHY_ORDERS } from "../core/order.ts";
 import { fixedShedder } from "../core/shedding.ts";
-import { shiftableClock } from "../platform/clock.ts";
 import { openLimiterStore } from "../platform/limiter/store.ts";
-import type { Take } from "../platform/ports.ts";
+import { shiftableClock, type Take } from "../platform/ports.ts";
 import { type Bench, type Block, blockOf, compare, inTurn, paired } from "./comparison.ts";
 
 /** Measures a block that repeats `step`, which does `n` operations; its value is operations per second. */

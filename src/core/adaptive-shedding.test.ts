@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { adaptiveShedder } from "./adaptive-shedding.ts";
+import { adaptiveShedder } from "./shedding.ts";
 
 /**
  * A deployment in virtual time: `slots` calls are served at once for `serviceMs`, the rest wait first come, first served.

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Product, Scope } from "../contract/routes.ts";
-import { productRefusal, scopeRefusal, storedProduct } from "./admission.ts";
 import type { KeyRecord, KeySnapshot, Tier } from "./call.ts";
+import { productRefusal, scopeRefusal, storedProduct } from "./meters.ts";
 
 const ALL: Scope[] = ["ai", "design", "maps", "vendor"];
 const snapshot = (scopes: Scope[], products: Product[], tier: Tier | null, kind: KeyRecord["kind"] = "publishable") =>

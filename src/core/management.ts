@@ -5,8 +5,8 @@
 import { type Static, Type } from "typebox";
 import type { AnyRefusalName } from "../contract/refusals.ts";
 import { PRODUCTS, type Product, SCOPES, type Scope } from "../contract/routes.ts";
-import { storedProduct } from "./admission.ts";
 import { KEY_RECORD, type KeyRecord, type Organization, TIER_ADMITS } from "./call.ts";
+import { storedProduct } from "./meters.ts";
 
 const texts = (most: number) => Type.Optional(Type.Array(Type.String(), { maxItems: most }));
 

@@ -2,10 +2,9 @@
 import type { BodyError } from "../contract/envelopes.ts";
 import type { AnyRefusalName } from "../contract/refusals.ts";
 import type { Surface } from "../contract/routes.ts";
-import { productRefusal, scopeRefusal } from "./admission.ts";
 import { type Ask, type Call, type MeterTake, type Refuse, UNAVAILABLE } from "./call.ts";
 import type { KeyUpdate } from "./management.ts";
-import { mapLoadCap, overCapRefusal } from "./meters.ts";
+import { mapLoadCap, overCapRefusal, productRefusal, scopeRefusal } from "./meters.ts";
 import { addressListed, isBlock, normalizeOrigin, originListed } from "./origin.ts";
 
 /** A check passes (`null`), refuses, or asks for a fact and is not run again. */

@@ -29,8 +29,7 @@ import { atOnce, endsWithUs, type Fault, type FaultInjector, faultKey, TIMES } f
 import { AFTER_MS, drawFaultsFor, type FaultEvent, RECOVERY_MS } from "./fault-schedule.ts";
 import { heal } from "./healing.ts";
 import { operatorInjector } from "./injectors/operator.ts";
-import { processInjector } from "./injectors/own-processes.ts";
-import { storeInjector } from "./injectors/own-stores.ts";
+import { processInjector, storeInjector } from "./injectors/own-parts.ts";
 import { commandInjector, linkInjector, undoOf, undoTarget } from "./injectors/proxies-and-commands.ts";
 import { disablesProxy, faultTeller, linkBudgetMs, makeFault } from "./link-faults.ts";
 import { type CallsSeen, ENOUGH_TO_SHOW, isBack, isSilent, isSteady, showsFault } from "./seen-by-callers.ts";

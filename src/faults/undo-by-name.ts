@@ -9,7 +9,7 @@ import { whyNotOwn } from "../supervision/private-file.ts";
 import { carriesMark, hasEnded } from "../supervision/processes.ts";
 import { FOLDER_MARK } from "../supervision/supervisor.ts";
 import type { Target } from "../target/target.ts";
-import { isSameTarget } from "../target/target-urls.ts";
+import { isSameTarget } from "../target/target-file.ts";
 
 export type GivenTarget = { target: Target; file: string };
 

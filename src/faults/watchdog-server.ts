@@ -10,7 +10,7 @@ import { admitToken, RequestError, route, routeWith, startHttpService } from "..
 import { type NamedUndo, runUndo } from "../supervision/journal.ts";
 import { pause } from "../supervision/waiting.ts";
 import type { Target } from "../target/target.ts";
-import { targetName } from "../target/target-urls.ts";
+import { targetName } from "../target/target-file.ts";
 import { openToxiproxy } from "../tools/toxiproxy.ts";
 import { UNDO_PORTS } from "./healing.ts";
 import { undoByName } from "./undo-by-name.ts";

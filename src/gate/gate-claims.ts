@@ -9,8 +9,7 @@ import { claimOf, ruleOf } from "../history/run-document.ts";
 import { inversionTails } from "../history/statistics/growth.ts";
 import { isRefusedForALimit, isWhole, logWorse, MEASUREMENT_FACTS } from "./block.ts";
 import { SIDES, type Side } from "./block-plan.ts";
-import { type Comparison, type GateVerdict, type Pair, smallestSeen } from "./paired-comparison.ts";
-import { typicalDifference } from "./signed-rank.ts";
+import { type Comparison, type GateVerdict, type Pair, smallestSeen, typicalDifference } from "./paired-comparison.ts";
 
 export const GATE_STAGE = "gate";
 export const stageOf = (side: Side): string => `${GATE_STAGE}.${side}`;

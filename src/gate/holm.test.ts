@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { holm } from "./signed-rank.ts";
+import { holm } from "./paired-comparison.ts";
 
 describe("Holm's correction", () => {
   test("multiplies the smallest by their number, the next by one less, and never falls", () => {

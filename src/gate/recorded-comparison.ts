@@ -5,7 +5,7 @@
 import { someOf } from "../contract/lists.ts";
 import { type Claim, eitherOf, type RunDocument } from "../history/run-document.ts";
 import { median } from "../history/statistics/statistics.ts";
-import { doubledRanks, holm } from "./signed-rank.ts";
+import { doubledRanks, holm } from "./paired-comparison.ts";
 
 export type RunFigures = ReturnType<typeof figuresOf>;
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { uniform } from "../workload/random.ts";
-import { signedRankP, typicalInterval } from "./signed-rank.ts";
+import { signedRankP, typicalInterval } from "./paired-comparison.ts";
 
 const sample = (n: number, seed: number, shift = 0): number[] =>
   Array.from({ length: n }, (_, i) => uniform(seed, i, 1) + uniform(seed, i, 2) - 1 + shift);

@@ -1,7 +1,7 @@
 /** Known answers from published tables, and counting by hand for every case small enough. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { PAIRS_MAX, signedRankP, smallestP, typicalDifference } from "./signed-rank.ts";
+import { PAIRS_MAX, signedRankP, smallestP, typicalDifference } from "./paired-comparison.ts";
 
 /** Ranks 1 … n whose negative ones add up to `negative`: what a table is read by. */
 const withNegativeSum = (n: number, negative: number): number[] => {

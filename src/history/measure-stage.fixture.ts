@@ -1,5 +1,5 @@
 import type { Line } from "./line.ts";
-import { type StageMeasure, stageMeasure } from "./measure.ts";
+import { type StageMeasure, stageMeasure } from "./tally.ts";
 
 /** All lines of one stage at once. */
 export const measureStage = (

@@ -1,11 +1,10 @@
 /** All mutants, by the part that they spoil. Mutants are added, never removed. */
 import type { Mutant } from "./mutant.ts";
-import { SPOILT_ANSWERS } from "./spoilt-answers.ts";
+import { SPOILT_ANSWERS, SPOILT_STREAMS } from "./spoilt-answers.ts";
 import { SPOILT_KEYS } from "./spoilt-keys.ts";
 import { SPOILT_LIMITER } from "./spoilt-limiter.ts";
 import { SPOILT_ORDER } from "./spoilt-order.ts";
 import { SPOILT_SHEDDING } from "./spoilt-shedding.ts";
-import { SPOILT_STREAMS } from "./spoilt-streams.ts";
 
 export const MUTANTS: readonly Mutant[] = [
   ...[...SPOILT_ORDER, ...SPOILT_ANSWERS, ...SPOILT_LIMITER],

@@ -1,8 +1,7 @@
 /** Mutants of the order of checks (`core/order.ts`): a check is left out, moved or replaced. Checks are given by name. */
 import { PRODUCT_SCOPE, type Product } from "../contract/routes.ts";
-import { storedProduct } from "../core/admission.ts";
 import { TIER_ADMITS } from "../core/call.ts";
-import { mapLoadCap } from "../core/meters.ts";
+import { mapLoadCap, storedProduct } from "../core/meters.ts";
 import { type Check, EXCHANGE_ORDER, type Orders, RUNTIME_ORDER } from "../core/order.ts";
 import { type Spoil, spoilt } from "./mutant.ts";
 

@@ -2,9 +2,9 @@
 import { request } from "node:http";
 import { connect } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type Clock, shiftableClock } from "./clock.ts";
 import { type ControlPart, type SaveOffset, startControlPlane } from "./control-plane.ts";
 import { type HttpService, route } from "./links/http-service.ts";
+import { type Clock, shiftableClock } from "./ports.ts";
 
 const TOKEN = "correct-horse-battery";
 const OPERATOR = { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" };

@@ -2,8 +2,8 @@
 import { type Static, Type } from "typebox";
 import { isObject } from "../contract/envelopes.ts";
 import { ROUTE_NAMES } from "../contract/routes.ts";
-import type { Clock } from "./clock.ts";
 import * as serving from "./links/http-service.ts";
+import type { Clock } from "./ports.ts";
 
 /** 16 or more visible ASCII characters: valid in an HTTP header without encoding, and too long to guess. */
 const USABLE = /^[\x21-\x7e]{16,}$/;

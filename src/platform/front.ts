@@ -5,8 +5,7 @@
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import type { Service } from "./control-plane.ts";
-import { type ListenAt, route } from "./links/http-service.ts";
-import { type Address, hostAndPortOf, TCP, urlOf } from "./links/network.ts";
+import { type Address, hostAndPortOf, type ListenAt, route, TCP, urlOf } from "./links/http-service.ts";
 
 const CONNECT_MS = 1_000;
 

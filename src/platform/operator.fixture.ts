@@ -2,11 +2,10 @@
 
 import type { KeyRecord, Organization } from "../core/call.ts";
 import type { LedgerLine } from "../core/meters.ts";
-import type { Clock } from "./clock.ts";
 import { type ControlPart, startControlPlane } from "./control-plane.ts";
 import type { OperableKeys } from "./keys/keys.fixture.ts";
 import { type HttpService, RequestError } from "./links/http-service.ts";
-import type { Keys, Limiter, OperableLimiter } from "./ports.ts";
+import type { Clock, Keys, Limiter, OperableLimiter } from "./ports.ts";
 
 /** As `startServe` has it. */
 const TOKEN = "a-control-token-for-tests";

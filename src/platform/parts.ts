@@ -7,12 +7,12 @@ import { HEALTHY_ORDERS } from "../core/order.ts";
 import { fixedShedder } from "../core/shedding.ts";
 import { allowedOrigin, writeAnswer, writeRefusal } from "./api/answer.ts";
 import { requestLogFields } from "./api/caller.ts";
-import { HEALTHY_VOICE } from "./api/routes/stream-script.ts";
+import { HEALTHY_VOICE } from "./api/routes/stream-run.ts";
 import { sessionClaims } from "./api/sessions.ts";
 import type { RefundPolicy } from "./api/settlement.ts";
 import { KEY_DECISIONS, type KeyStore } from "./keys/store.ts";
 import { LIMITER_DECISIONS, type LimiterStore } from "./limiter/store.ts";
-import type { Network } from "./links/network.ts";
+import type { Network } from "./links/http-service.ts";
 import type { KeyLookup, Limiter } from "./ports.ts";
 
 export const HEALTHY = {

@@ -7,7 +7,7 @@ import { type ChangedKey, KEY_RECORD, type KeySnapshot, ORGANIZATION, type TakeO
 import { KEY_CREATION, KEY_UPDATE, type ManagementRefusal } from "../core/management.ts";
 import type { LedgerLine } from "../core/meters.ts";
 import { openLink } from "./links/batch.ts";
-import type { Network } from "./links/network.ts";
+import type { Network } from "./links/http-service.ts";
 
 // The key service as the API sees it: lookups, and key management, which the key service decides. Messages have
 // schemas; the answer to a lookup names its question, so that the answer to another question is detected.
@@ -173,3 +173,27 @@ export const createHttpLimiter = (at: { url: string; network?: Network | undefin
     close: link.close,
   };
 };
+
+// Months and the life of keys follow a clock that an operator can shift; request rates follow a steady one.
+
+export type Instant = {
+  /** Milliseconds since 1970, shifted. */
+  nowMs: number;
+  /** Milliseconds since an arbitrary time; only differences have a meaning. */
+  steadyMs: number;
+};
+
+export const shiftableClock = () => {
+  let offset = 0;
+  const nowMs = (): number => Date.now() + offset;
+  return {
+    nowMs,
+    instant: (): Instant => ({ nowMs: nowMs(), steadyMs: performance.now() }),
+    offsetMs: () => offset,
+    setOffsetMs: (offsetMs: number): void => {
+      offset = offsetMs;
+    },
+  };
+};
+
+export type Clock = ReturnType<typeof shiftableClock>;

@@ -1,14 +1,13 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { scopeRefusal } from "../core/admission.ts";
 import type { KeySnapshot } from "../core/call.ts";
-import { mapLoadCap } from "../core/meters.ts";
+import { mapLoadCap, scopeRefusal } from "../core/meters.ts";
 import { ADMIN_ROLES, KEY_ROLES } from "../target/roles.ts";
-import { shiftableClock } from "./clock.ts";
 import { asking, localKeys } from "./keys/keys.fixture.ts";
 import { hashSecret, makeSecret } from "./keys/secret.ts";
 import { openKeyStore } from "./keys/store.ts";
 import { localLimiter } from "./limiter/limiter.fixture.ts";
 import { openLimiterStore } from "./limiter/store.ts";
+import { shiftableClock } from "./ports.ts";
 import { demoTenants, planSeed, type Seed, type SeedCredential, storeSeed } from "./seed.ts";
 
 describe("seeding", () => {

@@ -2,20 +2,16 @@
 import { randomBytes } from "node:crypto";
 import { isLoopbackHost } from "../contract/address.ts";
 import { isBlock } from "../core/origin.ts";
-import { type ApiService, startApiService } from "./api/api-service.ts";
 import type { ApiOptions } from "./api/context.ts";
 import type { Gauges } from "./api/control.ts";
-import { shiftableClock } from "./clock.ts";
+import { type ApiService, startApiService } from "./api/server.ts";
 import { type ControlPart, isUsableToken, type SaveOffset, type Service, startControlPlane } from "./control-plane.ts";
 import { startFront } from "./front.ts";
-import { startKeyService } from "./keys/key-service.ts";
-import { openKeyStore } from "./keys/store.ts";
-import { ledgerRoute, startLimiterService } from "./limiter/limiter-service.ts";
-import { openLimiterStore } from "./limiter/store.ts";
-import { reasonOf } from "./links/http-service.ts";
-import { countedNetwork, type Network, TCP } from "./links/network.ts";
+import { openKeyStore, startKeyService } from "./keys/store.ts";
+import { ledgerRoute, openLimiterStore, startLimiterService } from "./limiter/store.ts";
+import { countedNetwork, type Network, reasonOf, TCP } from "./links/http-service.ts";
 import { HEALTHY, type Parts } from "./parts.ts";
-import { createHttpKeys, createHttpLimiter, type Limiter, type OperableLimiter } from "./ports.ts";
+import { createHttpKeys, createHttpLimiter, type Limiter, type OperableLimiter, shiftableClock } from "./ports.ts";
 import type { Administration } from "./seed.ts";
 
 export const ROLES = ["all", "api", "keys", "limiter", "front"] as const;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { ctrfJson } from "./formats.ts";
 import { HOSTILE } from "./hostile-text.fixture.ts";
 import { madeClaim, madeRun } from "./made-run.fixture.ts";
-import { ctrfJson } from "./test-reports.ts";
 
 const parsed = (...args: Parameters<typeof ctrfJson>) => JSON.parse(ctrfJson(...args));
 

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { Measurement } from "../history/run-document.ts";
+import { nightJson } from "./formats.ts";
 import { HOSTILE } from "./hostile-text.fixture.ts";
 import { madeClaim, madeRun } from "./made-run.fixture.ts";
-import { nightJson } from "./night.ts";
 
 const measured = (name: string, stage: string): Measurement => ({
   ...{ name, stage, unit: "ms", value: 123.456789, low: 100.5, high: null, n: 1000 },

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { openMetrics } from "./formats.ts";
 import { HOSTILE } from "./hostile-text.fixture.ts";
 import { madeRun } from "./made-run.fixture.ts";
-import { openMetrics } from "./openmetrics.ts";
 
 const SAMPLE = /^([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)+)\})? (-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)$/;
 

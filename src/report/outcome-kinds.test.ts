@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { kindOf, outcomeRows } from "./outcome-kinds.ts";
+import { kindOf, outcomeRows } from "./charts/layers.ts";
 
 test("only the two overload refusals are shedding", () => {
   expect(["429 b2b_overloaded", "429 org_overloaded"].map(kindOf)).toEqual(["shed", "shed"]);

@@ -3,9 +3,8 @@ import type { Series } from "../history/series.ts";
 import { sumOf } from "../history/statistics/statistics.ts";
 import { chartSeriesOf, stepPath, WIDTH } from "./charts/chart-series.ts";
 import { linear, timeTicks } from "./charts/frame.ts";
-import { type Layer, layerAreas } from "./charts/layers.ts";
+import { type Layer, layerAreas, type OutcomeKind } from "./charts/layers.ts";
 import { figure } from "./figures.ts";
-import type { OutcomeKind } from "./outcome-kinds.ts";
 import { html, type Markup } from "./page/markup.ts";
 
 type Theme = { text: string; muted: string; line: string; kinds: Partial<Record<OutcomeKind, string>> };

@@ -2,9 +2,9 @@
 
 import { someOf } from "../contract/lists.ts";
 import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.ts";
+import { driverText, OUTCOME_KINDS, outcomeRows } from "./charts/layers.ts";
 import { clip, escapeMarkdown, markdownCode, oneLine, utf8Bytes } from "./escape.ts";
 import { count, duration, figure, intervalText, share, valueText, whyNoInterval, withUnit } from "./figures.ts";
-import { driverText, OUTCOME_KINDS, outcomeRows } from "./outcome-kinds.ts";
 import { calibrationText, notJudged, spendingText, statesMet } from "./run-facts.ts";
 import { curveSentences, curveTable, shownCurve } from "./shown-curve.ts";
 import { claimsInOrder, countByVerdict, whyOf } from "./verdict.ts";

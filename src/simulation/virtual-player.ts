@@ -15,7 +15,7 @@ import type { Gauges, Limits, StageFacts } from "../history/run-document.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../invariants/invariant.ts";
 import { mutantNamed } from "../mutants/catalogue.ts";
-import { connectorOf } from "../platform/links/network.ts";
+import { connectorOf } from "../platform/links/http-service.ts";
 import { HEALTHY, type Parts } from "../platform/parts.ts";
 import { inTime, type RunClock } from "../supervision/waiting.ts";
 import { createSecrets } from "../target/secrets.ts";

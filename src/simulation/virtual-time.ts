@@ -8,7 +8,7 @@ import type { EventEmitter } from "node:events";
 import type { Socket } from "node:net";
 import { Duplex } from "node:stream";
 import { Heap } from "../history/heap.ts";
-import type { Network } from "../platform/links/network.ts";
+import type { Network } from "../platform/links/http-service.ts";
 
 /** Virtual time of one `setImmediate`, so that time passes for code that polls by `setImmediate`. */
 const TURN_MS = 0.01;

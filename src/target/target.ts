@@ -5,7 +5,7 @@ import { ADMIN_ROLES, KEY_ROLES } from "./roles.ts";
 
 const text = (expected = "a text") => Type.String({ description: expected, minLength: 1 });
 const reference = (of: string) => text(`${of}, or where it is: "env:NAME", "file:PATH" or "exec:COMMAND"`);
-/** `target-urls.ts` checks the rest after reading references. */
+/** `target-file.ts` checks the rest after reading references. */
 const address = (of: string) => reference(`${of}: a URL that begins with http:// or https://`);
 const whole = (of: string, minimum = 0) =>
   Type.Integer({ minimum, description: `${of}: a whole number of at least ${minimum}` });

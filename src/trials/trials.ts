@@ -2,9 +2,9 @@
 
 import { GATE_MEASUREMENTS } from "../gate/block.ts";
 import type { Line } from "../history/line.ts";
-import { stageMeasure } from "../history/measure.ts";
 import type { Claim, RecordedStage, StageFacts } from "../history/run-document.ts";
 import { type Series, seriesFold } from "../history/series.ts";
+import { stageMeasure } from "../history/tally.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../invariants/invariant.ts";
 import { MUTANTS } from "../mutants/catalogue.ts";

@@ -12,10 +12,9 @@ import { CannotJudge, type Open, type Verdict } from "./checks.ts";
 import { type Context, type ContextParts, callersOf, createContext, createEffects } from "./context.ts";
 import { type Crash, crashOf } from "./crash.ts";
 import { type Asked, createBudget, deniedBy, lackOf, OPTION_OF, type Spending } from "./planning/needs.ts";
-import { openByCredential, reach } from "./reach.ts";
+import { openByCredential, openByStrangers, reach } from "./reach.ts";
 import type { Rule } from "./rule.ts";
 import { createThrottle, lookEverySecond, RATE_PER_S, wait } from "./sending/throttle.ts";
-import { openByStrangers } from "./strangers.ts";
 
 const isStopped = ({ signal }: Context): boolean => signal?.aborted === true;
 const STOPPED: Open = { verdict: "inconclusive", reason: "the run was stopped" };

@@ -3,8 +3,7 @@
  * measures the highest throughput, not latency under load, because a stall also stops the load.
  */
 import type autocannon from "autocannon";
-import { openApiClient } from "../../client/api-client.ts";
-import { lineOf } from "../../client/call-line.ts";
+import { lineOf, openApiClient } from "../../client/api-client.ts";
 import type { Received } from "../../client/send-request.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
 import { isStreamed } from "../../contract/routes.ts";

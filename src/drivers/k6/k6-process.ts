@@ -6,7 +6,7 @@
 import { open, readFile } from "node:fs/promises";
 import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type CallContext, lineOf } from "../../client/call-line.ts";
+import { type CallContext, lineOf } from "../../client/api-client.ts";
 import type { Received } from "../../client/send-request.ts";
 import { parseJson } from "../../contract/envelopes.ts";
 import { isStreamed } from "../../contract/routes.ts";

@@ -1,6 +1,6 @@
 /** The open-loop driver: one process, or several that share the schedule. */
 import { fileURLToPath } from "node:url";
-import { countedOutcome } from "../../client/call-line.ts";
+import { countedOutcome } from "../../client/api-client.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";
 import type { HostFacts, Protocol } from "../../history/run-document.ts";
 import { boundChild, lastLines, signalInWords, spawnChild } from "../../supervision/child.ts";

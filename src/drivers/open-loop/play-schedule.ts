@@ -1,6 +1,5 @@
 /** Sends each call of a story at its scheduled time, whatever the earlier answers, and counts those it cannot send. */
-import { type ApiClient, NotSentError, type Sent } from "../../client/api-client.ts";
-import type { CallContext } from "../../client/call-line.ts";
+import { type ApiClient, type CallContext, NotSentError, type Sent } from "../../client/api-client.ts";
 import type { CallLine } from "../../history/line.ts";
 import { Histogram } from "../../history/statistics/histogram.ts";
 import { blockThread, inTime, pause, type RunClock } from "../../supervision/waiting.ts";

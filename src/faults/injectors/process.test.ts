@@ -9,7 +9,7 @@ import { openEffects, openJournal, readJournal } from "../../supervision/journal
 import { Supervisor } from "../../supervision/supervisor.ts";
 import { waitUntil } from "../../supervision/waiting.ts";
 import { httpProbe, observeLink } from "../../tools/link-probe.ts";
-import { processInjector } from "./own-processes.ts";
+import { processInjector } from "./own-parts.ts";
 
 const SERVICE = `
 const server = require("node:http").createServer((_, response) => response.end("{}"));

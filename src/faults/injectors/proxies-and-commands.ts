@@ -5,7 +5,7 @@
 import type { Deployment, FaultProxies } from "../../deployments/deployment.ts";
 import { runShellCommand } from "../../supervision/child.ts";
 import type { CommandUndo, TargetName, Undo } from "../../supervision/journal.ts";
-import { targetName } from "../../target/target-urls.ts";
+import { targetName } from "../../target/target-file.ts";
 import { httpProbe, type LinkProbe, type LinkSeen, observeLink, redisProbe } from "../../tools/link-probe.ts";
 import type { DisturbanceContext } from "../disturbance.ts";
 import { type Fault, type FaultInjector, faultKey, TIMES } from "../fault.ts";

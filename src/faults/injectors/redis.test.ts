@@ -10,7 +10,7 @@ import { type OwnParts, type RedisPart, startRedisPart } from "../../deployments
 import { openJournal } from "../../supervision/journal.ts";
 import { Supervisor } from "../../supervision/supervisor.ts";
 import { waitUntil } from "../../supervision/waiting.ts";
-import { storeInjector } from "./own-stores.ts";
+import { storeInjector } from "./own-parts.ts";
 
 const hasRedis = spawnSync("redis-server", ["--version"]).status === 0;
 const skipped = hasRedis ? "" : " (SKIPPED: redis-server is not installed; apt-get install redis-server)";

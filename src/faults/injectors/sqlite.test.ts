@@ -10,7 +10,7 @@ import { openPart } from "../../deployments/deployment.ts";
 import { openJournal } from "../../supervision/journal.ts";
 import { Supervisor } from "../../supervision/supervisor.ts";
 import { httpProbe } from "../../tools/link-probe.ts";
-import { diskFull, locked } from "./own-stores.ts";
+import { diskFull, locked } from "./own-parts.ts";
 
 const hasPrlimit = spawnSync("prlimit", ["--version"]).status === 0;
 const still = AbortSignal.timeout(60_000);

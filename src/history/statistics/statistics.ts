@@ -146,7 +146,7 @@ export const median = (values: readonly number[]): number | null => quantile(val
  * Ranks (1 is the smallest sample) between which the true quantile lies with at least 95 % confidence, whatever the
  * distribution, both tails at most 2.5 %. `null` when `n` samples are too few to bound it on both sides: below 6 for the
  * median, 368 for p99, 3688 for p999. Source: Hahn & Meeker, "Statistical Intervals" (1991), section 5.2. It assumes
- * independent samples, which calls that queue are not: batched-histogram.ts uses their effective sample size.
+ * independent samples, which calls that queue are not: histogram.ts uses their effective sample size.
  */
 export const quantileRanks = (n: number, p: number): Interval | null => {
   assertShare(p);

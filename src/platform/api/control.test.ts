@@ -2,7 +2,7 @@ import { Writable } from "node:stream";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findSecrets } from "../../contract/credentials.ts";
 import { type Deployment, MESSAGES, ORIGIN, outcomeOf, startDeployment } from "./api.fixture.ts";
-import { countedOutcomes } from "./operator-state.ts";
+import { countedOutcomes } from "./context.ts";
 
 let on: Deployment;
 let org: string;

@@ -2,15 +2,13 @@ import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { shiftableClock } from "../clock.ts";
 import type { Service } from "../control-plane.ts";
 import { Unavailable } from "../links/batch.ts";
 import { type FaultyLink, type LinkFault, startFaultyLink } from "../links/faulty-link.fixture.ts";
-import { createHttpKeys } from "../ports.ts";
-import { startKeyService } from "./key-service.ts";
+import { createHttpKeys, shiftableClock } from "../ports.ts";
 import { asking } from "./keys.fixture.ts";
 import { hashSecret } from "./secret.ts";
-import { type KeyStore, openKeyStore } from "./store.ts";
+import { type KeyStore, openKeyStore, startKeyService } from "./store.ts";
 
 const BUDGET_MS = 250;
 

@@ -1,13 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { shiftableClock } from "../clock.ts";
 import type { Service } from "../control-plane.ts";
 import { localLimiter } from "../limiter/limiter.fixture.ts";
 import { openLimiterStore } from "../limiter/store.ts";
 import { openControl, operate } from "../operator.fixture.ts";
-import type { Limiter } from "../ports.ts";
-import { startKeyService } from "./key-service.ts";
+import { type Limiter, shiftableClock } from "../ports.ts";
 import { adminTokenVerifier } from "./secret.ts";
-import { openKeyStore } from "./store.ts";
+import { openKeyStore, startKeyService } from "./store.ts";
 
 const SECRET = "a-secret-for-tests-only";
 const DAY_MS = 86_400_000;

@@ -3,8 +3,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { ChangedKey, KeyRecord, KeySnapshot, Organization } from "../../core/call.ts";
 import type { KeyCreation, KeyUpdate, ManagementRefusal } from "../../core/management.ts";
-import { type Clock, shiftableClock } from "../clock.ts";
-import type { Keys } from "../ports.ts";
+import { type Clock, type Keys, shiftableClock } from "../ports.ts";
 import { hashSecret } from "./secret.ts";
 import type { KeyInput, KeyStore, OrganizationInput } from "./store.ts";
 

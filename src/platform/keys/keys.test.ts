@@ -2,13 +2,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { shiftableClock } from "../clock.ts";
 import { openControl, operatedKeys } from "../operator.fixture.ts";
-import { createHttpKeys } from "../ports.ts";
-import { startKeyService } from "./key-service.ts";
+import { createHttpKeys, shiftableClock } from "../ports.ts";
 import { asking, keysCases, localKeys, type OperableKeys } from "./keys.fixture.ts";
 import { hashSecret } from "./secret.ts";
-import { type KeyStore, openKeyStore } from "./store.ts";
+import { type KeyStore, openKeyStore, startKeyService } from "./store.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "floodgate-keys-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

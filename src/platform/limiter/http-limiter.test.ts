@@ -5,16 +5,14 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
-import { shiftableClock } from "../clock.ts";
 import type { Service } from "../control-plane.ts";
 import { Unavailable } from "../links/batch.ts";
 import { type FaultyLink, type LinkFault, startFaultyLink } from "../links/faulty-link.fixture.ts";
 import { openControl, operatedLimiter } from "../operator.fixture.ts";
-import { createHttpLimiter, type Limiter, type Take } from "../ports.ts";
+import { createHttpLimiter, type Limiter, shiftableClock, type Take } from "../ports.ts";
 import { startServe } from "../serve-process.fixture.ts";
 import { aTake, linesOf, refundOf } from "./limiter.fixture.ts";
-import { startLimiterService } from "./limiter-service.ts";
-import { type LimiterStore, openLimiterStore } from "./store.ts";
+import { type LimiterStore, openLimiterStore, startLimiterService } from "./store.ts";
 
 const BUDGET_MS = 250;
 const folder = mkdtempSync(join(tmpdir(), "floodgate-link-"));

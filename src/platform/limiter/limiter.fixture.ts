@@ -2,9 +2,8 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LedgerLine } from "../../core/meters.ts";
-import { type Clock, shiftableClock } from "../clock.ts";
 import { Unavailable } from "../links/batch.ts";
-import type { OperableLimiter, Refund, Take } from "../ports.ts";
+import { type Clock, type OperableLimiter, type Refund, shiftableClock, type Take } from "../ports.ts";
 import type { LimiterStore } from "./store.ts";
 
 const BUDGET_MS = 5_000;

@@ -2,12 +2,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
-import { shiftableClock } from "../clock.ts";
 import { openControl, operatedLimiter } from "../operator.fixture.ts";
-import { createHttpLimiter, type OperableLimiter } from "../ports.ts";
+import { createHttpLimiter, type OperableLimiter, shiftableClock } from "../ports.ts";
 import { limiterCases, localLimiter } from "./limiter.fixture.ts";
-import { startLimiterService } from "./limiter-service.ts";
-import { type LimiterStore, openLimiterStore } from "./store.ts";
+import { type LimiterStore, openLimiterStore, startLimiterService } from "./store.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "floodgate-limiter-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

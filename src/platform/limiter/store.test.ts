@@ -4,10 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, describe, expect, test } from "vitest";
-import type { Instant } from "../clock.ts";
+import type { Instant } from "../ports.ts";
 import { aTake, refundOf } from "./limiter.fixture.ts";
-import { oldestKeptWindow } from "./limiter-service.ts";
-import { type LimiterStore, openLimiterStore, rateBuckets } from "./store.ts";
+import { type LimiterStore, oldestKeptWindow, openLimiterStore, rateBuckets } from "./store.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "floodgate-tables-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

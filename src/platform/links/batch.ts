@@ -3,8 +3,7 @@
  * loop travel as one request, each with its own deadline. No question is sent twice.
  */
 import { Pool } from "undici";
-import { reasonOf } from "./http-service.ts";
-import { connectorOf, type Network, TCP } from "./network.ts";
+import { connectorOf, type Network, reasonOf, TCP } from "./http-service.ts";
 
 /** Connections to a service: enough that on a slow link no batch waits for another's answer. Idle ones are closed. */
 const CONNECTIONS = 64;

@@ -3,7 +3,7 @@ import { type AddressInfo, Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { waitUntil } from "../../supervision/waiting.ts";
 import { createJsonClient } from "./batch.ts";
-import { TCP } from "./network.ts";
+import { TCP } from "./http-service.ts";
 
 type Held = { path: string; letGo(connection?: "close"): void; response: ServerResponse };
 

@@ -8,11 +8,11 @@ import { HOSTILE } from "../hostile-text.fixture.ts";
 import { madeClaim, madeRun } from "../made-run.fixture.ts";
 import { madeSeries } from "../made-series.fixture.ts";
 import { htmlReport } from "../page/html.ts";
+import { PAGE_SCRIPT, PAGE_SCRIPT_HASH } from "../page/page-shell.ts";
 import { chartSeriesOf } from "./chart-series.ts";
 import { quantileOverTime } from "./durations.ts";
 import { faultEffect, faultSentence } from "./faults.ts";
 import { layersOf } from "./layers.ts";
-import { PAGE_SCRIPT, PAGE_SCRIPT_HASH } from "./page-script.ts";
 import { inFlightByCallers, loadChart } from "./stage-charts.ts";
 
 const DETAIL = { binsMost: 300, rowsMost: 60, folded: "all" } as const;

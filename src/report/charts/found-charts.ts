@@ -6,8 +6,8 @@ import { parseObjectives } from "../../history/objectives.ts";
 import { fairnessIndex, sumOf, wilsonInterval } from "../../history/statistics/statistics.ts";
 import { clip } from "../escape.ts";
 import { count, counted, figure, perSecond, share } from "../figures.ts";
-import { fieldsOf, listOf, shaped } from "../from-file.ts";
 import { html } from "../page/markup.ts";
+import { fieldsOf, listOf, shaped } from "../shown-curve.ts";
 import { type ChartSeries, WIDTH } from "./chart-series.ts";
 import { band, type Chart, dot, label, linear, spread } from "./frame.ts";
 

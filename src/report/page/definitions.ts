@@ -1,6 +1,6 @@
 /** The definition of every word and figure of the page, to which figures and heads of tables link. */
 import type { RunDocument } from "../../history/run-document.ts";
-import { OUTCOME_KINDS } from "../outcome-kinds.ts";
+import { OUTCOME_KINDS } from "../charts/layers.ts";
 import { html, type Markup, prose } from "./markup.ts";
 
 /** Meanings by the name of a measurement without its quantile. */

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { chartSeriesOf } from "../charts/chart-series.ts";
-import { PAGE_SCRIPT } from "../charts/page-script.ts";
 import { HOSTILE } from "../hostile-text.fixture.ts";
 import { madeRun } from "../made-run.fixture.ts";
 import { madeSeries } from "../made-series.fixture.ts";
 import { answeredChart, htmlOverlay, type Side } from "./html-overlay.ts";
+import { PAGE_SCRIPT } from "./page-shell.ts";
 
 const recorded = (calls: number, over = {}) => ({ document: madeRun(over), series: madeSeries({ calls }) });
 

@@ -1,9 +1,8 @@
 /** The stages of the page: outcomes of calls as a bar and a table that share letters; and the faults in time. */
 import type { FaultRecord, RunDocument, StageSummary } from "../../history/run-document.ts";
 import { sumOf } from "../../history/statistics/statistics.ts";
-import { fillOf, swatch } from "../charts/layers.ts";
+import { driverText, fillOf, OUTCOME_KINDS, type OutcomeRow, outcomeRows, swatch } from "../charts/layers.ts";
 import { count, counted, duration, share } from "../figures.ts";
-import { driverText, OUTCOME_KINDS, type OutcomeRow, outcomeRows } from "../outcome-kinds.ts";
 import { statesMet } from "../run-facts.ts";
 import { defined } from "./definitions.ts";
 import { card, folded, html, type Markup, table } from "./markup.ts";

@@ -8,9 +8,9 @@ import { type Deployment, type RunContext, stoppedBy } from "../../deployments/d
 import { openDeployment } from "../../deployments/embedded.ts";
 import { hostDoubts } from "../../drivers/driver.ts";
 import type { CallLine } from "../../history/line.ts";
-import { type StageMeasure, stageMeasure } from "../../history/measure.ts";
 import { parseObjectives } from "../../history/objectives.ts";
 import { type Calibration, type Claim, groupOf, stageOutcome } from "../../history/run-document.ts";
+import { type StageMeasure, stageMeasure } from "../../history/tally.ts";
 import { calibrationDoubts, inDoubt, OTHERS_HALF } from "../../history/time-doubts.ts";
 import { ofCutOffStage } from "../../invariants/invariant.ts";
 import { playLevel } from "../../stages/play.ts";

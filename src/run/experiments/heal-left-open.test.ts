@@ -24,7 +24,7 @@ import { type ProcessId, RUN_MARK, startTimeOf } from "../../supervision/process
 import { FOLDER_MARK } from "../../supervision/supervisor.ts";
 import { waitUntil } from "../../supervision/waiting.ts";
 import type { Target } from "../../target/target.ts";
-import { targetName } from "../../target/target-urls.ts";
+import { targetName } from "../../target/target-file.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "../../tools/toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "../../tools/toxiproxy-server.ts";
 import { healLeftOpen } from "./left-open.ts";

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { makeFault } from "../../faults/link-faults.ts";
 import { openJournal, type Undo } from "../../supervision/journal.ts";
 import type { Target } from "../../target/target.ts";
-import { targetName } from "../../target/target-urls.ts";
+import { targetName } from "../../target/target-file.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "../../tools/toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "../../tools/toxiproxy-server.ts";
 import { QUIET } from "../play-quietly.fixture.ts";

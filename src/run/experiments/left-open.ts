@@ -13,7 +13,7 @@ import * as written from "../../supervision/journal.ts";
 import { hasEnded, killMarked } from "../../supervision/processes.ts";
 import { UsageError } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";
-import { isSameTarget } from "../../target/target-urls.ts";
+import { isSameTarget } from "../../target/target-file.ts";
 import { isServing } from "../../tools/link-probe.ts";
 import { openToxiproxy, type ProxyState, type Toxiproxy, ToxiproxyError } from "../../tools/toxiproxy.ts";
 import { TargetUnreachableError } from "../../verify/reach.ts";

@@ -6,7 +6,7 @@ import { INVARIANTS } from "../../invariants/catalogue.ts";
 import { intentOf, isIncidental, shortened } from "../../stages/stage-plan.ts";
 import type { Target } from "../../target/target.ts";
 import { guardTarget } from "../../target/target-file.ts";
-import { proposeTarget } from "../../verify/doctor/target-proposal.ts";
+import { proposeTarget } from "../../verify/doctor/what-would-run.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { SUITES } from "./suites.ts";
 

@@ -1,5 +1,5 @@
 /** An answer and its outcome. A subcode is found wherever a deployment puts it; another rule judges the envelope. */
-import { type CallContext, countedOutcome, lineOf } from "../../client/call-line.ts";
+import { type CallContext, countedOutcome, lineOf } from "../../client/api-client.ts";
 import type { Received } from "../../client/send-request.ts";
 import {
   envelopeSeen,

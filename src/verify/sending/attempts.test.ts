@@ -7,8 +7,7 @@ import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { createBudget } from "../planning/needs.ts";
-import { createAnswerWaits } from "./answer-waits.ts";
-import { createAttempts, createLanes } from "./attempts.ts";
+import { createAnswerWaits, createAttempts, createLanes } from "./attempts.ts";
 import { asNobody } from "./test-call.ts";
 import { createThrottle } from "./throttle.ts";
 

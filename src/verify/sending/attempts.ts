@@ -1,6 +1,6 @@
 /** One attempt at a call: waits for the target, its turn, budgets and a connection, then sends and records. */
 import type { Dispatcher } from "undici";
-import { sendRequest } from "../../client/send-request.ts";
+import { type Received, sendRequest } from "../../client/send-request.ts";
 import { inFlightMax } from "../../client/transport.ts";
 import { routeOf } from "../../contract/routes.ts";
 import { lastEventOf } from "../../contract/streams.ts";
@@ -9,14 +9,87 @@ import type { RunClock } from "../../supervision/waiting.ts";
 import type { Target } from "../../target/target.ts";
 import { type BudgetGuard, NOTHING_SPENT, type Taken } from "../../workload/budget.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
+import type { Timeouts } from "../../workload/timeouts.ts";
 import { CannotJudge, inconclusive } from "../checks.ts";
 import type { Budget } from "../planning/needs.ts";
 import { type Answer, answerOfCall, isAdmitted } from "./answer.ts";
 import { type Chunk, decoding, keepPieces } from "./answer-bytes.ts";
-import { createAnswerWaits } from "./answer-waits.ts";
-import { createOwnHeaders } from "./own-headers.ts";
 import { asNobody, buildRequest, describe, stepOfTestCall, type TestCall } from "./test-call.ts";
 import { lookEverySecond, type Throttle, wait } from "./throttle.ts";
+
+// Tells a 503 that another server gave: it lacks a header that all refusals of the API's own have.
+
+/** Headers about the body, the connection or one call, which two answers of one server may not share. */
+const PASSING = /^(?:content-|transfer-encoding$|connection$|keep-alive$|date$|retry-after$|vary$|access-control-)/;
+/** A header that so many refusals, of so many statuses, all have is no accident. */
+const ENOUGH = 4;
+const STATUSES = 2;
+
+const createOwnHeaders = () => {
+  const statuses = new Set<number | null>();
+  let [own, seen]: [ReadonlySet<string>, number] = [new Set(), 0];
+
+  /** Only the API knows its subcodes, so a refusal with one is its own. */
+  const learn = ({ subcode, foreign, status, headers }: Answer): void => {
+    if (subcode === null || foreign || status === null || status < 400 || status > 499) return;
+    const names = new Set(Object.keys(headers).filter((name) => !PASSING.test(name)));
+    own = seen === 0 ? names : own.intersection(names);
+    statuses.add(status);
+    seen += 1;
+  };
+
+  /** The answer, marked as a gateway's if it is a 503 without such a header. */
+  const marked = (answer: Answer): Answer => {
+    const { status, subcode, headers, line, foreign } = answer;
+    if (status !== 503 || subcode !== null || foreign || seen < ENOUGH || statuses.size < STATUSES) return answer;
+    const lacks = own.values().find((name) => headers[name] === undefined);
+    if (lacks === undefined) return answer;
+    const outcome = "edge 503";
+    return { ...answer, outcome, foreign: true, lacks, line: { ...line, outcome, envelope: "other" } };
+  };
+
+  return { learn, marked };
+};
+
+// How long a call is waited for. A run ends in bounded time although a part of the deployment never answers.
+
+const FULL: Timeouts = { callMs: 45_000, firstEventMs: 15_000, idleMs: 15_000 };
+/** After this many calls without an answer, a call is waited for `SLOWEST_TIMES` as long as the slowest answer took. */
+const FULL_WAITS = 2;
+const SLOWEST_TIMES = 5;
+const SHORTEST_MS = 5_000;
+/** The most time that a run loses to calls without an answer, or with a gateway's in its place. */
+const LOST_MAX_MS = 150_000;
+
+type Ended = Pick<Received, "startedUs" | "doneUs" | "ended" | "status">;
+
+export const createAnswerWaits = () => {
+  let [calls, lost, timedOut, slowestUs, lostUs, lostUntilUs] = [0, 0, 0, 0, 0, 0];
+  return {
+    timeouts: (): Timeouts => {
+      if (timedOut < FULL_WAITS) return FULL;
+      const mostMs = Math.max(SHORTEST_MS, (SLOWEST_TIMES * slowestUs) / 1000);
+      const least = (ms: number): number => Math.min(ms, mostMs);
+      return { callMs: least(FULL.callMs), firstEventMs: least(FULL.firstEventMs), idleMs: least(FULL.idleMs) };
+    },
+    add: ({ startedUs, doneUs, ended, status }: Ended): void => {
+      calls += 1;
+      if (ended === "timeout") timedOut += 1;
+      else if (status !== null) slowestUs = Math.max(slowestUs, doneUs - startedUs);
+      if (ended !== "timeout" && status !== null && !/^50[234]$/.test(`${status}`)) return;
+      lost += 1;
+      // Calls that waited at the same time lost that time once.
+      lostUs += Math.max(0, doneUs - Math.max(startedUs, lostUntilUs));
+      lostUntilUs = Math.max(doneUs, lostUntilUs);
+    },
+    /** Why no more calls are sent; `null` while they are. */
+    spent: (): string | null => {
+      if (lostUs < LOST_MAX_MS * 1000) return null;
+      const seen = `${lost} of ${calls} calls got no answer, or 502 to 504 (${Math.round(lostUs / 1e6)} s in all)`;
+      return `${seen}, so the rest was not sent: is one of several backends dead?`;
+    },
+  };
+};
 
 /** Bounds of an answer, of all together, and of an answer after those: all are kept for the rules over every answer. */
 const ANSWER_MOST_BYTES = 2 << 20;

@@ -3,9 +3,8 @@ import { RATE_LIMITED } from "../../contract/refusals.ts";
 import { CURVE_LEVELS, LOWEST_IF_GUESSED, type Profile, profilePeakPerS } from "../load-profiles.ts";
 import { notReaching, type Reach, reaching, stayingBelow } from "../story.ts";
 import { runtimeCallers } from "./callers.ts";
-import { capacityPerS, chatPerS, inFlightCaps, sharesOf } from "./rates.ts";
+import { capacityPerS, chatPerS, evenly, inFlightCaps, sharesOf, turnsOf } from "./rates.ts";
 import { oncePerView, type TargetView } from "./target-view.ts";
-import { evenly, turnsOf } from "./tenants.ts";
 
 export const GLOBAL = "429 b2b_overloaded";
 export const ORGANIZATION = "429 org_overloaded";

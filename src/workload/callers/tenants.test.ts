@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { uniform } from "../random.ts";
-import { bySize, chooserOf, evenly, largestShare, turnsOf } from "./tenants.ts";
+import { bySize, chooserOf, evenly, largestShare, turnsOf } from "./rates.ts";
 
 test("a chooser gives each item its share of the weight, and none without weight", () => {
   const choose = chooserOf([

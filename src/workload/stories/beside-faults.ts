@@ -8,9 +8,8 @@
  *                      so that every fault meets some mints. Then all mint again, which takes units given back.
  */
 import { type Caller, callAs, publishableCallers, runtimeCallers } from "../callers/callers.ts";
-import { partOf, readsPerS } from "../callers/rates.ts";
+import { inTurn, partOf, readsPerS, turnsOf } from "../callers/rates.ts";
 import { oncePerView, type TargetView } from "../callers/target-view.ts";
-import { inTurn, turnsOf } from "../callers/tenants.ts";
 import { exchangeStep } from "../step.ts";
 import { profileAt, storyOf } from "../story.ts";
 import { leftAtMost } from "./tile-quota.ts";

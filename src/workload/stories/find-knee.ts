@@ -5,7 +5,7 @@
 import type { RouteName } from "../../contract/routes.ts";
 import { callAs } from "../callers/callers.ts";
 import { streamers } from "../callers/overload.ts";
-import { inTurn } from "../callers/tenants.ts";
+import { inTurn } from "../callers/rates.ts";
 import { type Profile, steps } from "../load-profiles.ts";
 import { type Story, storyOf } from "../story.ts";
 import { CATALOGS } from "./reads.ts";

@@ -2,9 +2,8 @@
 import type { RouteName } from "../../contract/routes.ts";
 import { callAs, minting, runtimeCallers } from "../callers/callers.ts";
 import { lowestLevel, overloadReach, streamers, streamsPerS } from "../callers/overload.ts";
-import { chatPerS, inFlightCaps, partOf, sharesOf } from "../callers/rates.ts";
+import { bySize, chatPerS, chooserOf, inFlightCaps, partOf, sharesOf } from "../callers/rates.ts";
 import { oncePerView, type TargetView } from "../callers/target-view.ts";
-import { bySize, chooserOf } from "../callers/tenants.ts";
 import * as shapes from "../load-profiles.ts";
 import { saltOf, uniform } from "../random.ts";
 import { exchangeStep, type Step, type StepWish } from "../step.ts";

@@ -5,9 +5,8 @@
  */
 import { areOfTwoOrganizations, type Caller, callAs, runtimeCallers } from "../callers/callers.ts";
 import { GLOBAL, KEY, ORGANIZATION, streamers, streamsPerS } from "../callers/overload.ts";
-import { inFlightCaps, partOf } from "../callers/rates.ts";
+import { inFlightCaps, partOf, turnsOf } from "../callers/rates.ts";
 import { oncePerView, type TargetView } from "../callers/target-view.ts";
-import { turnsOf } from "../callers/tenants.ts";
 import { profilePeakPerS } from "../load-profiles.ts";
 import { notReaching, profileAt, type Reach, reaching, type Story, stayingBelow, storyOf } from "../story.ts";
 

@@ -1,9 +1,8 @@
 /** Stories of the cheapest calls, which hold a slot only briefly: catalog reads, exchanges, calls at a key's rate. */
 import { type Caller, callAs, minting, mintingMissing, runtimeCallers, sessionsOf } from "../callers/callers.ts";
 import { KEY } from "../callers/overload.ts";
-import { partOf, readsPerS, withinMax } from "../callers/rates.ts";
+import { inTurn, partOf, readsPerS, turnsOf, withinMax } from "../callers/rates.ts";
 import { oncePerView, type TargetView } from "../callers/target-view.ts";
-import { inTurn, turnsOf } from "../callers/tenants.ts";
 import { constant, profileCalls, profileDurationS } from "../load-profiles.ts";
 import { exchangeStep } from "../step.ts";
 import { type ProfileWish, profileAt, type Reach, reaching, stayingBelow, storyOf } from "../story.ts";

@@ -4,9 +4,8 @@
  */
 import { type Caller, callAs, publishableCallers, roleCaller, runtimeCallers, sessionsOf } from "../callers/callers.ts";
 import { ORGANIZATION } from "../callers/overload.ts";
-import { capacityPerS, withinMax } from "../callers/rates.ts";
+import { capacityPerS, chooserOf, withinMax } from "../callers/rates.ts";
 import { oncePerView, type TargetView } from "../callers/target-view.ts";
-import { chooserOf } from "../callers/tenants.ts";
 import { constant, type Profile, profileCalls, profilePeakPerS } from "../load-profiles.ts";
 import { saltOf, uniform } from "../random.ts";
 import { exchangeStep, type Step } from "../step.ts";

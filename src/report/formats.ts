@@ -1,9 +1,16 @@
-/** A run's claims as test cases, in the two formats that readers of test reports know. */
+/** A run for programs: claims as test cases (JUnit, CTRF), figures for OpenMetrics, and what nights are compared by. */
 import { clean, cleanValue } from "../contract/foreign-text.ts";
-import { type Claim, claimOf, groupOf, type RunDocument } from "../history/run-document.ts";
+import {
+  type Claim,
+  claimOf,
+  groupOf,
+  type Measurement,
+  type RunDocument,
+  type Verdict,
+} from "../history/run-document.ts";
 import { sumOf } from "../history/statistics/statistics.ts";
-import { clip, escapeXml, oneLine } from "./escape.ts";
-import { claimsInOrder, whyOf } from "./verdict.ts";
+import { clip, escapeLabel, escapeXml, oneLine, utf8Bytes } from "./escape.ts";
+import { claimsInOrder, countByVerdict, LEVELS, VERDICTS, whyOf } from "./verdict.ts";
 
 type CaseKind = "held" | "broken" | "open" | "remark" | "skipped";
 
@@ -168,4 +175,114 @@ export const ctrfJson = (run: RunDocument): string => {
     },
   };
   return `${JSON.stringify(report, null, 2)}\n`;
+};
+
+// `metrics.prom`: a finished run as OpenMetrics 1.0 text. Stages, outcomes and measurements are labels.
+
+type Labels = Record<string, string>;
+type Samples = readonly (readonly [labels: Labels, value: number])[];
+type Type = "gauge" | "counter" | "info" | "stateset";
+type Family = readonly [name: string, type: Type, help: string, samples: (run: RunDocument) => Samples];
+
+const SUFFIX = { gauge: "", counter: "_total", info: "_info", stateset: "" } as const;
+
+const labelText = (labels: Labels): string => {
+  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escapeLabel(value)}"`);
+  return pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
+};
+
+/**
+ * One family as text. A series occurs once: counters with equal labels are added, of other series the last one counts.
+ */
+const textOf = ([shortName, type, help, samplesOf]: Family, run: RunDocument): string => {
+  const series = new Map<string, number>();
+  for (const [labels, value] of samplesOf(run)) {
+    if (!Number.isFinite(value)) continue;
+    const key = labelText(labels);
+    series.set(key, type === "counter" ? (series.get(key) ?? 0) + value : value);
+  }
+  if (series.size === 0) return "";
+  const name = `floodgate_${shortName}`;
+  const unit = name.endsWith("_seconds") ? [`# UNIT ${name} seconds`] : [];
+  const samples = [...series].map(([labels, value]) => `${name}${SUFFIX[type]}${labels} ${value}`);
+  return `${[`# TYPE ${name} ${type}`, ...unit, `# HELP ${name} ${help}`, ...samples].join("\n")}\n`;
+};
+
+const RUN_VERDICTS: readonly Verdict[] = ["pass", "fail", "inconclusive"];
+
+const one = (of: (run: RunDocument) => number) => (run: RunDocument) => [[{}, of(run)]] as const;
+
+const ofMeasurements =
+  (of: (measurement: Measurement) => number | null) =>
+  ({ measurements }: RunDocument): Samples =>
+    measurements.map((m) => [{ name: m.name, stage: m.stage, unit: m.unit }, of(m) ?? Number.NaN]);
+
+// biome-ignore format: a family on a line or two
+const FAMILIES: readonly Family[] = [
+  ["run", "info", "The run.", ({ id, profile, seed, commit, target }) => [[{ id, profile, seed: `${seed}`, commit: commit ?? "", target: target.name }, 1]]],
+  ["run_verdict", "stateset", "1 for the verdict of the run.", ({ verdict }) => RUN_VERDICTS.map((v) => [{ floodgate_run_verdict: v }, v === verdict ? 1 : 0])],
+  ["run_exit_code", "gauge", "0 pass, 1 fail, 4 inconclusive.", one((run) => run.exit_code)],
+  ["run_duration_seconds", "gauge", "How long the run took.", one((run) => run.duration_ms / 1000)],
+  ["outcomes_seen", "gauge", "Documented outcomes seen.", one(({ coverage }) => coverage.outcomes_seen)],
+  ["outcomes_of", "gauge", "Documented outcomes there are.", one(({ coverage }) => coverage.outcomes_of)],
+  // Zeros are written too: an alert on failed claims needs the series to exist before the first failure.
+  ["claims", "gauge", "Claims by verdict and level.", ({ claims }) =>
+    VERDICTS.flatMap((verdict) => LEVELS.map((level) => [{ verdict, level }, claims.filter((claim) => claim.verdict === verdict && claim.level === level).length]))],
+  ["stage_duration_seconds", "gauge", "How long a stage took.", ({ stages }) => stages.map(({ name, driver, duration_ms: ms }) => [{ stage: name, driver }, ms / 1000])],
+  ["calls", "counter", "Calls of a stage by outcome; every call counts once.", ({ stages }) =>
+    stages.flatMap(({ name: stage, driver, by_outcome }) => Object.entries(by_outcome).map(([outcome, n]) => [{ stage, driver, outcome }, n]))],
+  ["measurement", "gauge", "A measured value, in the unit of its label.", ofMeasurements((m) => m.value)],
+  ["measurement_low", "gauge", "Lower end of the 95 % interval.", ofMeasurements((m) => m.low)],
+  ["measurement_high", "gauge", "Upper end of the 95 % interval.", ofMeasurements((m) => m.high)],
+  ["measurement_samples", "gauge", "How many samples it stands on.", ofMeasurements((m) => m.n)],
+  ["faults", "gauge", "Faults injected, and whether they took effect.", ({ faults }) =>
+    [true, false].map((effect) => [{ took_effect: `${effect}` }, faults.filter((fault) => fault.took_effect === effect).length])],
+];
+
+export const openMetrics = (run: RunDocument): string =>
+  `${FAMILIES.map((family) => textOf(family, run)).join("")}# EOF\n`;
+
+// `night.json`: the part of a night's run that is kept to compare nights.
+
+const BYTES_MOST = 4_096;
+const FAILED_MOST = 12;
+const DIGITS = 4;
+
+/** Measurements by which nights are compared come first; others follow while there is room. */
+const FIRST: readonly string[] = [
+  ...["knee_rps", "knee_after_rps", "goodput_retention", "goodput_retention_5", "goodput_retention_10"],
+  ...["excess_sheds", "false_sheds", "reaction_ms", "recovery_ms", "hysteresis", "oscillation", "amplification"],
+  ...["refusal_price", "wasted_work", "isolation", "jain_index", "slots_leaked", "capacity_rps"],
+  ...["latency_ms_p99", "ttfe_ms_p99", "event_gap_ms_p99", "refusal_ms_p99", "achieved_rate"],
+];
+/** Every stage has these; without an interval they show little, so they come last. */
+const EVERYWHERE: readonly string[] = ["amplification", "jain_index"];
+
+const rankOf = ({ name, low }: Measurement): number =>
+  !FIRST.includes(name) || (low === null && EVERYWHERE.includes(name)) ? FIRST.length : FIRST.indexOf(name);
+
+const short = (value: number | null): number | null => (value === null ? null : Number(value.toPrecision(DIGITS)));
+
+/** At most 4 KB. `measurements`: value, low, high and calls by stage and name; `left_out`: how many did not fit. */
+export const nightJson = ({ claims, measurements, ...run }: RunDocument): string => {
+  const { id, profile, seed, commit, started_at, duration_ms, verdict, exit_code, environment } = run;
+  const failed = claims.filter((claim) => claim.level === "must" && claim.verdict === "fail").map((claim) => claim.id);
+  const night = {
+    ...{ schema: "floodgate/night@1", id, profile, seed, commit, started_at, duration_ms, verdict, exit_code },
+    target: { name: run.target.name.slice(0, 100), embedded: run.target.embedded },
+    host: { cores: environment.cores, cpu: environment.cpu },
+    claims: countByVerdict(claims),
+    failed: failed.slice(0, FAILED_MOST),
+    left_out: measurements.length,
+    measurements: {} as Record<string, (number | null)[]>,
+  };
+  let text = JSON.stringify(night);
+  for (const { name, stage, value, low, high, n } of measurements.toSorted((a, b) => rankOf(a) - rankOf(b))) {
+    night.measurements[`${stage}/${name}`] = [short(value), short(low), short(high), n];
+    night.left_out -= 1;
+    const longer = JSON.stringify(night);
+    if (utf8Bytes(longer) + 1 > BYTES_MOST) break;
+    text = longer;
+  }
+  return `${text}\n`;
 };

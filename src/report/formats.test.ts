@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { junitXml } from "./formats.ts";
 import { HOSTILE } from "./hostile-text.fixture.ts";
 import { madeClaim, madeRun } from "./made-run.fixture.ts";
-import { junitXml } from "./test-reports.ts";
 
 /** Throws unless every tag is closed in order, every attribute quoted, and nothing but entities starts with `&`. */
 const assertWellFormed = (xml: string): void => {
