@@ -23,7 +23,7 @@ export const FAULTS: readonly Exclude<Fault, "none">[] = ["refused", ...LINK_FAU
 
 type BreakableLinks = {
   urls: Record<Link, string>;
-  /** `none` heals. */
+  /** Breaks the link; the fault `none` heals it. */
   setFault(link: Link, fault: string): Promise<void>;
   close(): Promise<void>;
 };

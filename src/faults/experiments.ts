@@ -54,8 +54,8 @@ const ROWS: readonly Row[] = [
   [REPLY_LOST, "all", "silence ends at the limiter's budget with 429 limiter_unavailable; what the limiter charged is given back", REFUND],
   [link("limiter", "reset"), "all", "a connection that is reset is no answer: 429 limiter_unavailable; what the limiter charged is given back"],
   [link("limiter", "slow-within-budget"), "none", "an answer inside the budget is an answer: nothing is refused because of it"],
-  [link("limiter", "slow-beyond-budget"), "all", "an answer beyond the budget is none: 429 limiter_unavailable; what the limiter charged is given back", REFUND],
-  [link("limiter", "truncated-reply"), "some", "an answer that is cut short is none: 429 limiter_unavailable; what the limiter charged is given back"],
+  [link("limiter", "slow-beyond-budget"), "all", "an answer beyond the budget counts as no answer: 429 limiter_unavailable; what the limiter charged is given back", REFUND],
+  [link("limiter", "truncated-reply"), "some", "an answer that is cut short counts as no answer: 429 limiter_unavailable; what the limiter charged is given back"],
   [link("limiter", "trickle"), "some", "the budget bounds the whole answer and not each of its pieces: 429 limiter_unavailable"],
   [link("limiter", "flapping"), "some", "calls are decided while the link is up and refused with 429 limiter_unavailable while it is down"],
   // The link from the API to the key service. Cached records are used for up to the revocation budget.
@@ -65,8 +65,8 @@ const ROWS: readonly Row[] = [
   [link("keys", "reply-lost"), "all", "silence ends at the key service's budget with 503", COLD],
   [link("keys", "reset"), "all", "a connection that is reset is no answer: 503, and not an unknown key", COLD],
   [link("keys", "slow-within-budget"), "none", "an answer inside the budget is an answer: nothing is refused, and calls by one key share one look-up", { load: "few-keys" }],
-  [link("keys", "slow-beyond-budget"), "all", "an answer beyond the budget is none: 503", COLD],
-  [link("keys", "truncated-reply"), "some", "an answer that is cut short is none: 503, and not an unknown key"],
+  [link("keys", "slow-beyond-budget"), "all", "an answer beyond the budget counts as no answer: 503", COLD],
+  [link("keys", "truncated-reply"), "some", "an answer that is cut short counts as no answer: 503, and not an unknown key"],
   [link("keys", "trickle"), "some", "the budget bounds the whole answer and not each of its pieces: 503"],
   [link("keys", "flapping"), "some", "calls are decided while the link is up or a record is fresh, and refused with 503 otherwise"],
   // Processes, restarted on the same ports and stores. A kill cuts calls off, so streams have to be open.

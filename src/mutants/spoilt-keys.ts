@@ -24,7 +24,7 @@ export const SPOILT_KEYS = spoilt(
     ["echoes-another-product", "answers", ["session-lifetime-is-bounded"], "a page that asked for tiles gets a chat session, and is refused later for a reason nobody sees"],
     ["prints-the-token", "answers", ["secrets-stay-secret"], "logs travel further than anybody means them to, and each line is a credential"],
     ["answers-401-when-keys-are-down", "keys-refused", ["fails-closed"], "customers replace keys that are good, and every replacement fails too"],
-    ["serves-stale-when-keys-are-down", "keys-refused", ["fails-closed"], "who can keep the key service busy can use a revoked key"],
+    ["serves-stale-when-keys-are-down", "keys-refused", ["fails-closed"], "whoever can keep the key service busy can use a revoked key"],
     ["stampedes-the-key-service", "keys-refused", ["recovers"], "the key service comes back from an outage and is knocked over by everybody at once"],
     ["foreign-org-key-visible", "verify", ["verify/key-of-another-organization"], "any admin reads any customer's keys, by asking to change nothing in them"],
     ["vendor-without-acknowledgement", "verify", ["verify/keys-vendor-needs-acknowledgement"], "keys reach a vendor's data for which nobody has signed"],

@@ -34,7 +34,7 @@ const refusing = (own: Shedder, onRefusal: () => void): Pick<Shedder, "enter"> =
   },
 });
 
-/** The most refusals whose cost one served call has to bear. */
+/** At most this many refusals delay one served call. */
 const UNPAID_MOST = 20;
 
 /**

@@ -132,7 +132,7 @@ describe("metrics to a collector", () => {
     ["a header that HTTP cannot carry", { OTEL_EXPORTER_OTLP_HEADERS: "a=x%0ASECRET" }, /header 1 .* is left out/],
     ["a time-out that is none", { OTEL_EXPORTER_OTLP_TIMEOUT: "soon" }, /TIMEOUT is no number/],
     ["a time-out of nothing", { OTEL_EXPORTER_OTLP_TIMEOUT: "0" }, /TIMEOUT is no number/],
-    ["a protocol that is none", { OTEL_EXPORTER_OTLP_PROTOCOL: "carrier-pigeon" }, /PROTOCOL is none that is known/],
+    ["a protocol that is none", { OTEL_EXPORTER_OTLP_PROTOCOL: "carrier-pigeon" }, /PROTOCOL is not a known protocol/],
     ["gRPC", { OTEL_EXPORTER_OTLP_METRICS_PROTOCOL: "grpc" }, /METRICS_PROTOCOL is grpc/],
   ])("%s is a warning that shows no value, and the metrics are sent", async (_what, env, warning) => {
     const { exporter, warnings } = start({ OTEL_EXPORTER_OTLP_ENDPOINT: base(), ...env });

@@ -298,7 +298,7 @@ const otlpSettings = (env: Environment, warn: Warn) => {
   const { variable, value } = setting("PROTOCOL") ?? {};
   // Most exporters default to http/protobuf; a collector takes both at the same address.
   if (value !== undefined && !/^http\/(?:json|protobuf)$/.test(value)) {
-    const is = value === "grpc" ? "grpc" : "none that is known";
+    const is = value === "grpc" ? "grpc" : "not a known protocol";
     warn(`${variable} is ${is}; Floodgate sends http/json, which a collector takes on port 4318`);
   }
   return { url, headers: headers(), withinMs: deadlineMs() };

@@ -104,6 +104,6 @@ export const findRedis = async (env: NodeJS.ProcessEnv = process.env) => {
   if (!("because" in answer)) return { path, version: answer.version };
   const advice = `install it (apt-get install redis-server), or name one with ${REDIS.variable}`;
   throw new ToolError(
-    `expected ${REDIS.expected} for --limiter redis, but ${path} is none: ${answer.because}; ${advice}`,
+    `expected ${REDIS.expected} for --limiter redis, but ${path} is something else: ${answer.because}; ${advice}`,
   );
 };

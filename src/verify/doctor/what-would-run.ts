@@ -43,7 +43,7 @@ const skipFindings = (target: Target, lacking: readonly Rule[], lacksOf: Readonl
   }
   const most = <K>(counts: Map<K, number>): [K, number][] => [...counts].toSorted(([, a], [, b]) => b - a);
   const roles = most(byRole).map(([role, n]) => `${role} ${n}`);
-  const text = `need roles that are not in the target file, and so many each: ${roles.join(", ")}; ${NAMES_EACH}`;
+  const text = `need roles that are not in the target file (with the rules that need each): ${roles.join(", ")}; ${NAMES_EACH}`;
   return [
     ...(ofRoles === 0 ? [] : [finding("skipped", counted(ofRoles, "rule"), text)]),
     ...most(byReason).map(([reason, n]) => finding("skipped", counted(n, "rule"), `${reason}; ${NAMES_EACH}`)),

@@ -156,14 +156,14 @@ const isSaidAnywhere = async (context: Context, admin: AdminRole, answer: Answer
   if (status === null || answer.transient || isAdmitted(answer) || [404, 405, 409, 422].includes(status)) return false;
   const isOwnWord = Object.values(REFUSALS).some((one) => one.status !== 401 && one.subcode === answer.subcode);
   if (answer.subcode !== null && isOwnWord) return false;
-  const elsewhere = await context.once(`a path below key management that is none, for ${admin}`, () => {
+  const elsewhere = await context.once(`a path below key management that does not exist, for ${admin}`, () => {
     const call = createCall(admin, { kind: "publishable" }, { path: NOWHERE, method: "POST", open: true });
     return context.send({ ...call, route: "keys.update", what: "a path that does not exist" });
   });
   return elsewhere.outcome === outcome && elsewhere.status === status;
 };
 
-/** So many creations in a row may leave a key that nobody knows of; some are made at once. */
+/** After this many creations without a clear answer no further one is tried, because each may have left a key. */
 const UNCLEAR_MOST = 5;
 
 /** Creates a key, which is removed at the end. The result's `key` is `null` unless the answer has both id and secret. */
@@ -171,7 +171,7 @@ export const createKey = async (context: Context, admin: AdminRole, body: KeyBod
   const unclear = context.effects.unclear();
   if (unclear >= UNCLEAR_MOST) {
     throw inconclusive(
-      `the last ${unclear} creations had no clear answer, and each may have made a key, so none more is tried; does key management answer?`,
+      `the last ${unclear} creations had no clear answer, and each may have made a key, so no further one is tried; does key management answer?`,
     );
   }
   let effect: Effect | null = null;

@@ -43,7 +43,7 @@ const lookalikesOf = (listed: string): { strict: string[]; lenient: string[] } =
 };
 
 const lookalikes = (which: "strict" | "lenient", title: string, calls: number) => ({
-  ...{ title, cost: { calls }, nothing: "the origin of publishable is none that could be imitated" },
+  ...{ title, cost: { calls }, nothing: "no origin resembles that of publishable closely enough to be tried" },
   rows: (context: Context): Row[] => {
     const listed = listedOrigin(context);
     if (listed === undefined || !URL.canParse(listed)) return [];

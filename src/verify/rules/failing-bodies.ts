@@ -185,7 +185,7 @@ export const ROUTE_FAILURE_RULES: readonly Rule[] = [
           if (error === null) checks.note(`${what}: error is null, which reports no failure (item 106)`);
           else checks.require(isText, answer, "a non-empty text under `error`", `it was ${shapeOf(error)}`);
         } else if (isAdmitted(answer)) {
-          if (!checks.require(answer.body !== undefined, answer, "a JSON body", "it was none")) continue;
+          if (!checks.require(answer.body !== undefined, answer, "a JSON body", "it was not JSON")) continue;
           // `detail` is the envelope of a refusal, here under the status of a success.
           const { detail, ...rest } = answer.fields;
           const found = typeof detail === "string" ? await foundBy(context) : undefined;

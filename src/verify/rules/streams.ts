@@ -179,7 +179,7 @@ const LOOKS_AT_EACH: readonly Rule[] = [
       const coding = codingOf(answer.headers);
       if (coding !== "") return void checks.note(`${stream}: encoded as ${foreign.foreignName(coding)}`);
       const at = answer.chunks.find(({ notUtf8 }) => notUtf8 === true);
-      return at === undefined ? null : `there were bytes that are none, in a piece of ${at.text.length} characters`;
+      return at === undefined ? null : `there were bytes that are not UTF-8, in a piece of ${at.text.length} characters`;
     } }),
   look("must", "stream-frames", [166], {
     title: "every frame of the control stream is event: <name>, then data: <JSON>", only: ["control"], expected: FRAMES, fault: frameFault }),
