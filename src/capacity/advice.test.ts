@@ -73,7 +73,9 @@ test("a refusal is called the limit met first only where it is known which objec
   expect(limitPhrase({ answer: answerOf(), limit })).toMatch(/^the limit met first: the deployment's own slots/);
   expect(limitPhrase({ answer: answerOf({ kind: "never", binding: null }), limit })).toMatch(/^the limit met first/);
   const open = answerOf({ kind: "unknown", ratePerS: 0, low: 0, high: null, binding: null });
-  expect(limitPhrase({ answer: open, limit })).toMatch(/^not answered, which need not be the limit met first: the dep/);
+  expect(limitPhrase({ answer: open, limit })).toMatch(
+    /^some calls were refused, perhaps not by the limit that is met first: the dep/,
+  );
   expect(limitPhrase({ answer: open, limit: firstLimit([probe(60, { "200": 600 })], 44, false) })).toBeNull();
 });
 

@@ -181,7 +181,7 @@ const VERDICTS = { found: "pass", "at-least": "inconclusive", never: "fail", unk
 export const limitPhrase = ({ answer, limit }: Pick<Found, "answer" | "limit">): string | null => {
   if (limit.owner === "none") return null;
   const isKnown = answer.binding !== null || answer.kind === "never";
-  return `${isKnown ? "the limit met first" : "not answered, which need not be the limit met first"}: ${limit.sentence}`;
+  return `${isKnown ? "the limit met first" : "some calls were refused, perhaps not by the limit that is met first"}: ${limit.sentence}`;
 };
 
 export const capacityClaims = (found: Found, stage: string, replay: string): Claim[] => {

@@ -10,14 +10,7 @@ import { LOG_FORMAT_NAMES, LOG_FORMATS } from "../run/access-log/log-formats.ts"
 import * as reading from "../run/access-log/read-log.ts";
 import { runScript, runStages } from "../run/bodies.ts";
 import { writeOperator } from "../run/operator/write-operator.ts";
-import {
-  afterScenario,
-  SCENARIOS,
-  type ScenarioWish,
-  SUITES,
-  scenarioStage,
-  withItsPair,
-} from "../run/suites/suites.ts";
+import * as suites from "../run/suites/suites.ts";
 import { callsOfCutLog, type LoadStage, type StagePlan, type SuiteFor, shortened } from "../stages/stage-plan.ts";
 import { redact, SECRET_WORDS } from "../supervision/redaction.ts";
 import { called, openUserFile, UsageError, UserFileError } from "../supervision/user-file.ts";
@@ -27,11 +20,11 @@ import { type JudgingOptions, judgingCommand, LIMITER, type Limiter, stagesPlan 
 import * as checks from "./options.ts";
 import { printNote, printResult, printShown } from "./printing.ts";
 
-const SUITE_NAMES = [...SUITES.keys()].join(", ");
+const SUITE_NAMES = [...suites.SUITES.keys()].join(", ");
 
 const ABOUT_SUITES = `
 Suites:
-${[...SUITES.values()].flatMap(({ name, purpose }) => wrapped(purpose, `  ${name.padEnd(9)}`, 11)).join("\n")}
+${[...suites.SUITES.values()].flatMap(({ name, purpose }) => wrapped(purpose, `  ${name.padEnd(9)}`, 11)).join("\n")}
 
 Without --target the reference platform is started here, with toxiproxy between
 its parts. What a deployment lacks for a stage is skipped by name.
@@ -50,7 +43,7 @@ export const runCommand = () =>
       help: ABOUT_SUITES,
     },
     ({ limiter, short = false }, { processedArgs: [name] }) => {
-      const suite = called("suite", name, SUITES.values(), `expected one of ${SUITE_NAMES}`);
+      const suite = called("suite", name, suites.SUITES.values(), `expected one of ${SUITE_NAMES}`);
       const stages = { stages: suite.stages, short };
       return {
         plan: (place) => stagesPlan({ ...place, limiter, stages }),
@@ -153,7 +146,7 @@ const lengthText = ({ atMs, facts, outermost }: reading.ReadLog, { rate, duratio
 
 const refused = (path: string, text: string): UsageError => new UsageError(`--profile ${oneLine(path)}: ${text}`);
 
-const replayOf = async (paths: readonly string[], options: ProfileOptions): Promise<ScenarioWish> => {
+const replayOf = async (paths: readonly string[], options: ProfileOptions): Promise<suites.ScenarioWish> => {
   const [first = ""] = paths;
   if (options.arrivals !== undefined) {
     throw refused(first, "an access log states the moment of each call, so there is no --arrivals; leave it out");
@@ -169,7 +162,7 @@ const replayOf = async (paths: readonly string[], options: ProfileOptions): Prom
 };
 
 /** A load profile by its name, or an access log to be replayed; of a log, only the moments of its calls are kept. */
-export const profileOf = async (options: ProfileOptions): Promise<ScenarioWish> => {
+export const profileOf = async (options: ProfileOptions): Promise<suites.ScenarioWish> => {
   const { logFormat, timeField, skipUnreadable } = options;
   const profiles = [options.profile ?? []].flat();
   const name = profiles.find((one) => Object.hasOwn(PROFILES, one));
@@ -220,7 +213,7 @@ const OPTIONS: readonly checks.OptionRow[] = [
   ["--short", "a fifth of the time, for a first look"],
 ];
 
-const LISTED = SCENARIOS.flatMap(({ name, purpose }) => wrapped(purpose, `  ${name.padEnd(23)}`, 25)).join("\n");
+const LISTED = suites.SCENARIOS.flatMap(({ name, purpose }) => wrapped(purpose, `  ${name.padEnd(23)}`, 25)).join("\n");
 
 const checkLoop = (stage: LoadStage, target: Target): void => {
   const refusal = closedLoopRefusal(stage, target);
@@ -229,11 +222,11 @@ const checkLoop = (stage: LoadStage, target: Target): void => {
 
 const stageOf = async (scenario: string, options: LoadOptions): Promise<LoadStage> => {
   // Reading a log may take a minute, so an unknown name is reported first.
-  called("scenario", scenario, SCENARIOS, `expected one of\n${LISTED}`);
+  called("scenario", scenario, suites.SCENARIOS, `expected one of\n${LISTED}`);
   const { driver, rate: ratePerS, duration: durationS, arrivals, segments, fold, precise } = options;
   const wish = { driver, ratePerS, durationS, arrivals, segments, fold, precise, ...(await profileOf(options)) };
   const stated = Object.entries(wish).filter(([, value]) => value !== undefined);
-  const stage = scenarioStage(scenario, Object.fromEntries(stated) as ScenarioWish) as LoadStage;
+  const stage = suites.scenarioStage(scenario, Object.fromEntries(stated) as suites.ScenarioWish) as LoadStage;
   if (fold === true && (stage.disturbance !== undefined || stage.curve === true)) {
     throw new UsageError(`${stage.name} is judged by each call, so there is no --fold; leave it out`);
   }
@@ -314,7 +307,7 @@ export const loadCommand = () =>
     }
     const stagesFor = (given: SuiteFor): StagePlan[] => {
       checkLoop(stage, given.target);
-      return [...withItsPair(stage), ...afterScenario(stage, given)];
+      return [...suites.withItsPair(stage), ...suites.afterScenario(stage, given)];
     };
     const stages = { stages: stagesFor, short: options.short === true };
     const canJudge = (required: string): boolean => required.replace(/^load\//, "") === scenario;

@@ -13,17 +13,7 @@ import type { Target } from "../target/target.ts";
 import type { BudgetGuard, Charging, Taken } from "../workload/budget.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
 import type { HeldSession } from "../workload/handover.ts";
-import {
-  type CredentialRef,
-  credentialName,
-  exchangeStep,
-  headersOf,
-  mayHaveAnyBody,
-  nobodysCredential,
-  type SessionWanted,
-  type Step,
-  urlOf,
-} from "../workload/step.ts";
+import * as steps from "../workload/step.ts";
 import { renewAtMs, TIMEOUTS, type Timeouts } from "../workload/timeouts.ts";
 import { type OutgoingRequest, type Received, startRequest } from "./send-request.ts";
 import { openTransport } from "./transport.ts";
@@ -51,7 +41,7 @@ const codeOf = distinctNames(CODES_MOST, OTHER_CODES);
 export const countedOutcome = (outcome: string): string =>
   outcome.charAt(3) !== " " || isListed(outcome) ? outcome : `${outcome.slice(0, 4)}${codeOf(outcome.slice(4))}`;
 
-const answerFields = (step: Step, seen: Received): Partial<CallLine> & { outcome: string } => {
+const answerFields = (step: steps.Step, seen: Received): Partial<CallLine> & { outcome: string } => {
   const error = seen.error === undefined ? {} : { error: transportCode(seen.error) };
   if (seen.status === null) return { outcome: "indeterminate", ...error };
   if (seen.seen !== null) {
@@ -60,7 +50,7 @@ const answerFields = (step: Step, seen: Received): Partial<CallLine> & { outcome
   }
   if (!isWhole(seen)) return { outcome: "indeterminate", error: seen.ended, ...error };
   const coding = codingOf(headerText(seen.headers["content-encoding"]));
-  const answer = readAnswer(seen.status, seen.text, { coding, anyBody: mayHaveAnyBody(step) });
+  const answer = readAnswer(seen.status, seen.text, { coding, anyBody: steps.mayHaveAnyBody(step) });
   const fields: Partial<CallLine> & { outcome: string } = { outcome: countedOutcome(answer.outcome) };
   if (coding !== null) fields.error = `coded-${coding}`;
   // A success without the expected event stream counts as empty, because the caller got no event.
@@ -82,7 +72,7 @@ const answerFields = (step: Step, seen: Received): Partial<CallLine> & { outcome
   return fields;
 };
 
-const streamFields = (step: Step, seen: Received): Partial<CallLine> => {
+const streamFields = (step: steps.Step, seen: Received): Partial<CallLine> => {
   if (!isStreamed(step)) return {};
   if (seen.seen === null) return { ended: seen.ended };
   const { events, late, names, gapsUs, firstUs, lastUs } = seen.seen;
@@ -97,7 +87,7 @@ const streamFields = (step: Step, seen: Received): Partial<CallLine> => {
   };
 };
 
-export const lineOf = (step: Step, seen: Received, context: CallContext, clockErrorUs: number): CallLine => ({
+export const lineOf = (step: steps.Step, seen: Received, context: CallContext, clockErrorUs: number): CallLine => ({
   type: "call",
   id: context.id,
   stage: context.stage,
@@ -149,7 +139,7 @@ type ApiClientOptions = {
 };
 
 /** The session of an exchange's answer. Throws for a refusal. */
-const mintedFrom = ({ of, product }: SessionWanted, { line, answer }: Sent): HeldSession => {
+const mintedFrom = ({ of, product }: steps.SessionWanted, { line, answer }: Sent): HeldSession => {
   const failed = (why: string): Error => new Error(`no session for ${of}, product ${product}: ${why}`);
   if (line.outcome !== "200" && line.outcome !== "201") {
     throw failed(`expected 200 from the exchange, got ${line.outcome}`);
@@ -169,13 +159,13 @@ const NEVER = Number.POSITIVE_INFINITY;
 const createCredentialBook = (
   target: Target,
   secrets: Secrets,
-  mint: (wanted: SessionWanted) => Promise<HeldSession>,
+  mint: (wanted: steps.SessionWanted) => Promise<HeldSession>,
 ) => {
   const { find, originOf } = credentialFinder(target);
   const held = new Map<string, HeldSession>();
   const minting = new Map<string, Promise<string>>();
   const forgottenAtMs = new Map<string, number>();
-  const mintSession = (wanted: SessionWanted, name: string): Promise<string> => {
+  const mintSession = (wanted: steps.SessionWanted, name: string): Promise<string> => {
     const started =
       minting.get(name) ??
       mint(wanted)
@@ -189,15 +179,15 @@ const createCredentialBook = (
   };
 
   /** Names are cached, because steps share few refs. Sessions are not: each step has a new ref for its session. */
-  const names = new WeakMap<CredentialRef, string>();
-  const nameOf = (ref: CredentialRef): string => {
-    const name = names.get(ref) ?? credentialName(ref);
+  const names = new WeakMap<steps.CredentialRef, string>();
+  const nameOf = (ref: steps.CredentialRef): string => {
+    const name = names.get(ref) ?? steps.credentialName(ref);
     if (ref.as !== "session") names.set(ref, name);
     return name;
   };
 
   /** The value, if it is held and has not expired. */
-  const peek = (ref: CredentialRef): string | undefined => {
+  const peek = (ref: steps.CredentialRef): string | undefined => {
     const name = nameOf(ref);
     const known = held.get(name);
     const nowMs = Date.now();
@@ -208,31 +198,31 @@ const createCredentialBook = (
   };
 
   /** The value, read or minted; `null` for a credential that belongs to no role or tenant. */
-  const fetch = async (ref: CredentialRef): Promise<string | null> => {
+  const fetch = async (ref: steps.CredentialRef): Promise<string | null> => {
     const known = peek(ref);
     if (known !== undefined) return known;
-    if (ref.as === "session") return mintSession(ref, credentialName(ref));
+    if (ref.as === "session") return mintSession(ref, steps.credentialName(ref));
     if (!("of" in ref)) return null;
     const token = await readStated(find(ref.of, ref.as), secrets);
     // An administrator's token is not kept here, because it expires; `secrets` keeps it for its life.
-    if (ref.as !== "admin") held.set(credentialName(ref), { token, renewAtMs: NEVER, endsAtMs: NEVER });
+    if (ref.as !== "admin") held.set(steps.credentialName(ref), { token, renewAtMs: NEVER, endsAtMs: NEVER });
     return token;
   };
 
   return {
     ...{ peek, fetch, originOf },
-    sessionOf: (ref: CredentialRef): HeldSession | undefined => held.get(credentialName(ref)),
+    sessionOf: (ref: steps.CredentialRef): HeldSession | undefined => held.get(steps.credentialName(ref)),
     /** A valid credential got 401: forgets its value, at most once in ten seconds. */
-    refused: (ref: CredentialRef): void => {
+    refused: (ref: steps.CredentialRef): void => {
       if (!("of" in ref)) return;
-      const name = credentialName(ref);
+      const name = steps.credentialName(ref);
       const nowMs = Date.now();
       if (nowMs - (forgottenAtMs.get(name) ?? Number.NEGATIVE_INFINITY) < FORGET_EVERY_MS) return;
       forgottenAtMs.set(name, nowMs);
       held.delete(name);
       if (ref.as !== "session") secrets.forget(find(ref.of, ref.as).ref);
     },
-    prepare: async (wanted: readonly SessionWanted[]): Promise<void> => {
+    prepare: async (wanted: readonly steps.SessionWanted[]): Promise<void> => {
       for (const { of, product } of wanted) await fetch({ as: "session", of, product });
     },
   };
@@ -244,8 +234,8 @@ const ADDRESSES_MOST = 10_000;
 /** The parsed URLs of steps, kept because parsing one costs more than the rest of a call's preparation. */
 const addressBook = (target: Target) => {
   const known = new Map<string, { origin: string; path: string }>();
-  return (step: Step): { origin: string; path: string } => {
-    const url = urlOf(target, step);
+  return (step: steps.Step): { origin: string; path: string } => {
+    const url = steps.urlOf(target, step);
     const found = known.get(url);
     if (found !== undefined) return found;
     const { origin, pathname, search } = new URL(url);
@@ -263,21 +253,21 @@ export const openApiClient = async (options: ApiClientOptions) => {
   const addressOf = addressBook(target);
   let minted = 0;
 
-  const credentialOf = (step: Step): string | null | Promise<string | null> => {
-    const nobodys = nobodysCredential(step);
+  const credentialOf = (step: steps.Step): string | null | Promise<string | null> => {
+    const nobodys = steps.nobodysCredential(step);
     if (nobodys !== undefined) return nobodys;
     return book.peek(step.credential) ?? book.fetch(step.credential);
   };
 
-  const headersWith = (credential: string | null, step: Step, id: string): Record<string, string> => {
+  const headersWith = (credential: string | null, step: steps.Step, id: string): Record<string, string> => {
     const of = "of" in step.credential ? step.credential.of : null;
     const listedOrigin = step.origin === "listed" && of !== null ? book.originOf(of) : undefined;
-    const headers = headersOf(step, { id, credential, listedOrigin, shared: transport.headers });
+    const headers = steps.headersOf(step, { id, credential, listedOrigin, shared: transport.headers });
     if (headers === null) throw new CredentialMissingError(of ?? "-", "origin");
     return headers;
   };
 
-  const requestOf = (step: Step, id: string, credential: string | null, keepEvents: boolean): OutgoingRequest => {
+  const requestOf = (step: steps.Step, id: string, credential: string | null, keepEvents: boolean): OutgoingRequest => {
     const { method, body, abort, slowReadMs } = step;
     const headers = headersWith(credential, step, id);
     const kind = step.route === "-" ? undefined : routeOf(step.route).stream;
@@ -308,7 +298,7 @@ export const openApiClient = async (options: ApiClientOptions) => {
   };
 
   const begin = (
-    step: Step,
+    step: steps.Step,
     context: CallContext,
     sent: (sent: Sent) => void,
     failed: (error: unknown) => void,
@@ -354,11 +344,11 @@ export const openApiClient = async (options: ApiClientOptions) => {
     }
   };
 
-  const send = (step: Step, context: CallContext, { keepEvents = false } = {}): Promise<Sent> =>
+  const send = (step: steps.Step, context: CallContext, { keepEvents = false } = {}): Promise<Sent> =>
     new Promise((resolve, reject) => begin(step, context, resolve, reject, keepEvents));
 
   const book: ReturnType<typeof createCredentialBook> = createCredentialBook(target, secrets, async (wanted) => {
-    const step = exchangeStep(view, minted, wanted.of, wanted.product);
+    const step = steps.exchangeStep(view, minted, wanted.of, wanted.product);
     const { stage, driver, idPrefix } = options;
     const id = `${idPrefix}-s${minted++}`;
     const sent = await send(step, { id, stage, driver, intendedUs: clock.nowUs(), unscheduled: "mint" });
@@ -371,11 +361,11 @@ export const openApiClient = async (options: ApiClientOptions) => {
     /** `send` with callbacks, for thousands of calls per second. `failed` may be called before `begin` returns. */
     begin,
     /** The headers of a step, for a driver that sends it by itself. Throws if its credential is not loaded. */
-    headersOf: (step: Step, id: string): Record<string, string> => {
-      const nobodys = nobodysCredential(step);
+    headersOf: (step: steps.Step, id: string): Record<string, string> => {
+      const nobodys = steps.nobodysCredential(step);
       const credential = nobodys === undefined ? book.peek(step.credential) : nobodys;
       if (credential !== undefined) return headersWith(credential, step, id);
-      throw new Error(`no credential is at hand for ${credentialName(step.credential)}`);
+      throw new Error(`no credential is at hand for ${steps.credentialName(step.credential)}`);
     },
     book,
     sharedHeaders: transport.headers,

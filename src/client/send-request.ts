@@ -3,14 +3,7 @@ import { createParser } from "eventsource-parser";
 import type { Dispatcher } from "undici";
 import { codingOf } from "../contract/envelopes.ts";
 import { EVENT_NAMES_MOST, foreignName } from "../contract/foreign-text.ts";
-import {
-  ERROR_EVENT,
-  endOfBody,
-  isEventStream,
-  type LastEvent,
-  NO_LAST_EVENT,
-  type StreamEnd,
-} from "../contract/streams.ts";
+import * as streams from "../contract/streams.ts";
 import type { RunClock } from "../supervision/waiting.ts";
 import type { Timeouts } from "../workload/timeouts.ts";
 import { codeOf, endOf, isFirstOnConnection, isOurs } from "./transport.ts";
@@ -41,7 +34,7 @@ const KEPT_MOST = 20_000;
 type StreamReader = ReturnType<typeof createStreamReader>;
 
 /** Reads one event stream: number, names and times of events (specification section 6; items 166-177), not comments. */
-export const createStreamReader = ({ name: done }: LastEvent, keepEvents: boolean) => {
+export const createStreamReader = ({ name: done }: streams.LastEvent, keepEvents: boolean) => {
   const seen = nothingSeen();
   const decoder = new TextDecoder();
   let nowUs = 0;
@@ -57,7 +50,7 @@ export const createStreamReader = ({ name: done }: LastEvent, keepEvents: boolea
       if (keepEvents && seen.kept.length < KEPT_MOST) seen.kept.push({ name, data });
       if (seen.terminal !== null) seen.late += 1;
       else if (name === done) seen.terminal = { ended: "done", atUs: nowUs };
-      else if (name === ERROR_EVENT) seen.terminal = { ended: "error_event", atUs: nowUs };
+      else if (name === streams.ERROR_EVENT) seen.terminal = { ended: "error_event", atUs: nowUs };
     },
   });
   return {
@@ -87,7 +80,7 @@ export type OutgoingRequest = {
   headers: string[];
   body?: string | Uint8Array;
   /** The event that ends the stream; absent for routes without streams. */
-  stream?: LastEvent;
+  stream?: streams.LastEvent;
   keepEvents?: boolean;
   /** Limit on the answer's bytes. Default: 4 MiB, 64 MiB for a stream. */
   mostBytes?: number;
@@ -117,7 +110,7 @@ const nothingReceived = (nowUs: number) => ({
   /** The body of an answer that is not a stream. */
   text: "",
   /** `eof` for a whole answer. */
-  ended: "eof" as StreamEnd,
+  ended: "eof" as streams.StreamEnd,
   seen: null as StreamSeen | null,
   aborted: false,
 });
@@ -158,7 +151,7 @@ export const startRequest = (
     timers.push(setTimeout(act, ms));
   };
 
-  const settle = (ended: StreamEnd, error?: string): void => {
+  const settle = (ended: streams.StreamEnd, error?: string): void => {
     if (isSettled) return;
     isSettled = true;
     clearTimeout(watch);
@@ -172,7 +165,7 @@ export const startRequest = (
     settled(received);
   };
 
-  const giveUp = (ended: StreamEnd, error?: string): void => {
+  const giveUp = (ended: streams.StreamEnd, error?: string): void => {
     if (isSettled) return;
     settle(ended, error);
     controller?.abort(new Error(error ?? ended));
@@ -250,7 +243,7 @@ export const startRequest = (
       // `onResponseStarted` took the time of the first byte in the same turn.
       const nowUs = headUs ?? clock.nowUs();
       Object.assign(received, { status, headers, firstUs: nowUs });
-      const isStream = stream !== undefined && status === 200 && isEventStream(headers["content-type"]);
+      const isStream = stream !== undefined && status === 200 && streams.isEventStream(headers["content-type"]);
       if (isStream && (decoded === true || codingOf(String(headers["content-encoding"] ?? "")) === null)) {
         reader = createStreamReader(stream, keepEvents);
       } else patienceDueUs = Number.POSITIVE_INFINITY;
@@ -268,8 +261,8 @@ export const startRequest = (
       if (stream === undefined) settle("eof");
       else if (reader === null) settle("refused");
       else {
-        const ended = endOfBody(reader.seen.events, stream);
-        settle(ended, ended === "eof" || reader.seen.terminal !== null ? undefined : NO_LAST_EVENT);
+        const ended = streams.endOfBody(reader.seen.events, stream);
+        settle(ended, ended === "eof" || reader.seen.terminal !== null ? undefined : streams.NO_LAST_EVENT);
       }
     },
     onResponseError: (_: unknown, error: Error): void => {

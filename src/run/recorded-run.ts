@@ -10,8 +10,7 @@ import { getHeapSpaceStatistics, getHeapStatistics } from "node:v8";
 import { toldOf } from "../client/network-errors.ts";
 import { certificateText, lookAtTcp, lookAtTls, placeOf, speaksPlainHttp, speaksTls } from "../client/tls-look.ts";
 import { tlsFiles, wrongTlsFile } from "../client/transport.ts";
-import { type Deployment, type RunContext, type RunEvents, stoppedBy } from "../deployments/deployment.ts";
-import { fromTarget } from "../deployments/embedded.ts";
+import { type Deployment, fromTarget, type RunContext, type RunEvents, stoppedBy } from "../deployments/deployment.ts";
 import { WATCHDOG_PROCESS } from "../faults/watchdog-process.ts";
 import { failedChecks } from "../history/calibration-checks.ts";
 import { showsApi } from "../history/line.ts";
@@ -37,15 +36,7 @@ import { EXIT_OF_SIGNAL, exitCodeOf } from "./exit-codes.ts";
 import { healBeforehand, requireNothingLeft } from "./experiments/left-open.ts";
 import { judgeSecrets } from "./read-run.ts";
 import { createRecorder, makeRunFolder, type Recorder, startOtlpExport } from "./recorder.ts";
-import {
-  commitOf,
-  composeDocument,
-  finishedNow,
-  REACHED_API,
-  type RunFacts,
-  wordsOf,
-  writeWhatCanBe,
-} from "./run-reports.ts";
+import * as reporting from "./run-reports.ts";
 
 export type RunRequest = {
   /** The suite or command, for the folder's name and `run.json`. */
@@ -161,19 +152,19 @@ const documentOf = (
   { profile, seed, targets }: RunRequest,
   { folder, recorder, started, progress }: Recorded,
   claims: readonly doc.Claim[],
-  end: Partial<RunFacts> = {},
+  end: Partial<reporting.RunFacts> = {},
 ): doc.RunDocument => {
   const { stages } = recorder;
   const named = targets.map(({ target, budget }) => ({ target, budget, embedded: false }));
   const found = [...claims, ...stages.flatMap((stage) => stage.claims), ...progress.claims];
-  return composeDocument({
+  return reporting.composeDocument({
     ...{ ...progress, deployments: progress.deployments.length > 0 ? progress.deployments : named },
     ...{
       id: folder.id,
       profile,
       seed,
       started,
-      finished: finishedNow(),
+      finished: reporting.finishedNow(),
       stages,
       outcomesSeen: recorder.outcomesSeen(),
     },
@@ -185,7 +176,9 @@ const secretsJudged = (folder: string, replay: string): doc.Claim[] => {
   try {
     return judgeSecrets(folder, replay);
   } catch (error) {
-    return [doc.doubt("run/searched", `what was written could not be searched: ${wordsOf(error)}`, WRITTEN, replay)];
+    return [
+      doc.doubt("run/searched", `what was written could not be searched: ${reporting.wordsOf(error)}`, WRITTEN, replay),
+    ];
   }
 };
 
@@ -199,7 +192,7 @@ const finish = async (request: RunRequest, recorded: Recorded, stop: StopSignals
   const ofTargets = progress.deployments.flatMap(({ target }) => (target.required ?? []).filter(canJudge));
   const end = {
     claims: secretsJudged(folder.path, replay),
-    commit: await commitOf(REPOSITORY),
+    commit: await reporting.commitOf(REPOSITORY),
     required: [...new Set([...ofTargets, ...(request.required?.() ?? [])])],
     exitCode: by === null ? progress.exitCode : (EXIT_OF_SIGNAL[by] ?? EXIT_OF_SIGNAL.SIGTERM),
   };
@@ -208,7 +201,7 @@ const finish = async (request: RunRequest, recorded: Recorded, stop: StopSignals
     const open = unwritten.length === 0 ? [] : [doc.doubt("run/reported", said, WRITTEN, replay)];
     return documentOf(request, recorded, [...progress.doubts, ...open], end);
   };
-  return writeWhatCanBe(folder, recorder.series(), progress.unwritten, composed);
+  return reporting.writeWhatCanBe(folder, recorder.series(), progress.unwritten, composed);
 };
 
 /**
@@ -277,14 +270,15 @@ export const recordRun = async <T>(
         // A merged run, which sends nothing, has a deployment but no target.
         for (const target of isOpen ? targets : []) {
           const said = await lookLast(target);
-          if (said !== null) progress.doubts.push(doc.doubt(REACHED_API, said, "the API answers at base_url", replay));
+          if (said !== null)
+            progress.doubts.push(doc.doubt(reporting.REACHED_API, said, "the API answers at base_url", replay));
         }
         return ended;
       });
     }
   } catch (error) {
     progress.exitCode = exitCodeOf(error);
-    if (stop.stoppedBy() === null) note("run/completed", wordsOf(error));
+    if (stop.stoppedBy() === null) note("run/completed", reporting.wordsOf(error));
   }
   for (const trouble of (await supervisor?.close()) ?? []) note("run/cleaned-up", trouble);
   // From here on the run touches no target.

@@ -5,8 +5,7 @@
 
 import { takeProtocols } from "../client/transport.ts";
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
-import { type Deployment, type RunContext, stoppedBy } from "../deployments/deployment.ts";
-import { reachedAt, withReplicas } from "../deployments/embedded.ts";
+import { type Deployment, type RunContext, reachedAt, stoppedBy, withReplicas } from "../deployments/deployment.ts";
 import { stageTenants } from "../deployments/tenants.ts";
 import { consequencesOf } from "../faults/disturbance.ts";
 import { moveClock } from "../faults/injectors/operator.ts";

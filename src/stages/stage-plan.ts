@@ -2,8 +2,7 @@
 
 import { isLoopbackHost, parseHttpUrl } from "../contract/address.ts";
 import { nearest } from "../contract/nearest.ts";
-import type { Deployment } from "../deployments/deployment.ts";
-import { type EmbeddedOptions, proxiesMissing } from "../deployments/embedded.ts";
+import { type Deployment, type EmbeddedOptions, proxiesMissing } from "../deployments/deployment.ts";
 import { plannedEmbedded, plannedTenants } from "../deployments/tenants.ts";
 import { consequencesOf, type Disturbance } from "../faults/disturbance.ts";
 import { type Disturbable, disturbanceMissing } from "../faults/experiment.ts";

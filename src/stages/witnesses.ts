@@ -10,15 +10,7 @@ import { shapeOfBody } from "../contract/foreign-text.ts";
 import type { Deployment, RunContext } from "../deployments/deployment.ts";
 import type { Driven } from "../drivers/driver.ts";
 import type { LedgerLine } from "../history/line.ts";
-import {
-  bareFacts,
-  type Calibration,
-  type Gauges,
-  type Measurement,
-  type StageFacts,
-  type StageHost,
-  type TenantFacts,
-} from "../history/run-document.ts";
+import * as doc from "../history/run-document.ts";
 import type { Sample } from "../history/series.ts";
 import type { Histogram } from "../history/statistics/histogram.ts";
 import { sumOf } from "../history/statistics/statistics.ts";
@@ -32,8 +24,8 @@ import { ROLE_POWERS } from "../workload/callers/target-view.ts";
 
 type Stating = Pick<Deployment, "target" | "exclusive"> & { reference?: boolean };
 
-export const statedFacts = (stage: string, { target, exclusive, reference }: Stating): StageFacts => ({
-  ...bareFacts(stage),
+export const statedFacts = (stage: string, { target, exclusive, reference }: Stating): doc.StageFacts => ({
+  ...doc.bareFacts(stage),
   limits: target.limits ?? {},
   stream_end: target.stream_end,
   shedding: target.shedding ?? "unknown",
@@ -104,7 +96,7 @@ const LET_GO_MS = 6_000;
 const heldNow = async (
   { target }: Pick<Deployment, "target">,
   unread: (error: Error) => null = () => null,
-): Promise<Gauges[] | null> => {
+): Promise<doc.Gauges[] | null> => {
   const apis = target.control?.api ?? [];
   return apis.length === 0 ? null : readGauges(apis).catch(unread);
 };
@@ -113,7 +105,7 @@ const heldNow = async (
 const watchLookups = async ({ nowUs }: Pick<RunContext, "nowUs">, { control }: Target) => {
   const read = async (): Promise<number | null> => (control?.keys ? readLookups(control.keys) : null);
   const [from_us, before] = [nowUs(), await read()];
-  return async (): Promise<StageFacts["key_lookups"]> => {
+  return async (): Promise<doc.StageFacts["key_lookups"]> => {
     const after = await read();
     if (before === null || after === null || after < before) return undefined;
     return [{ from_us, to_us: nowUs(), count: after - before }];
@@ -123,11 +115,11 @@ const watchLookups = async ({ nowUs }: Pick<RunContext, "nowUs">, { control }: T
 const DRAIN_MS = { exclusive: 15_000, shared: 1_000 };
 
 /** Reports whether no charge is unsettled and no call or no connection is open: a slot without one is a leak. */
-const isDrained = ({ in_flight, sockets, unsettled = 0 }: Gauges & { unsettled?: number }): boolean =>
+const isDrained = ({ in_flight, sockets, unsettled = 0 }: doc.Gauges & { unsettled?: number }): boolean =>
   (in_flight === 0 || sockets === 0) && unsettled === 0;
 
-export const readTenants = async (target: Target): Promise<Record<string, TenantFacts>> => {
-  const known = new Map<string, TenantFacts>();
+export const readTenants = async (target: Target): Promise<Record<string, doc.TenantFacts>> => {
+  const known = new Map<string, doc.TenantFacts>();
   for (const { org, tier = null, limit } of target.tenants ?? []) known.set(org, { tier, allowance: limit });
   for (const [role, credential] of Object.entries(target.credentials ?? {})) {
     if (!("key" in credential)) continue;
@@ -151,10 +143,10 @@ export const readAllWitnesses = async (
   idRun: string,
   sinceMs: number,
   signal: AbortSignal,
-  heldBefore: readonly Gauges[] | null = null,
+  heldBefore: readonly doc.Gauges[] | null = null,
 ) => {
   const { api: apis = [], limiter } = deployment.target.control ?? {};
-  const until = async (isMet: (held: readonly Gauges[]) => boolean, forMs: number): Promise<boolean> => {
+  const until = async (isMet: (held: readonly doc.Gauges[]) => boolean, forMs: number): Promise<boolean> => {
     const look = async (): Promise<boolean> => {
       const held = await heldNow(deployment);
       return held !== null && isMet(held);
@@ -189,7 +181,7 @@ export const witnessedFacts = async (
   deployment: Deployment,
   stage: string,
   idRun: string,
-): Promise<StageFacts> => ({
+): Promise<doc.StageFacts> => ({
   ...{ ...statedFacts(stage, deployment), started_at_ms: epochUs / 1000 },
   ...(await readAllWitnesses(deployment, idRun, Number.POSITIVE_INFINITY, signal)).own,
 });
@@ -235,8 +227,8 @@ export const changesSeen = (
 export const foreignCharges = (
   { exclusive }: Pick<Deployment, "exclusive">,
   seen: {
-    before: Record<string, TenantFacts>;
-    after: Record<string, TenantFacts>;
+    before: Record<string, doc.TenantFacts>;
+    after: Record<string, doc.TenantFacts>;
     ledger: readonly LedgerLine[] | undefined;
     /** The number of ledger lines during the stage that are not ours; `null` if the ledger shows ours alone. */
     others: number | null;
@@ -267,7 +259,7 @@ export const openWitness = async (
   context: Pick<RunContext, "nowUs" | "signal">,
   deployment: Deployment,
   idRun: string,
-  about: { tenants: Record<string, TenantFacts>; isFaulted: boolean; countsLookups: boolean },
+  about: { tenants: Record<string, doc.TenantFacts>; isFaulted: boolean; countsLookups: boolean },
 ) => {
   const { budget, target, embedded } = deployment;
   const { values: before } = await observe(deployment);
@@ -302,7 +294,7 @@ export const openWitness = async (
 
 const EVERY_MS = 500;
 
-const gaugeValues = (gauges: readonly Gauges[]): Sample["values"] => {
+const gaugeValues = (gauges: readonly doc.Gauges[]): Sample["values"] => {
   const over = (name: "in_flight" | "sockets" | "rss_bytes" | "event_loop_lag_ms_p99", joined = sumOf) => {
     const shown = gauges.flatMap((gauge) => gauge[name] ?? []);
     return shown.length === 0 ? undefined : joined(shown);
@@ -366,11 +358,16 @@ export const sampleStage = (
 
 const SHARES = [0.5, 0.75, 0.9, 0.99, 0.999, 1] as const;
 
-type CoresUsed = Pick<StageHost, "cores" | "target_cores" | "other_cores" | "idle_other_cores">;
-type About = { driven: Driven; used: CoresUsed; measurements: readonly Measurement[]; calibration: Calibration[] };
+type CoresUsed = Pick<doc.StageHost, "cores" | "target_cores" | "other_cores" | "idle_other_cores">;
+type About = {
+  driven: Driven;
+  used: CoresUsed;
+  measurements: readonly doc.Measurement[];
+  calibration: doc.Calibration[];
+};
 
 /** `lag`: how late calls left, in microseconds. */
-export const stageHost = (lag: Histogram, { driven, used, measurements, calibration }: About): StageHost => ({
+export const stageHost = (lag: Histogram, { driven, used, measurements, calibration }: About): doc.StageHost => ({
   host: driven.host,
   ...used,
   calls: lag.n,

@@ -26,16 +26,7 @@ import { countArrivals, profileDurationS } from "../../workload/load-profiles.ts
 import { type CredentialRef, credentialName } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
 import { callsEndMs, TIMEOUTS } from "../../workload/timeouts.ts";
-import {
-  type Drive,
-  type DriveJob,
-  type Driver,
-  END_LATE_MS,
-  playParts,
-  register,
-  stopWhen,
-  watchHost,
-} from "../driver.ts";
+import * as port from "../driver.ts";
 
 // biome-ignore format: a list
 import { createReader, exitProblem, followLines, k6Outputs, problemsOf, readSummary, startK6, stoppedBy } from "./k6-process.ts";
@@ -56,7 +47,13 @@ export type K6Setup = {
 
 /** Returns totals over all segments; each segment gets at least one VU and one call. */
 export const vusHere = (
-  { profile, view, story, seed, vus }: Pick<DriveJob, "profile" | "view" | "seed"> & { story: Story; vus?: number },
+  {
+    profile,
+    view,
+    story,
+    seed,
+    vus,
+  }: Pick<port.DriveJob, "profile" | "view" | "seed"> & { story: Story; vus?: number },
   segments: number,
   // The hard limit counts, because Go raises its soft limit of open files to it.
   { freeBytes, files } = {
@@ -84,7 +81,7 @@ export const vusHere = (
 };
 
 /** Plans one play of a story, for all its k6 processes; `null` if its schedule has no arrivals. */
-const planRun = (setup: K6Setup, drive: Drive) => {
+const planRun = (setup: K6Setup, drive: port.Drive) => {
   const { job } = drive;
   const story = storyCalled(job.story);
   const arrivals = countArrivals(job.profile, job.arrivals, job.seed);
@@ -207,15 +204,15 @@ const playSegment = async (run: K6Run & K6Input, index: number, signal: AbortSig
   ];
   const variables = { FLOODGATE_HANDOVER: path("handover.json"), FLOODGATE_BUNDLE: path("scenario.js") };
   const k6 = startK6(run.k6Path, args, { ...run.environment, ...variables }, folder);
-  await register(k6.child, k6, run.onSpawn);
+  await port.register(k6.child, k6, run.onSpawn);
   const { callMs } = timeouts;
   const endsMs = performance.now() + executor.startTogetherMs(vus) + profileDurationS(job.profile) * 1000;
   /** Extends the deadline at each line: a line comes whenever a call ends, and no call outlasts its time-out. */
   const stillComing = (): void => {
-    if (!signal.aborted) k6.due(Math.max(0, endsMs - performance.now()) + callMs + END_LATE_MS, "end");
+    if (!signal.aborted) k6.due(Math.max(0, endsMs - performance.now()) + callMs + port.END_LATE_MS, "end");
   };
   stillComing();
-  stopWhen(signal, k6, callMs, () => k6.child.kill("SIGUSR1"));
+  port.stopWhen(signal, k6, callMs, () => k6.child.kill("SIGUSR1"));
   const { seen, take } = createReader({ ...job, story }, run.onLine);
   const following = followLines(path("printed.ndjson"), (text) => {
     // At the first line k6 has read this file. It is removed now, so that a killed runner leaves no secrets behind.
@@ -257,7 +254,7 @@ const unplayed = (why: string, stopped: Stopped | null, error?: unknown): Played
   return { problems: [{ verdict: "inconclusive", reason }], stopped, protocols: [], warnings: [], isCutOff: true };
 };
 
-export const runK6 = async (setup: K6Setup, drive: Drive, beside?: () => Promise<void>): Promise<Played> => {
+export const runK6 = async (setup: K6Setup, drive: port.Drive, beside?: () => Promise<void>): Promise<Played> => {
   const { budget } = drive;
   const plan = planRun(setup, drive);
   if (plan === null) return unplayed("the schedule had no arrivals", budget.stopped);
@@ -276,7 +273,7 @@ export const runK6 = async (setup: K6Setup, drive: Drive, beside?: () => Promise
         ...{ hasFailed: true, most: 0, spent: NOTHING_SPENT },
       }),
     );
-  const all = await playParts(run, play, beside);
+  const all = await port.playParts(run, play, beside);
   const problems = all.flatMap((one) => one.problems);
   const busy = run.callsAtOnce < run.arrivals ? busyWarnings(run.callsAtOnce, all) : [];
   return {
@@ -289,11 +286,11 @@ export const runK6 = async (setup: K6Setup, drive: Drive, beside?: () => Promise
 };
 
 export const driveK6 =
-  (setup: K6Setup): Driver =>
+  (setup: K6Setup): port.Driver =>
   async (drive, beside) => {
     const pids: number[] = [];
-    const host = watchHost({ own: false, pids });
-    const onSpawn: Drive["onSpawn"] = (child) => {
+    const host = port.watchHost({ own: false, pids });
+    const onSpawn: port.Drive["onSpawn"] = (child) => {
       if (child.pid !== undefined) pids.push(child.pid);
       drive.onSpawn?.(child);
     };

@@ -4,8 +4,7 @@
  */
 import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { RunEvents } from "../../deployments/deployment.ts";
-import { openEmbedded } from "../../deployments/embedded.ts";
+import { openEmbedded, type RunEvents } from "../../deployments/deployment.ts";
 import { openJournal, readJournal } from "../../supervision/journal.ts";
 import { Redactor } from "../../supervision/redaction.ts";
 import { Supervisor } from "../../supervision/supervisor.ts";

@@ -4,8 +4,7 @@
  */
 
 import { addAbortListener } from "node:events";
-import type { RunContext } from "../../deployments/deployment.ts";
-import { type EmbeddedOptions, openDeployment, remoteProxy } from "../../deployments/embedded.ts";
+import { type EmbeddedOptions, openDeployment, type RunContext, remoteProxy } from "../../deployments/deployment.ts";
 import { whyNoWatchdog } from "../../deployments/remote-watch.ts";
 import { faultRecords } from "../../faults/disturbance.ts";
 import { EXPERIMENTS, type Experiment } from "../../faults/experiments.ts";

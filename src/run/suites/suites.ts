@@ -4,15 +4,7 @@ import { EXPERIMENTS, type Experiment } from "../../faults/experiments.ts";
 import type { Fault } from "../../faults/fault.ts";
 import { dependencyBudgetMs, type FaultState } from "../../history/run-document.ts";
 import { REFUSAL_OF } from "../../invariants/evidence/fault-windows.ts";
-import {
-  EVERYWHERE,
-  type LoadStage,
-  METERS,
-  STREAMS,
-  type StagePlan,
-  type SuiteFor,
-  type VerifyStage,
-} from "../../stages/stage-plan.ts";
+import * as planning from "../../stages/stage-plan.ts";
 import type { Target } from "../../target/target.ts";
 import { RATE_PER_S } from "../../verify/sending/throttle.ts";
 import { runtimeCallers } from "../../workload/callers/callers.ts";
@@ -35,9 +27,10 @@ const during = (name: string, fault: Fault, holdMs = HOLD_MS): Faults => ({
   ...{ kind: "faults", name, faults: [fault], holdMs },
 });
 
-type Row = Omit<LoadStage, "kind" | "name" | "driver" | "story"> & Partial<Pick<LoadStage, "driver" | "story">>;
+type Row = Omit<planning.LoadStage, "kind" | "name" | "driver" | "story"> &
+  Partial<Pick<planning.LoadStage, "driver" | "story">>;
 
-const USUAL = [...EVERYWHERE, ...STREAMS];
+const USUAL = [...planning.EVERYWHERE, ...planning.STREAMS];
 const BOTH_WAYS = [...USUAL, "sheds-above-the-cap"];
 const APART = "organizations-do-not-share";
 const SHED = ["200", "429 b2b_overloaded"];
@@ -57,12 +50,12 @@ const STATES: OperatorChanges = {
 // biome-ignore format: a row or two for each stage
 const ROWS: Readonly<Record<string, Row>> = {
   smoke: { ratePerS: 40, reaches: ["200", "401", "403 origin_required", "403 session_origin_mismatch", "422 malformed_body"],
-    judges: [...USUAL, ...METERS, "admission-is-stored-and-tier", "session-lifetime-is-bounded", APART, "events-are-not-buffered", "stream-vocabularies-differ", "admits-what-is-allowed"] },
+    judges: [...USUAL, ...planning.METERS, "admission-is-stored-and-tier", "session-lifetime-is-bounded", APART, "events-are-not-buffered", "stream-vocabularies-differ", "admits-what-is-allowed"] },
   "deployment-states": { story: "smoke", ratePerS: 50, durationS: 30, disturbance: STATES,
     judges: [...USUAL, "refused-is-not-charged"], reaches: ["200", "403 sessions_disabled", "403 sessions_not_configured", "200 error"] },
-  "rate-limit-edge": { judges: [...EVERYWHERE, "rate-within-any-window"], reaches: ["200", "429 rate_limited"] },
+  "rate-limit-edge": { judges: [...planning.EVERYWHERE, "rate-within-any-window"], reaches: ["200", "429 rate_limited"] },
   "chat-past-capacity": { driver: "k6", judges: [...BOTH_WAYS, "events-are-not-buffered", "refusals-are-cheap"], reaches: SHED },
-  "tile-quota-stampede": { driver: "k6", judges: [...USUAL, ...METERS, "admits-what-is-allowed", APART, "session-lifetime-is-bounded"],
+  "tile-quota-stampede": { driver: "k6", judges: [...USUAL, ...planning.METERS, "admits-what-is-allowed", APART, "session-lifetime-is-bounded"],
     reaches: ["200", "429 org_overloaded", "429 map_load_quota_exceeded", "429 map_load_hard_stop"] },
   "noisy-neighbour": { driver: "k6", isolation: "beside", judges: [...USUAL, APART], reaches: ["200", "429 org_overloaded"] },
   /** The same calls as `noisy-neighbour`, without those of the noisy organization. */
@@ -73,7 +66,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   "spike-and-recover": { judges: USUAL, reaches: ["200"] },
   "soak-mix": { story: "steady-mix", judges: USUAL, reaches: ["200"] },
   /** Reads and map loads, whose charges are compared call by call. */
-  "soak-charged": { story: "broken-dependency", judges: [...EVERYWHERE, ...METERS], reaches: ["200"] },
+  "soak-charged": { story: "broken-dependency", judges: [...planning.EVERYWHERE, ...planning.METERS], reaches: ["200"] },
   "soak-leaving": { story: "leaving-readers", judges: USUAL, reaches: ["200"], objectives: true, growth: true },
   /** The service takes five times as long at a constant rate: nothing breaks, and calls beyond the cap are shed. */
   brownout: { durationS: AT_MOST_S, judges: USUAL, reaches: SHED,
@@ -85,14 +78,14 @@ const ROWS: Readonly<Record<string, Row>> = {
   "replica-lost": { replicas: 2, durationS: AT_MOST_S, judges: [...CALM, "recovers", "slots-are-given-back"], reaches: ["200"],
     disturbance: during("replica-lost", { by: "process", component: "api", fault: "killed", replica: 1 }) },
   /** Two replicas are replaced in order: no stream is cut. */
-  "rolling-deploy": { replicas: 2, durationS: AT_MOST_S, judges: [...CALM, ...STREAMS], reaches: ["200"],
+  "rolling-deploy": { replicas: 2, durationS: AT_MOST_S, judges: [...CALM, ...planning.STREAMS], reaches: ["200"],
     disturbance: during("rolling-deploy", { by: "operator", component: "service", fault: "rolling-deploy" }, 0) },
   /** The only replica comes back with nothing in its caches while the load grows. */
   "cold-start-under-load": { durationS: RAMP_S, judges: [...CALM, "recovers", "slots-are-given-back"], reaches: ["200"],
     disturbance: during("cold-start-under-load", { by: "process", component: "api", fault: "restarted" }, 500) },
 };
 
-export const stageOf = (name: string, more: Partial<LoadStage> = {}): LoadStage => {
+export const stageOf = (name: string, more: Partial<planning.LoadStage> = {}): planning.LoadStage => {
   const row = ROWS[name];
   if (row === undefined) throw new Error(`there is no stage "${name}"`);
   return { kind: "load", name, driver: "open-loop", story: name, ...row, ...more };
@@ -100,7 +93,7 @@ export const stageOf = (name: string, more: Partial<LoadStage> = {}): LoadStage 
 
 /** Judges of scenarios played alone that have no row above, or a row that fits only within a suite. */
 const JUDGES_ALONE: Readonly<Record<string, readonly string[]>> = {
-  smoke: [...STREAMS, ...METERS, "session-lifetime-is-bounded"],
+  smoke: [...planning.STREAMS, ...planning.METERS, "session-lifetime-is-bounded"],
   "catalog-reads": [],
   "session-storm": ["session-lifetime-is-bounded"],
 };
@@ -111,15 +104,15 @@ const OWN_LENGTH = "tile-quota-stampede";
 
 type UserOptions = "driver" | "ratePerS" | "durationS" | "arrivals" | "loadProfile" | "replayOfMs" | "replayed";
 
-export type ScenarioWish = Partial<Pick<LoadStage, UserOptions | "segments" | "fold" | "precise">>;
+export type ScenarioWish = Partial<Pick<planning.LoadStage, UserOptions | "segments" | "fold" | "precise">>;
 
 export const SCENARIOS: readonly Story[] = [...STORIES.values()];
 
 /** The stage of a scenario, `null` if there is none. Its story decides which outcomes it must reach. */
-export const scenarioStage = (name: string, wish: ScenarioWish): LoadStage | null => {
+export const scenarioStage = (name: string, wish: ScenarioWish): planning.LoadStage | null => {
   if (!STORIES.has(name)) return null;
-  const judges = [...EVERYWHERE, ...(JUDGES_ALONE[name] ?? STREAMS)];
-  const alone: LoadStage = { kind: "load", name, story: name, driver: "open-loop", judges, objectives: true };
+  const judges = [...planning.EVERYWHERE, ...(JUDGES_ALONE[name] ?? planning.STREAMS)];
+  const alone: planning.LoadStage = { kind: "load", name, story: name, driver: "open-loop", judges, objectives: true };
   const isAlone = ROWS[name] === undefined || JUDGES_ALONE[name] !== undefined;
   const { reaches: _, ...stage } = isAlone ? alone : stageOf(name);
   // Another load profile has no rise and fall, so neither curve nor step is judged.
@@ -134,7 +127,7 @@ export const scenarioStage = (name: string, wish: ScenarioWish): LoadStage | nul
 };
 
 /** The stage and, if it has one, the stage to compare it to: the same calls without the noisy ones. */
-export const withItsPair = (stage: LoadStage): LoadStage[] => {
+export const withItsPair = (stage: planning.LoadStage): planning.LoadStage[] => {
   if (stage.isolation !== "beside" || stage.loadProfile !== undefined) return [stage];
   const { driver, driverNamed, ratePerS, durationS, arrivals, segments, replayOfMs, replayed } = stage;
   const same = { driver, driverNamed, ratePerS, durationS, arrivals, segments, replayOfMs, replayed };
@@ -167,7 +160,7 @@ const rateElsewhere = (link: string, isPast: boolean, target: Target): number | 
   return own === null || profilePeakPerS(own) <= most ? undefined : most;
 };
 
-export const experimentStage = ({ target, embedded }: SuiteFor, entry: Experiment): LoadStage => {
+export const experimentStage = ({ target, embedded }: planning.SuiteFor, entry: Experiment): planning.LoadStage => {
   const { name, faults, healsInOrder, load, refuses, requiredStates = [], pastTheCap } = entry;
   const broken = faults.flatMap(({ component }) => (component === "service" ? [] : [component]));
   /** The broken component that decides how long a call waits. */
@@ -227,7 +220,7 @@ const MIX_S = 200;
 const CHARGED_S = 60;
 const LEAVING_S = 20;
 
-const rulesOf = ({ target: { permits = {} }, embedded }: SuiteFor): VerifyStage => {
+const rulesOf = ({ target: { permits = {} }, embedded }: planning.SuiteFor): planning.VerifyStage => {
   const { load_max_rps: bound = Number.POSITIVE_INFINITY } = permits;
   return {
     kind: "verify",
@@ -240,28 +233,28 @@ const rulesOf = ({ target: { permits = {} }, embedded }: SuiteFor): VerifyStage 
   };
 };
 
-const rulesAfterLoad = (given: SuiteFor): VerifyStage[] =>
+const rulesAfterLoad = (given: planning.SuiteFor): planning.VerifyStage[] =>
   given.embedded ? [] : [{ ...rulesOf(given), name: "after-load", only: AFTER_LOAD, skip: [] }];
 
 /**
  * What follows a scenario that is played alone. Whether readers that left gave their slots back is seen in the gauges of the
  * embedded deployment, and on another one by calls afterwards.
  */
-export const afterScenario = ({ story }: LoadStage, given: SuiteFor): VerifyStage[] =>
+export const afterScenario = ({ story }: planning.LoadStage, given: planning.SuiteFor): planning.VerifyStage[] =>
   story === "leaving-readers" ? rulesAfterLoad(given).filter(({ allowLoad }) => allowLoad) : [];
 
-const suitesFor = (given: SuiteFor) => {
+const suitesFor = (given: planning.SuiteFor) => {
   const { target, embedded, limiter = "sqlite" } = given;
   const { permits = {}, toxiproxy } = target;
   const verify = rulesOf(given);
   const afterLoad = rulesAfterLoad(given);
-  const experiments = (isPlayed: (experiment: Experiment) => boolean): LoadStage[] =>
+  const experiments = (isPlayed: (experiment: Experiment) => boolean): planning.LoadStage[] =>
     [...EXPERIMENTS.values()].filter(isPlayed).map((one) => experimentStage({ target, embedded, limiter }, one));
   const links = (["limiter", "keys"] as const).filter(
     (link) => embedded || (permits.chaos === true && toxiproxy?.proxies?.[link] !== undefined),
   );
   /** Adds random faults if the deployment has proxies. `drawn` selects which faults the seed draws. */
-  const underFaults = (plan: LoadStage, seconds: number, drawn: number): LoadStage =>
+  const underFaults = (plan: planning.LoadStage, seconds: number, drawn: number): planning.LoadStage =>
     links.length === 0
       ? { ...plan, durationS: seconds, growth: true }
       : {
@@ -270,7 +263,7 @@ const suitesFor = (given: SuiteFor) => {
           disturbance: { kind: "fault-schedule", events: { drawn, forMs: seconds * 1_000, links } },
         };
   return {
-    smoke: (): StagePlan[] => [
+    smoke: (): planning.StagePlan[] => [
       verify,
       stageOf("smoke"),
       stageOf("deployment-states"),
@@ -280,7 +273,7 @@ const suitesFor = (given: SuiteFor) => {
       ...experiments(({ name }) => SHORT_EXPERIMENTS.includes(name)),
       ...afterLoad,
     ],
-    nightly: (): StagePlan[] => [
+    nightly: (): planning.StagePlan[] => [
       verify,
       stageOf("steady-mix", { durationS: 120 }),
       underFaults(stageOf("soak-mix", { name: "soak" }), 300, 0),
@@ -303,7 +296,7 @@ const suitesFor = (given: SuiteFor) => {
       ...afterLoad,
     ],
     /** The soak has parts, so that each is judged, and its data released, before the next one. */
-    soak: (): StagePlan[] => [
+    soak: (): planning.StagePlan[] => [
       ...Array.from({ length: SOAK_PARTS }, (_, at) => [
         underFaults(stageOf("soak-mix", { name: `soak-mix-${at + 1}` }), MIX_S, 2 * at),
         underFaults(stageOf("soak-charged", { name: `soak-charged-${at + 1}` }), CHARGED_S, 2 * at + 1),
@@ -324,7 +317,7 @@ const PURPOSES: Readonly<Record<Name, string>> = {
 
 export const SUITES = new Map(
   Object.entries(PURPOSES).map(([name, purpose]) => {
-    const stages = (given: SuiteFor): StagePlan[] => suitesFor(given)[name as Name]();
+    const stages = (given: planning.SuiteFor): planning.StagePlan[] => suitesFor(given)[name as Name]();
     return [name, { name, purpose, stages }] as const;
   }),
 );

@@ -6,14 +6,7 @@ import { credentialsOf } from "../../target/stated-credentials.ts";
 import type { Target } from "../../target/target.ts";
 import { guardTarget, lockTarget, readTargetFile } from "../../target/target-file.ts";
 import { type Budget, createBudget } from "../planning/needs.ts";
-import {
-  clockFinding,
-  echoFinding,
-  latencyFinding,
-  lookAtOthers,
-  otherWayFinding,
-  protocolFindings,
-} from "./connection.ts";
+import * as connecting from "./connection.ts";
 import { addressFinding } from "./find-base-url.ts";
 import { type Finding, finding, okIf, type Section } from "./finding.ts";
 import { tryAdmins, tryRoles, tryTenants } from "./role-trials.ts";
@@ -54,7 +47,7 @@ const askDeployment = async (file: string, parts: Parts): Promise<Section[]> => 
   // One role is enough to see whether the deployment hides its API from calls without a key.
   const credentials = Object.fromEntries(Object.entries(target.credentials ?? {}).slice(0, 1));
   const hides = goOn === "one" && (await tryRoles({ ...parts, target: { ...target, credentials } })).some(works);
-  const protocol = await protocolFindings(target, secrets, Date.now());
+  const protocol = await connecting.protocolFindings(target, secrets, Date.now());
   if (goOn !== "yes" && !hides) {
     const broken = await unreadable(target, secrets);
     return [
@@ -67,13 +60,13 @@ const askDeployment = async (file: string, parts: Parts): Promise<Section[]> => 
   const connection = [
     hides ? finding("ok", "base_url", `${target.base_url} answers those who have a key`) : found,
     ...protocol,
-    await latencyFinding(target, calls, serverWorks),
-    clockFinding(calls.answers),
-    echoFinding(calls.answers),
-    ...otherWayFinding(calls.answers),
+    await connecting.latencyFinding(target, calls, serverWorks),
+    connecting.clockFinding(calls.answers),
+    connecting.echoFinding(calls.answers),
+    ...connecting.otherWayFinding(calls.answers),
   ];
   const admins = await tryAdmins(target, calls);
-  const others = await lookAtOthers(target, calls);
+  const others = await connecting.lookAtOthers(target, calls);
   const streams = await streamFindings(file, parts, roles);
   const broken = await unreadable({ ...target, credentials: {} }, secrets);
   const tenants = broken.length === 0 ? await tryTenants(target, calls) : broken;

@@ -10,13 +10,7 @@ import {
   SUBCODE_OF_OLDER_NAME,
   subcodeElsewhere,
 } from "../../contract/envelopes.ts";
-import {
-  foreignAddress,
-  foreignError,
-  foreignHeaderName,
-  foreignName,
-  shapeOfBody,
-} from "../../contract/foreign-text.ts";
+import * as foreignText from "../../contract/foreign-text.ts";
 import { OUTCOMES, outcomeOfStream } from "../../contract/refusals.ts";
 import { statedWaitMs } from "../../contract/retry-after.ts";
 import { routeOf } from "../../contract/routes.ts";
@@ -108,7 +102,7 @@ export const nameAnswer = (status: number, text: string, anyBody = false): Named
   // A refusal in {detail} is the API's in any words.
   const isOwn = typeof fields.detail === "string" && !isProblem(fields);
   if (subcode !== null && (isOwn || /^[A-Za-z][\w .-]{0,60}$/.test(subcode)))
-    return named(countedOutcome(`${status} ${foreignName(subcode)}`), subcode);
+    return named(countedOutcome(`${status} ${foreignText.foreignName(subcode)}`), subcode);
   // An empty object is the API's way to refuse without a subcode (401, 503); a gateway says something.
   const isEmpty = isObject(body) && Object.keys(body).length === 0 && status >= 400 && status < 500;
   if (isEmpty && status !== 404 && status !== 405 && !isGateways(status, NO_SUBCODE, false))
@@ -171,18 +165,19 @@ const cacheInWords = ({ id, request, headers: { age = "", "x-request-id": echoed
 /** A success where a refusal is due is told with its body, because an edge's page may be behind it. */
 export const successInWords = ({ received, text, body }: Answer): string => {
   if (received.seen !== null) return "";
-  return text === "" ? " without a body" : ` with the body ${shapeOfBody(text, body)}`;
+  return text === "" ? " without a body" : ` with the body ${foreignText.shapeOfBody(text, body)}`;
 };
 
 export const inWords = (answer: Answer): string => {
   const { outcome, text, body, status, received, headers, foreign, lacks } = answer;
-  if (outcome === "indeterminate") return `no whole answer (${foreignError(received.error ?? received.ended)})`;
-  const shape = text === "" || /^2\d\d/.test(outcome) ? "" : ` with the body ${shapeOfBody(text, body)}`;
+  if (outcome === "indeterminate")
+    return `no whole answer (${foreignText.foreignError(received.error ?? received.ended)})`;
+  const shape = text === "" || /^2\d\d/.test(outcome) ? "" : ` with the body ${foreignText.shapeOfBody(text, body)}`;
   const { location } = headers;
-  const to = location !== undefined && /^edge 3/.test(outcome) ? ` to ${foreignAddress(location)}` : "";
+  const to = location !== undefined && /^edge 3/.test(outcome) ? ` to ${foreignText.foreignAddress(location)}` : "";
   const either = !foreign && status !== null && status >= 500 && status !== 503 ? " (an edge or the API itself)" : "";
   const without =
-    lacks === undefined ? "" : `, without the header ${foreignHeaderName(lacks)} of the API's own refusals`;
+    lacks === undefined ? "" : `, without the header ${foreignText.foreignHeaderName(lacks)} of the API's own refusals`;
   return outcome + to + shape + without + either + cacheInWords(answer);
 };
 

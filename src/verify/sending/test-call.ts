@@ -4,15 +4,7 @@ import type { CallFacts } from "../../contract/call-facts.ts";
 import type { Product, RouteName } from "../../contract/routes.ts";
 import type { AdminRole, KeyRole } from "../../target/roles.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
-import {
-  type CredentialRef,
-  headersOf,
-  type OriginRef,
-  type Places,
-  type Step,
-  stepOf,
-  urlOf,
-} from "../../workload/step.ts";
+import * as steps from "../../workload/step.ts";
 
 export type Form = "bearer" | "x-api-key" | "lower-bearer" | "both" | "twice";
 export const FORMS: readonly Form[] = ["bearer", "x-api-key"];
@@ -20,8 +12,8 @@ export const FORMS: readonly Form[] = ["bearer", "x-api-key"];
 export type TestCall = {
   /** `-`: an unspecified path. */
   readonly route: RouteName | "-";
-  readonly credential: CredentialRef;
-  readonly origin: OriginRef;
+  readonly credential: steps.CredentialRef;
+  readonly origin: steps.OriginRef;
   readonly product?: Product;
   readonly form?: Form;
   /** `bytes` are sent in place of `text`, and shown as `shown` in a crash file. */
@@ -61,7 +53,7 @@ export type SentRequest = { method: string; url: string; headers: Record<string,
 
 export const role = <N extends string>(name: N): `role:${N}` => `role:${name}`;
 
-const variableOf = (ref: CredentialRef): string => {
+const variableOf = (ref: steps.CredentialRef): string => {
   if (!("of" in ref)) return `$${ref.as.toUpperCase()}`;
   const name = ref.of.toUpperCase().replace(/^\w+:/, "").replace(/\W+/g, "_");
   if (ref.as === "session") return `$SESSION_${name}_${ref.product.toUpperCase()}`;
@@ -74,7 +66,7 @@ type Route = TestCall["route"];
 /** A path that is no route of any API. */
 export const NO_SUCH_PATH = "/floodgate-no-such-path";
 
-const callBy = (credential: CredentialRef, origin: OriginRef, route: Route, more: More): TestCall => ({
+const callBy = (credential: steps.CredentialRef, origin: steps.OriginRef, route: Route, more: More): TestCall => ({
   ...{ route, credential, origin },
   ...more,
 });
@@ -87,7 +79,7 @@ export const inSession = (product: Product, route: Route, more: More = {}, of: K
   callBy({ as: "session", of: role(of), product }, "listed", route, more);
 export const asAdmin = (admin: AdminRole, route: Route, more: More = {}): TestCall =>
   callBy({ as: "admin", of: role(admin) }, "none", route, more);
-export const exchangeCall = (of: KeyRole, origin: OriginRef, product: Product, more: More = {}): TestCall =>
+export const exchangeCall = (of: KeyRole, origin: steps.OriginRef, product: Product, more: More = {}): TestCall =>
   asPublishable("sdk.sessions", { origin, product, ...more }, of);
 export const mint = (of: KeyRole, product: Product, more: More = {}): TestCall =>
   exchangeCall(of, "listed", product, more);
@@ -96,7 +88,7 @@ export const body = (text: string, is: "ok" | "malformed" = "ok"): NonNullable<T
 export const json = (value: unknown, is: "ok" | "malformed" = "ok"): NonNullable<TestCall["body"]> =>
   body(JSON.stringify(value), is);
 
-const CREDENTIAL_WORDS: Readonly<Record<CredentialRef["as"], string>> = {
+const CREDENTIAL_WORDS: Readonly<Record<steps.CredentialRef["as"], string>> = {
   none: "no credential",
   garbage: "a credential of no known form",
   unknown: "a credential that nobody issued",
@@ -106,7 +98,7 @@ const CREDENTIAL_WORDS: Readonly<Record<CredentialRef["as"], string>> = {
   admin: "administrator's token",
 };
 
-const ORIGIN_WORDS: Readonly<Record<OriginRef, string>> = {
+const ORIGIN_WORDS: Readonly<Record<steps.OriginRef, string>> = {
   none: "no Origin",
   listed: "an allowlisted Origin",
   foreign: "a foreign Origin",
@@ -127,9 +119,9 @@ export const describe = ({ testCall, request }: { testCall: TestCall; request: S
   ].join(", ");
 };
 
-export const stepOfTestCall = (view: TargetView, n: number, call: TestCall): Step => {
+export const stepOfTestCall = (view: TargetView, n: number, call: TestCall): steps.Step => {
   const { route, credential, origin, product, body: asked, path, form } = call;
-  const step = stepOf(view, n, {
+  const step = steps.stepOf(view, n, {
     ...{ route: route === "-" ? "design.styles" : route, credential, origin, path, body: asked },
     via: form === "x-api-key" ? "x-api-key" : "authorization",
     ...(product === undefined ? {} : { product }),
@@ -144,7 +136,7 @@ export const stepOfTestCall = (view: TargetView, n: number, call: TestCall): Ste
  * (RFC 9113, section 8.2.1), which an HTTP/1.1 server removes.
  */
 type Parts = {
-  step: Step;
+  step: steps.Step;
   id: string;
   idPrefix: string;
   secret: string | null;
@@ -153,12 +145,14 @@ type Parts = {
   isH2: boolean;
 };
 
-export const buildRequest = (places: Places, call: TestCall, parts: Parts) => {
+export const buildRequest = (places: steps.Places, call: TestCall, parts: Parts) => {
   const { step, id, idPrefix, secret, origin: listedOrigin, shared, isH2 } = parts;
   const method = call.method ?? step.method;
   const asked = step.origin === "listed" && listedOrigin === undefined ? { ...step, origin: "foreign" as const } : step;
   const headersWith = (credential: string | null, common: Readonly<Record<string, string>>): Record<string, string> => {
-    const headers: Record<string, string> = { ...headersOf(asked, { id, credential, listedOrigin, shared: common }) };
+    const headers: Record<string, string> = {
+      ...steps.headersOf(asked, { id, credential, listedOrigin, shared: common }),
+    };
     if (step.origin !== "none" && listedOrigin !== undefined) headers.origin = listedOrigin;
     if (credential !== null && call.form === "lower-bearer") headers.authorization = `bearer ${credential}`;
     if (credential !== null && call.form === "both") headers["x-api-key"] = credential;
@@ -172,7 +166,7 @@ export const buildRequest = (places: Places, call: TestCall, parts: Parts) => {
   };
   const variable = call.secret?.variable ?? variableOf(step.credential);
   const hidden = Object.keys(shared).map((name) => [name, `$HEADER_${name.toUpperCase().replace(/\W/g, "_")}`]);
-  const url = urlOf(places, step);
+  const url = steps.urlOf(places, step);
   const { origin, pathname, search } = new URL(url);
   const bodies = <T>(replaced: T | undefined): { body?: T | string } =>
     step.body === undefined ? {} : { body: replaced ?? step.body };
