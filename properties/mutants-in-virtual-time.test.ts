@@ -1,5 +1,5 @@
-/** Mutants of shedding and of speed, each on its stage in virtual time, one after the other. */
-import { describe, expect, test } from "vitest";
+/** Mutants of shedding and of speed, each on its stage in virtual time. */
+import { describe, expect, test, vi } from "vitest";
 import { comparePairs, verdictOf } from "../src/gate/paired-comparison.ts";
 import { MUTANTS } from "../src/mutants/catalogue.ts";
 import { type MutantStage, nobody } from "../src/mutants/mutant.ts";
@@ -8,9 +8,12 @@ import { healthyShedding } from "../src/trials/stages/curve.ts";
 import { MINI_STAGE_NAMES, MINI_STAGES, tryOn } from "../src/trials/trials.ts";
 import { virtualPairs } from "../src/trials/virtual-pairs.fixture.ts";
 
+// Each play has a thread of its own, and the longest file of all is sooner done by several.
+vi.setConfig({ maxConcurrency: 3 });
+
 const isVirtual = (stage: MutantStage): boolean => "inVirtualTime" in MINI_STAGES[stage];
 
-describe("in virtual time", () => {
+describe.concurrent("in virtual time", () => {
   test.each(MINI_STAGE_NAMES.filter(isVirtual))("the healthy platform passes %s", async (stage) => {
     const trial = await tryOn(nobody, stage);
     if (trial.verdict !== "acquitted") throw new Error(trial.reasons.join("\n"));

@@ -10,8 +10,11 @@ import { Duplex } from "node:stream";
 import { Heap } from "../history/heap.ts";
 import type { Network } from "../platform/links/http-service.ts";
 
-/** Virtual time of one `setImmediate`, so that time passes for code that polls by `setImmediate`. */
-const TURN_MS = 0.01;
+/**
+ * Virtual time of one `setImmediate`, so that time passes for code that polls by `setImmediate`: long, because the driver polls
+ * for the last 0.15 ms before each call, and each turn takes real time.
+ */
+const TURN_MS = 0.05;
 
 /** `run` is `null` once the timer is cancelled. */
 type Entry = { run: (() => void) | null };
@@ -175,6 +178,11 @@ class VirtualSocket extends Duplex {
   override _write(chunk: Buffer, _encoding: string, done: (error?: Error) => void): void {
     if (!this.#isAlone) this.out({ data: Buffer.from(chunk) });
     done(this.#isAlone ? socketError("EPIPE") : undefined);
+  }
+
+  /** Sends what was written while corked as one packet: Node writes each chunk of a body in four pieces. */
+  override _writev(pieces: { chunk: Buffer }[], done: (error?: Error) => void): void {
+    this._write(Buffer.concat(pieces.map(({ chunk }) => chunk)), "buffer", done);
   }
 
   override _final(done: () => void): void {
