@@ -6,7 +6,7 @@ import { terminalText, wrapped } from "../report/terminal.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import type { RunRequest, RunResult } from "../run/recorded-run.ts";
 import { REACHED_API } from "../run/run-reports.ts";
-import { type PlannedTarget, type PlanRequest, planStages } from "../stages/stage-plan.ts";
+import { type DeploymentWish, type PlannedTarget, type PlanRequest, planStages } from "../stages/stage-plan.ts";
 import { REPOSITORY } from "../supervision/run-folder.ts";
 import { type CommandRows, commandOf, I_OWN, type OptionRow, whole, withOptions } from "./options.ts";
 import { isTerminal, narrator, printJson, printNote, printPainted, printShown, type Shown } from "./printing.ts";
@@ -14,13 +14,11 @@ import { isTerminal, narrator, printJson, printNote, printPainted, printShown, t
 export type JudgingOptions = Partial<Record<"json" | "quiet" | "dryRun" | "heal", boolean>> &
   Partial<Record<"target" | "out", string>> & { seed?: number; iOwn?: string[] };
 
-type Place = { targetFile: string | undefined; owned: readonly string[] };
-
-export type Common = Pick<RunRequest, "seed" | "reports" | "out" | "healFirst" | "replay" | "events"> & Place;
+export type Common = Pick<RunRequest, "seed" | "reports" | "out" | "healFirst" | "replay" | "events"> & DeploymentWish;
 
 export type Judging = {
   /** Shows what `play` would send; for `--dry-run`. */
-  plan?(place: Place, targetFile: string, otherFile: string): Promise<Shown>;
+  plan?(place: DeploymentWish, targetFile: string, otherFile: string): Promise<Shown>;
   play(common: Common, targetFile: string, otherFile: string): Promise<RunResult>;
   /** Target files in place of `--target`. */
   files?: readonly string[];
@@ -78,7 +76,7 @@ const typedWords = (command: Command, without: readonly string[] = []): { words:
   };
 };
 
-const placeOf = ({ target, iOwn = [] }: JudgingOptions): Place => ({ targetFile: target, owned: iOwn });
+const placeOf = ({ target, iOwn = [] }: JudgingOptions): DeploymentWish => ({ targetFile: target, owned: iOwn });
 
 /** Plays a run with progress on stderr, prints its verdict and sets the exit code. */
 export const recorded = async (command: Command, play: (common: Common) => Promise<RunResult>): Promise<void> => {

@@ -104,16 +104,18 @@ const STOP_MS = 60_000;
 export type VerifyWishes = Record<"only" | "skip", readonly string[] | undefined> &
   Record<"allowWrites" | "allowQuotaBurn" | "allowLoad", boolean> & { ratePerS: number | undefined };
 
-type Place = { targetFile: string; owned: readonly string[] };
-
 type VerifyRun = Asked &
   VerifyWishes &
-  Place & { requireAll: boolean; keepsAnswers: boolean; onProgress(progress: VerifyProgress): void };
+  Required<planning.DeploymentWish> & {
+    requireAll: boolean;
+    keepsAnswers: boolean;
+    onProgress(progress: VerifyProgress): void;
+  };
 
 const intent = (allowLoad: boolean) => ({ load: allowLoad, faults: false, requests: CALLS_AT_MOST });
 
 /** Plans from the target file alone: reads no secret, locks nothing, sends nothing. */
-export const planOfTarget = async (wishes: VerifyWishes & Place) => {
+export const planOfTarget = async (wishes: VerifyWishes & Required<planning.DeploymentWish>) => {
   const { only, skip, owned, ratePerS = RATE_PER_S, allowLoad } = wishes;
   const rules = chosenRules(only, skip);
   const { target, refusals, warnings } = await planning.readTarget(wishes.targetFile, owned, intent(allowLoad));

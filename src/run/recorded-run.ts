@@ -21,7 +21,7 @@ import { runShellCommand } from "../supervision/child.ts";
 import { openJournal } from "../supervision/journal.ts";
 import { redactor } from "../supervision/redaction.ts";
 import { REPOSITORY, type RunFolder } from "../supervision/run-folder.ts";
-import { listenForStop, type StopSignals } from "../supervision/stop-signals.ts";
+import { listenForStop } from "../supervision/stop-signals.ts";
 import { Supervisor } from "../supervision/supervisor.ts";
 import { UsageError } from "../supervision/user-file.ts";
 import { wallUs } from "../supervision/waiting.ts";
@@ -182,10 +182,10 @@ const secretsJudged = (folder: string, replay: string): doc.Claim[] => {
   }
 };
 
-const finish = async (request: RunRequest, recorded: Recorded, stop: StopSignals): Promise<doc.RunDocument> => {
+/** `by`: the signal that stopped the run. */
+const finish = async (request: RunRequest, recorded: Recorded, by: NodeJS.Signals | null): Promise<doc.RunDocument> => {
   const { folder, recorder, progress } = recorded;
   const { replay, canJudge = () => true } = request;
-  const by = stop.stoppedBy();
   const endedBy = by === null ? stoppedBy(progress) : `stopped by ${by}`;
   const isSaid = progress.doubts.some(({ id }) => id === "run/completed");
   if (endedBy !== null && !isSaid) progress.doubts.push(doc.doubt("run/completed", endedBy, WHOLE, replay));
@@ -287,7 +287,7 @@ export const recordRun = async <T>(
   journal.close();
   progress.unwritten.push(...[journal.trouble() ?? []].flat(), ...(await recorder.close()));
   rmSync(folder.pathOf(ROOM), { force: true });
-  return { document: await finish(request, recorded, stop), folder, came };
+  return { document: await finish(request, recorded, stop.stoppedBy()), folder, came };
 };
 
 // Prepares a deployment before a run sends anything: runs the commands of its `fixtures`, then looks once whether it

@@ -1,6 +1,4 @@
 /** Listens for signals that stop a run, so that it ends in order, also during a build or a report. */
-export type StopSignals = ReturnType<typeof listenForStop>;
-
 export const STOP_SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 export const listenForStop = (onSignal: (signal: NodeJS.Signals, times: number) => void) => {

@@ -21,7 +21,7 @@ describe("schedules", () => {
 
   test("uniform arrivals follow the integral of a ramp", () => {
     // 0 to 10 per second within 2 s: the k-th arrival is where 2.5 t² = k.
-    expect(arrivalTimesUs(ramp(0, 10, 2), "uniform", 1)).toEqual(
+    expect(arrivalTimesUs(ramp(10, 2), "uniform", 1)).toEqual(
       Array.from({ length: 10 }, (_, k) => Math.round(Math.sqrt(k / 2.5) * 1e6)),
     );
   });
@@ -48,7 +48,7 @@ describe("schedules", () => {
   });
 
   test("poisson arrivals depend on the seed alone, and their count is near the integral", () => {
-    const profile = spike(100, 5, 20);
+    const profile = spike(100, 20);
     const times = arrivalTimesUs(profile, "poisson", 7);
     expect(times).toEqual(arrivalTimesUs(profile, "poisson", 7));
     expect(times).not.toEqual(arrivalTimesUs(profile, "poisson", 8));

@@ -18,12 +18,14 @@ const profile = (name: string, ...pieces: Piece[]): Profile => ({ name, pieces }
 export const constant = (ratePerS: number, durationS: number): Profile =>
   profile("constant", level(ratePerS, durationS));
 
-export const ramp = (from: number, to: number, durationS: number): Profile => profile("ramp", { from, to, durationS });
+export const ramp = (to: number, durationS: number): Profile => profile("ramp", { from: 0, to, durationS });
 
-/** A baseline, a jump to `factor` times the rate, and twice as long a baseline, which shows recovery. */
-export const spike = (ratePerS: number, factor: number, durationS: number): Profile => {
+const SPIKE_TIMES = 5;
+
+/** A baseline, a jump to `SPIKE_TIMES` the rate, and twice as long a baseline, which shows recovery. */
+export const spike = (ratePerS: number, durationS: number): Profile => {
   const part = durationS / 4;
-  return profile("spike", level(ratePerS, part), level(ratePerS * factor, part), level(ratePerS, 2 * part));
+  return profile("spike", level(ratePerS, part), level(ratePerS * SPIKE_TIMES, part), level(ratePerS, 2 * part));
 };
 
 /** A storm shorter than this has no pause. */
@@ -96,9 +98,9 @@ const repeated = (name: string, times: number, period: Piece[]): Profile =>
 /** The profiles that `--profile NAME` knows. */
 export const PROFILES: Readonly<Record<string, (ratePerS: number, durationS: number) => Profile>> = {
   constant,
-  ramp: (rate, s) => ramp(0, rate, s),
+  ramp,
   steps: (rate, s) => steps([0.25 * rate, 0.5 * rate, 0.75 * rate, rate], s),
-  spike: (rate, s) => spike(rate, 5, s),
+  spike,
   // Rises from 0 to the rate and drops at once, like the load of retries or of an expiring cache.
   sawtooth: (rate, s) => repeated("sawtooth", 4, [{ from: 0, to: rate, durationS: s / 4 }]),
   // The rate for a quarter of each period, then no calls, like the load of jobs that a clock starts.

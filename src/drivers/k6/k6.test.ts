@@ -81,8 +81,8 @@ describe.skipIf(k6 === null)("the k6 driver", () => {
   test.each([
     ["uniform", constant(50, 1)],
     ["poisson", constant(50, 1)],
-    ["poisson", ramp(0, 100, 1)],
-    ["poisson", spike(40, 5, 1)],
+    ["poisson", ramp(100, 1)],
+    ["poisson", spike(40, 1)],
   ] as const)("intended moments are those of the schedule: %s, case %#", async (arrivals, profile) => {
     const { lines, problems } = await run("catalog-reads", profile, { arrivals });
     expect(problems).toEqual([]);
@@ -219,7 +219,7 @@ describe.skipIf(k6 === null)("the k6 driver", () => {
 
   test.each([
     ["uniform", constant(20, 3)],
-    ["poisson", ramp(0, 30, 4)],
+    ["poisson", ramp(30, 4)],
   ] as const)(
     "segments make every call once between them, at the moments of the whole schedule: %s, case %#",
     async (arrivals, profile) => {

@@ -63,5 +63,3 @@ export const createSessions = (secret: string) => {
     },
   };
 };
-
-export type Sessions = ReturnType<typeof createSessions>;

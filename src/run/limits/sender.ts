@@ -1,11 +1,10 @@
 /** Sends the calls of a search for limits, one line each, until a bound or a stop forbids another. */
 import { randomBytes } from "node:crypto";
-import { setTimeout as sleep } from "node:timers/promises";
 import { openApiClient } from "../../client/api-client.ts";
 import type { RouteName } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
 import type { PreparedTarget } from "../../stages/stage-plan.ts";
-import { createRunClock, wallUs } from "../../supervision/waiting.ts";
+import { createRunClock, pause, wallUs } from "../../supervision/waiting.ts";
 import { type Caller, callAs, sessionsOf } from "../../workload/callers/callers.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 
@@ -46,7 +45,7 @@ export const openSender = async ({ target, secrets, budget, signal }: Room) => {
     mayGoOn,
     calls: () => calls,
     ended: () => ended,
-    pause: (ms: number): Promise<void> => sleep(ms, undefined, { signal }).catch(() => undefined),
+    pause: (ms: number): Promise<void> => pause(ms, signal),
     /** Switches to `x-api-key`, for a deployment that does not read `authorization`. */
     otherHeader: () => {
       via = "x-api-key";

@@ -151,13 +151,11 @@ const named = <Name extends string>(table: Readonly<Record<Name, Unnamed>>) =>
 
 export const MIXES_AND_STREAMS = named({
   "steady-mix": mix("an ordinary day of many organizations, with nobody refused", 15),
-  "spike-and-recover": mix("five times the ordinary load for a while, then calm", 20, (rate, s) =>
-    shapes.spike(rate, 5, s),
-  ),
+  "spike-and-recover": mix("five times the ordinary load for a while, then calm", 20, shapes.spike),
   soak: mix("an ordinary day, for hours: leaks of slots, memory and sockets", 3600),
   "replica-lost": mix("ordinary load while a replica goes away", 20),
   "rolling-deploy": mix("ordinary load while replicas are replaced one by one", 30),
-  "cold-start-under-load": mix("a start with the load already there", 15, (rate, s) => shapes.ramp(0, rate, s)),
+  "cold-start-under-load": mix("a start with the load already there", 15, shapes.ramp),
   brownout: streams("streams at a constant rate while each takes five times as long", 0.6, 20),
   "capacity-halved": streams("streams at a constant rate while half as many are served at once", 0.8, 30),
   "heavy-tail-streams": streams("streams of very unequal length near capacity", 0.8, 20),
