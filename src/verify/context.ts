@@ -63,7 +63,7 @@ export const createEffects = (journal?: SideEffects) => {
   const open = new Map<string, { name: string; undo(): Promise<boolean> }>();
   const staying: string[] = [];
   let made = 0;
-  /** The effects in a row whose making has had no clear answer, or none yet. */
+  /** How many effects in a row have had no clear answer to their creation so far. */
   let unclear = 0;
   const over = (id: string, detail: string): void => {
     open.delete(id);

@@ -210,7 +210,7 @@ const runtime = (call: CallLine, route: Route, facts: CallFacts, reading: Readin
   const walk = new Walk();
   const wrongBody = bodyIsWrong(call, route, facts, ours);
   const inBrowser = facts.origin !== "none";
-  // Item 53: `null` may be no origin.
+  // Item 53: a deployment may take `Origin: null` for no origin.
   const mayBeNone = !ours && facts.origin === "null";
   const foreignIp = facts.ip === undefined ? undefined : facts.ip === "foreign";
   if (!ours) {
