@@ -12,8 +12,7 @@ import { pause } from "../supervision/waiting.ts";
 import type { Target } from "../target/target.ts";
 import { targetName } from "../target/target-file.ts";
 import { openToxiproxy } from "../tools/toxiproxy.ts";
-import { UNDO_PORTS } from "./healing.ts";
-import { undoByName } from "./undo-by-name.ts";
+import { UNDO_PORTS, undoByName } from "./healing.ts";
 
 type LeaseKeeping = {
   /** Heals one proxy or fault. Throws if it is not healed. */

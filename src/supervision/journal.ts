@@ -239,7 +239,7 @@ export const notesIn = (path: string, by: "watchdog" | "heal"): Notes => {
 
 // How a side effect is undone, in two forms. `NamedUndo` is written to the journal: fault, component, target. `Undo`
 // adds commands and addresses; it stays in memory and is sent to the live watchdog. Healing from a journal takes
-// them from the target file given, and ends or removes only what has the run's mark (faults/undo-by-name.ts).
+// them from the target file given, and ends or removes only what has the run's mark (`undoByName` of faults/healing.ts).
 
 /** The deployment that was changed. `file` is where its target file was, for messages. */
 export type TargetName = { base_url: string; name?: string; file?: string };

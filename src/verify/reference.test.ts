@@ -4,9 +4,8 @@ import { HEALTHY } from "../platform/parts.ts";
 import { mergeClaims } from "../report/verdict.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { RULES } from "./catalogue.ts";
-import { planVerify } from "./planning/plan.ts";
 import { type Reference, startReference } from "./reference.fixture.ts";
-import { runVerify, type VerifyOptions, type VerifyResult } from "./run-verify.ts";
+import { planVerify, runVerify, type VerifyOptions, type VerifyResult } from "./run-verify.ts";
 
 let reference: Reference;
 beforeAll(async () => {

@@ -5,9 +5,8 @@
  */
 import { existsSync, readdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { hasOurToxics, heal, isDisabledByUs, UNDO_PORTS } from "../../faults/healing.ts";
+import { type GivenTarget, hasOurToxics, heal, isDisabledByUs, UNDO_PORTS, undoByName } from "../../faults/healing.ts";
 import { isOurToxic } from "../../faults/link-faults.ts";
-import { type GivenTarget, undoByName } from "../../faults/undo-by-name.ts";
 import { GuardError, type PreparedTarget } from "../../stages/stage-plan.ts";
 import * as written from "../../supervision/journal.ts";
 import { hasEnded, killMarked } from "../../supervision/processes.ts";

@@ -11,8 +11,8 @@ import { profileCalls, profilePeakPerS } from "../../workload/load-profiles.ts";
 import { type ProfileWish, RAMPS, SHARE_OF_PERMIT, type Story } from "../../workload/story.ts";
 import { RULES } from "../catalogue.ts";
 import { type Asked, deniedBy, OPTION_OF, type Permission, type Role } from "../planning/needs.ts";
-import { planVerify, type VerifyPlan } from "../planning/plan.ts";
 import type { Rule } from "../rule.ts";
+import { planVerify, type VerifyPlan } from "../run-verify.ts";
 import { RATE_PER_S } from "../sending/throttle.ts";
 import { type Finding, finding } from "./finding.ts";
 

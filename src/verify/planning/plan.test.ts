@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Target } from "../../target/target.ts";
 import { RULES, selectRules } from "../catalogue.ts";
-import { planVerify } from "./plan.ts";
+import { planVerify } from "../run-verify.ts";
 
 const basic: Target = {
   schema: "floodgate/target@1",
