@@ -76,7 +76,7 @@ export const shownCurve = (found: unknown): Curve | null => {
     closedForm: isForm ? { slots, replicas } : null,
     notPlayed: listOf(of.notPlayed).filter(isMeasured),
     // No report shows these.
-    ...{ models: [], organizations: null, burstsBelowKnee: null, patient: null },
+    ...{ models: [], shedsAt: null, organizations: null, burstsBelowKnee: null, patient: null },
   };
 };
 

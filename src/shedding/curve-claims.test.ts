@@ -116,7 +116,9 @@ describe("a server that does nothing wrong is accused of nothing", () => {
     const server = gradient({ slots: 64, serviceMs: 800, service, everyS, seed });
     const claims = claimsOf(curveOf(server, seed, SHORT_S)).filter(({ level }) => level === "must");
     expect(failedOf(claims)).toEqual([]);
-    expect(claims.map(({ reason }) => reason).join()).toMatch(/although the load had not fallen|capacity moved/);
+    expect(claims.map(({ reason }) => reason).join()).toMatch(
+      /although the load had not fallen|capacity moved|low for a while/,
+    );
   });
 
   test("a limit that falls while a queue is served: what is served, not what is let in, is the goodput", () => {
@@ -163,8 +165,8 @@ describe("a ramp before the curve is the first overload", () => {
     expect(failedOf(claimsAfterRamp(make(4, SHORT_S), 4, SHORT_S))).toEqual([]);
   });
 
-  test("half of the slots gone from then on may be a limit that adapts, unless limits are stated as fixed", () => {
-    const make = spoilt((refused) => ({ limit: () => (refused() > 100 ? 8 : 16) }));
+  test("a limit that moves around half from then on may adapt, unless limits are stated as fixed", () => {
+    const make = spoilt((refused) => ({ limit: ({ atS }) => (refused() > 100 ? 5 + (Math.floor(atS) % 6) : 16) }));
     const cameBack = (facts: Partial<StageFacts>): Claim | undefined =>
       claimsAfterRamp(make(), 1, LONG_S, facts).find(({ id }) => id === "curve/metastability");
     expect(cameBack({})).toMatchObject({
@@ -190,6 +192,7 @@ describe("a ramp before the curve is the first overload", () => {
     };
 
   test.each([
+    ["half of the slots gone from then on", spoilt((refused) => ({ limit: () => (refused() > 100 ? 8 : 16) }))],
     ["slower from then on", spoilt((refused) => ({ slower: () => (refused() > 200 ? 4 : 1) }))],
     [
       "three quarters of the slots gone from then on",
@@ -207,6 +210,39 @@ describe("a ramp before the curve is the first overload", () => {
     ],
   ])("%s: the state before it has not come back", (_name, make) => {
     expect(failedOf(claimsAfterRamp(make(), 1, LONG_S)).join()).toContain("curve/metastability");
+  });
+});
+
+describe("a deployment of six calls a second", () => {
+  const shape = { slots: 12, inFlight: 12, serviceMs: 2_000 };
+  const seeds = [1, 2, 3, 4];
+
+  test("that loses half of its slots under overload fails, also where its knees are too wide to differ", () => {
+    const failing = seeds.filter((seed) => {
+      let refused = 0;
+      const server = queueing(
+        { ...shape, seed },
+        {
+          refused: () => {
+            refused += 1;
+          },
+          limit: () => (refused > 240 ? 6 : 12),
+        },
+      );
+      return failedOf(claimsOf(curveOf(server, seed, LONG_S, undefined, 6)))
+        .join()
+        .includes("curve/metastability");
+    });
+    expect(failing.length).toBeGreaterThanOrEqual(3);
+  });
+
+  test("that keeps its goodput passes", () => {
+    const verdicts = seeds.map((seed) => {
+      const claims = claimsOf(curveOf(queueing({ ...shape, seed }), seed, LONG_S, undefined, 6));
+      expect(failedOf(claims)).toEqual([]);
+      return claims.find(({ id }) => id === "curve/goodput_retention")?.verdict;
+    });
+    expect(verdicts).toEqual(seeds.map(() => "pass"));
   });
 });
 

@@ -8,7 +8,7 @@ import { type CallLine, classOf, type Line, stayMs } from "../history/line.ts";
 import type { Objective } from "../history/objectives.ts";
 import { Histogram } from "../history/statistics/histogram.ts";
 import * as statistics from "../history/statistics/statistics.ts";
-import type { Beside, CallObjective, Curve, CurveLevel, Estimate, PlannedLevel, Quantiles } from "./curve.ts";
+import type { Beside, CallObjective, Curve, CurveLevel, PlannedLevel, Quantiles } from "./curve.ts";
 import { batchMean, type KneeOfLevels, kneeOfLevels, overlap } from "./knee.ts";
 import { isAdmitted, LATENCY } from "./knee-of-ramp.ts";
 import { burstsOf, dispersionOf, type Window } from "./shed-windows.ts";
@@ -83,8 +83,8 @@ const PATIENT_ADDED_MS = 1_000;
 const WARM_UP_STAYS = 2;
 const WARM_UP_MIN_S = 0.5;
 const WARM_UP_SHARE = 1 / 3;
-const BATCHES_MOST = 20;
-const BATCH_MIN_S = 0.25;
+/** Ends of calls are nearly independent of each other, so a level has as many batches however long a call takes. */
+const BATCHES = 20;
 /** Above this share of calls refused or late a level is past the knee: at the knee itself eight slots refuse 24 %. */
 const PAST_KNEE = 0.25;
 /** Up to this multiple of the knee hardly anything is shed by chance. */
@@ -167,8 +167,7 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Told[], retries: number
   const told = within(all, ({ call }) => call.intended_us, fromUs, toUs);
   const calls = told.map(({ call }) => call);
   const endedIn = (end: Told["end"]): Told[] => told.filter((one) => one.end === end);
-  const batches = Math.min(BATCHES_MOST, Math.max(2, Math.floor(judgedS / Math.max(BATCH_MIN_S, calmS))));
-  const perBatch = (momentsUs: readonly number[]): number[] => {
+  const perBatch = (momentsUs: readonly number[], batches: number): number[] => {
     const counts = new Array<number>(batches).fill(0);
     for (const us of momentsUs) {
       const batch = Math.floor(((us - fromUs) / (toUs - fromUs)) * batches);
@@ -176,15 +175,24 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Told[], retries: number
     }
     return counts;
   };
-  const dueIn = (some: readonly Told[]): number[] => perBatch(some.map(({ call }) => call.intended_us));
-  const endedOf = (momentsUs: readonly number[]): number[] => perBatch(within(momentsUs, (us) => us, fromUs, toUs));
-  const perS = (counts: readonly number[]): number[] => counts.map((n) => (n * batches) / judgedS);
+  // Calls that find the deployment full come together, so these batches last as long as a call.
+  const long = Math.min(BATCHES, Math.max(2, Math.floor(judgedS / calmS)));
+  const dueIn = (some: readonly Told[]): number[] => {
+    const dueUs = some.map(({ call }) => call.intended_us);
+    return perBatch(dueUs, long);
+  };
+  const endedOf = (momentsUs: readonly number[], batches: number): number[] =>
+    perBatch(
+      within(momentsUs, (us) => us, fromUs, toUs),
+      batches,
+    );
+  const perS = (counts: readonly number[]): number[] => counts.map((n) => (n * counts.length) / judgedS);
   const [good, late, shed, failed] = [endedIn("good"), endedIn("late"), endedIn("shed"), endedIn("failed")];
   const admitted = told.filter(({ call }) => call.isAdmitted);
   const whole = calls.filter(({ isWhole }) => isWhole);
   const staysMs = whole.map(stayMs);
   const windows = windowsOf(told, fromUs, toUs, 1e6 * Math.max(0.1, calmS, WINDOW_CALLS / ratePerS));
-  const [wentIn, cameOut] = [dueIn(admitted), endedOf(doneUs)];
+  const [wentIn, cameOut] = [dueIn(admitted), endedOf(doneUs, long)];
   // A growing queue takes in more than it completes, a shrinking one less: the smaller rate is the carried one.
   const carried = (statistics.mean(wentIn) ?? 0) < (statistics.mean(cameOut) ?? 0) ? wentIn : cameOut;
   const eventsOf = (some: readonly Told[]): number => some.reduce((sum, { call: { events } }) => sum + events, 0);
@@ -195,7 +203,7 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Told[], retries: number
     failed: countBy(failed),
     aborted: endedIn("aborted").length,
     // A queue takes in more than is served while it grows, and less while it shrinks: what comes out is the goodput.
-    goodputPerS: rateOf(perS(endedOf(goodDoneUs)), judgedS),
+    goodputPerS: batchMean(perS(endedOf(goodDoneUs, BATCHES))),
     shedShare: shareOf(dueIn(shed), dueIn(told)),
     shedDispersion: dispersionOf(windows),
     stayMs: quantilesOf(staysMs),
@@ -269,20 +277,6 @@ const windowsOf = (told: readonly Told[], fromUs: number, toUs: number, windowUs
     if (end === "shed") window.shed += 1;
   }
   return windows;
-};
-
-/** Below this many batches the scatter of a Poisson process bounds the interval, because few batches show little of theirs. */
-const FEW_BATCHES = 6;
-/** The standard deviation of evenly served calls is at least this many times that of a Poisson process, of bursty calls at most. */
-const [EVENLY, IN_BURSTS] = [0.5, 2];
-
-const rateOf = (perS: readonly number[], judgedS: number): Estimate => {
-  const estimate = batchMean(perS);
-  const { value, high } = estimate;
-  if (perS.length >= FEW_BATCHES || value === 0) return estimate;
-  const byChance = statistics.Z_95 * Math.sqrt(value / judgedS);
-  const half = Math.min(IN_BURSTS * byChance, Math.max(EVENLY * byChance, high - value));
-  return { value, low: Math.max(0, value - half), high: value + half };
 };
 
 /** A share by batches of unequal size (Cochran, "Sampling Techniques", section 6.4). */
@@ -383,8 +377,15 @@ export const openCurve = (options: CurveOptions) => {
       const isOne = before !== null && after !== null && overlap(before.knee, after.knee);
       const overall = isOne ? kneeOf(ofWays(judged, "up", "down", "after")) : before;
       const past = up.filter(({ isPast }) => isPast).flatMap(({ told }) => told);
-      const inFlights = judged.flatMap(({ isPast, told }) => (isPast ? told.map((one) => one.inFlight) : []));
-      const places = statistics.quantile(inFlights, USUALLY);
+      const allPast = judged.filter(({ isPast }) => isPast).flatMap(({ told }) => told);
+      const inFlightOf = (some: readonly Told[], quantile: number): number | null =>
+        statistics.quantile(
+          some.map((one) => one.inFlight),
+          quantile,
+        );
+      const places = inFlightOf(allPast, USUALLY);
+      const shed = allPast.filter(({ end }) => end === "shed");
+      const [low, high] = [inFlightOf(shed, 0.1), inFlightOf(shed, 0.9)];
       const below = judged.filter(({ level }) => level.ratePerS <= BELOW_KNEE * (overall?.knee.value ?? 0));
       const windowsBelow = (isUp: boolean): Window[][] =>
         below.filter(({ level }) => (level.pass === "up") === isUp).map(({ windows }) => windows);
@@ -395,6 +396,7 @@ export const openCurve = (options: CurveOptions) => {
         serviceMs: about.stayS * 1000,
         knee: { before: before?.knee ?? null, after: after?.knee ?? null, overall: overall?.knee ?? null },
         models: overall?.systems ?? [],
+        shedsAt: low === null || high === null ? null : { low, high },
         organizations: organizationsOf(past),
         burstsBelowKnee: burstsOf(windowsBelow(true), windowsBelow(false)),
         kneeBy: kneeByOf(past),

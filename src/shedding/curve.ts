@@ -125,6 +125,8 @@ export type Curve = {
   readonly knee: Readonly<Record<"before" | "after" | "overall", Estimate | null>>;
   /** Loss systems that explain the levels, the fewest replicas first; each gives the share of calls that chance alone refuses at a level. */
   readonly models: readonly LossSystem[];
+  /** How many calls are in flight when one is shed past the knee (four fifths of the sheds); `null` without sheds. */
+  readonly shedsAt: Interval | null;
   /** Sorted by name; `null` if there are too many to count. */
   readonly organizations: readonly OrganizationShare[] | null;
   readonly burstsBelowKnee: Bursts | null;

@@ -53,32 +53,24 @@ const at = (levels: readonly CurveLevel[], ratePerS: number, of: (level: CurveLe
   return within(one.value + (other.value - one.value) * share, half);
 };
 
-const over = (a: Estimate, b: Estimate): Estimate => {
+export const over = (a: Estimate, b: Estimate): Estimate => {
   const value = a.value / b.value;
   return within(value, value * Math.hypot(halfOf(a) / Math.max(a.value, 1e-9), halfOf(b) / b.value));
 };
 
-/** Levels with at least this share of the largest goodput may have the largest one. */
-const AMONG_LARGEST = 0.85;
-
 /** The largest goodput: the mean of the levels that may have it, because the maximum of noisy values is biased upwards. */
-const largestGoodput = (levels: readonly CurveLevel[]): Estimate | null => {
+export const largestGoodput = (levels: readonly CurveLevel[]): Estimate | null => {
   const all = levels.map(({ goodputPerS }) => goodputPerS);
-  const most = Math.max(0, ...all.map(({ value }) => value));
-  return most === 0 ? null : meanOf(all.filter(({ value }) => value >= AMONG_LARGEST * most));
+  const most = worstOf(all, ({ value }) => value);
+  return most === null || most.value === 0 ? null : meanOf(all.filter((one) => overlap(one, most)));
 };
 
-/**
- * Goodput at a multiple of the knee, divided by the largest goodput of any level or (`before`) of the levels on the way
- * up to that rate. `null` if no level reaches the multiple.
- */
-export const retentionAt = (curve: Curve, times: number, of: "any" | "before" = "any"): Estimate | null => {
+/** Goodput at a multiple of the knee, divided by the largest goodput of any level; `null` if no level reaches the multiple. */
+export const retentionAt = (curve: Curve, times: number): Estimate | null => {
   const ratePerS = times * (curve.knee.overall?.value ?? 0);
   if (ratePerS === 0) return null;
   const goodput = at(wayOf(curve, "up"), ratePerS, goodputOf(curve));
-  const isMeant = ({ pass, ratePerS: perS }: CurveLevel): boolean =>
-    of !== "before" || (pass === "up" && perS <= ratePerS);
-  const largest = largestGoodput(curve.levels.filter((level) => isPlayed(level) && isMeant(level)));
+  const largest = largestGoodput(curve.levels.filter(isPlayed));
   return goodput && largest ? over(goodput, largest) : null;
 };
 
@@ -132,7 +124,7 @@ export const levelsBelow = (curve: Curve, times: number): CurveLevel[] => {
   const below = (isUp: boolean, knee: Estimate | null): CurveLevel[] => {
     if (knee === null) return [];
     const way = curve.levels.filter((level) => isPlayed(level) && (level.pass === "up") === isUp);
-    const mostPerS = Math.max(knee.value, largestGoodput(way)?.value ?? 0);
+    const mostPerS = Math.max(knee.value, ...way.map(({ goodputPerS }) => goodputPerS.value));
     return way.filter(({ ratePerS }) => ratePerS <= NEARLY * times * mostPerS);
   };
   return [...below(true, before ?? after), ...below(false, after ?? before)];
@@ -173,16 +165,14 @@ export const shedsWithRoom = (curve: Curve, levels: readonly CurveLevel[]): bool
 /** Knees that differ by at most this share count as unmoved. */
 const MOVED = 0.1;
 
-type Pair = [up: CurveLevel, later: CurveLevel];
+export type Pair = [up: CurveLevel, later: CurveLevel];
 
-const pairsWith = (curve: Curve, pass: Pass): Pair[] =>
+/** Pairs of levels at the same rate, one on the way up and one of a later pass. */
+export const pairsWith = (curve: Curve, pass: Pass): Pair[] =>
   wayOf(curve, "up").flatMap((up): Pair[] => {
     const later = wayOf(curve, pass).find(({ ratePerS }) => ratePerS === up.ratePerS);
     return later === undefined ? [] : [[up, later]];
   });
-
-/** Pairs of levels at the same rate on the way up and on the way down. */
-export const upAndDownPairs = (curve: Curve): Pair[] => pairsWith(curve, "down");
 
 /** A level that served this share of its calls well shows no bound of the capacity. */
 const FULLY = 0.95;
@@ -197,7 +187,7 @@ const isQueue = ({ late, good }: CurveLevel): boolean => late > good;
  */
 export const moveOf = (curve: Curve): { readonly at: Pair | "knee"; readonly isLess: boolean } | null => {
   const { before, after } = curve.knee;
-  const more = upAndDownPairs(curve).find(
+  const more = pairsWith(curve, "down").find(
     ([up, down]) => down.goodputPerS.low > up.goodputPerS.high && !isQueue(up) && up.good < FULLY * up.offered,
   );
   if (more !== undefined) return { at: more, isLess: false };
@@ -239,7 +229,7 @@ const WIDER = 1.3;
 
 /** The area between the goodput up and down, divided by the area under that of the way up; `null` below three pairs. */
 export const hysteresisOf = (curve: Curve): Estimate | null => {
-  const pairs = upAndDownPairs(curve);
+  const pairs = pairsWith(curve, "down");
   if (pairs.length < 3) return null;
   // Trapezoidal rule: a level weighs half of the distance between its two neighbours.
   const rateOf = (at: number): number => pairs[Math.min(pairs.length - 1, Math.max(0, at))]?.[0].ratePerS ?? 0;
