@@ -48,6 +48,7 @@ describe.each(INVARIANTS.map((invariant) => [invariant.id, invariant] as const))
   test.each(good.map((one) => [one.name, one] as const))("acquits: %s", (_, specimen) => {
     const finding = tried(invariant, specimen);
     expect(finding, told(finding)).toMatchObject({ verdict: "pass", evidence: [] });
+    expect(told(finding)).toMatch(specimen.says ?? /^/);
   });
 
   test.each(bad.map((one) => [one.name, one] as const))("condemns: %s", (_, specimen) => {

@@ -191,13 +191,14 @@ export const refusalsAreCheap: Judge = ({ limits }) => {
       const roundTripUs = at(firstBytes, 0.1);
       const costUs = Math.max(0, at(sheds, 0.25) - roundTripUs);
       const allowedUs = Math.max(FLOOR_US, SHARE * serviceUs);
-      const seen = `three quarters of ${sheds.n} shed calls took ${ms(costUs)} or more beyond the round trip`;
+      const seen = `${sheds.n} shed calls took ${ms(costUs)}`;
+      const allowed = `${ms(allowedUs)} are allowed`;
       const unevenUs = at(sheds, 0.75) - at(sheds, 0.25);
       const uneven = `half of all sheds differ by ${ms(unevenUs)}: too uneven to judge`;
       if (unevenUs > allowedUs / 2) return inconclusive(uneven);
-      if (costUs <= allowedUs) return passed(`${seen}; ${ms(allowedUs)} are allowed`);
-      const reason = `refusals were slow: ${ms(allowedUs)} are allowed`;
-      return { ...failedBy(reason, slow), got: slow.count > 0 ? seen : "" };
+      if (costUs <= allowedUs) return passed(`a quarter of ${seen} or less beyond the round trip; ${allowed}`);
+      const got = slow.count > 0 ? `three quarters of ${seen} or more beyond the round trip` : "";
+      return { ...failedBy(`refusals were slow: ${allowed}`, slow), got };
     },
   };
 };

@@ -7,7 +7,7 @@ import { REFERENCE_STREAM_ENDS, type StatedStreamEnds } from "../../contract/str
 import type { CallLine, FaultLine, LedgerLine, Line, MarkLine } from "../../history/line.ts";
 import type { Counts, StageFacts } from "../../history/run-document.ts";
 
-export type Specimen = { name: string; facts?: Partial<StageFacts>; lines: Line[] };
+export type Specimen = { name: string; facts?: Partial<StageFacts>; lines: Line[]; says?: RegExp };
 type Bad = Specimen & { says: RegExp };
 type Thin = Specimen & { verdict: "inconclusive" | "skipped"; says: RegExp };
 export type Specimens = { good: Specimen[]; bad: Bad[]; thin: Thin[] };
