@@ -246,6 +246,22 @@ describe("a deployment of six calls a second", () => {
   });
 });
 
+test("sheds at random from a quarter of the slots on are false where one replica is stated, and many small ones may explain them elsewhere", () => {
+  const profile = upAndDown(KNEE_PER_S, LONG_S);
+  const verdictsOf = (replicas?: number) =>
+    [1, 2, 3].map((seed) => {
+      const early = queueing(
+        { slots: 16, inFlight: 16, serviceMs: 200, service: "constant", seed },
+        { limit: ({ inFlight, i }) => (uniform(9, i, 83) < (inFlight / 16 - 0.25) / 0.75 ? 0 : 16) },
+      );
+      const fold = openCurve({ stage: STAGE, planned: levelsOf(profile), replicas });
+      for (const line of playRamp(early, profile, seed, { stage: STAGE })) fold.see(line);
+      return claimsOf(fold.end(START_US) as Curve).find(({ id }) => id === "curve/false_sheds")?.verdict;
+    });
+  expect(verdictsOf(1)).toEqual(["fail", "fail", "fail"]);
+  expect(verdictsOf()).not.toContain("pass");
+});
+
 test("half of the knee is that of the way up before the overload, and that of the way down after it", () => {
   const curve = curveOf(queueing({ slots: 64, inFlight: 64, serviceMs: 800 }), 1, LONG_S);
   const { before } = curve.knee as { before: Estimate };

@@ -115,19 +115,25 @@ export const shedOver = (levels: readonly CurveLevel[]): (Estimate & { n: number
 /** A level planned at a multiple of the expected knee may lie this many times higher relative to the measured knee. */
 const NEARLY = 1.1;
 
+/** Between the value and the lower end, because the largest of noisy values is biased upwards. */
+const middleOf = ({ value, low }: Estimate): number => (value + low) / 2;
+
 /**
- * The played levels at up to a multiple of what their own way, before or after the overload, shows can be carried: the knee,
- * or the largest goodput if that is more, because early sheds make the measured knee too low.
+ * The played levels at up to a multiple of what can be carried: before the overload for the way up, after it for the others,
+ * and the larger of both for all where the capacity has not moved. That is the knee, or a goodput that exceeds it, because
+ * early sheds make the measured knee too low.
  */
 export const levelsBelow = (curve: Curve, times: number): CurveLevel[] => {
   const { before, after } = curve.knee;
-  const below = (isUp: boolean, knee: Estimate | null): CurveLevel[] => {
-    if (knee === null) return [];
-    const way = curve.levels.filter((level) => isPlayed(level) && (level.pass === "up") === isUp);
-    const mostPerS = Math.max(knee.value, ...way.map(({ goodputPerS }) => goodputPerS.value));
-    return way.filter(({ ratePerS }) => ratePerS <= NEARLY * times * mostPerS);
-  };
-  return [...below(true, before ?? after), ...below(false, after ?? before)];
+  const played = Object.values(Object.groupBy(curve.levels.filter(isPlayed), ({ pass }) => String(pass === "up")));
+  const ways = played.map((way = []) => {
+    const knee = way[0]?.pass === "up" ? (before ?? after) : (after ?? before);
+    return { way, mostPerS: knee && Math.max(knee.value, ...way.map(({ goodputPerS }) => middleOf(goodputPerS))) };
+  });
+  const largest = moveOf(curve) === null ? Math.max(...ways.map(({ mostPerS }) => mostPerS ?? 0)) : 0;
+  return ways.flatMap(({ way, mostPerS }) =>
+    way.filter(({ ratePerS }) => ratePerS <= NEARLY * times * Math.max(mostPerS ?? 0, largest)),
+  );
 };
 
 /**
