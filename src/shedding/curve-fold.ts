@@ -83,8 +83,12 @@ const PATIENT_ADDED_MS = 1_000;
 const WARM_UP_STAYS = 2;
 const WARM_UP_MIN_S = 0.5;
 const WARM_UP_SHARE = 1 / 3;
-/** Ends of calls are nearly independent of each other, so a level has as many batches however long a call takes. */
 const BATCHES = 20;
+/**
+ * Where a level holds at least so many stays, a batch of its goodput lasts as long as a stay, in which full slots serve one
+ * call each. Fewer batches show little of their scatter; ends of calls are nearly independent, so there are `BATCHES` then.
+ */
+const STAYS_ENOUGH = 6;
 /** Above this share of calls refused or late a level is past the knee: at the knee itself eight slots refuse 24 %. */
 const PAST_KNEE = 0.25;
 /** Up to this multiple of the knee hardly anything is shed by chance. */
@@ -203,7 +207,7 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Told[], retries: number
     failed: countBy(failed),
     aborted: endedIn("aborted").length,
     // A queue takes in more than is served while it grows, and less while it shrinks: what comes out is the goodput.
-    goodputPerS: batchMean(perS(endedOf(goodDoneUs, BATCHES))),
+    goodputPerS: batchMean(perS(endedOf(goodDoneUs, long < STAYS_ENOUGH ? BATCHES : long))),
     shedShare: shareOf(dueIn(shed), dueIn(told)),
     shedDispersion: dispersionOf(windows),
     stayMs: quantilesOf(staysMs),
