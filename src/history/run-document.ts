@@ -284,6 +284,8 @@ export type StageFacts = {
   gauges_before?: Gauges[];
   /** Charges of this stage's calls; on a deployment that is not exclusive there may be other callers' among them. */
   ledger?: LedgerLine[];
+  /** Map loads of the stage by the organizations' own meters and by the ledger, where the two are not the same. */
+  charges_differ?: { org: string; metered: number; ledger: number }[];
   /** Texts written during the run (logs, output of children), to be searched for secrets. */
   texts?: Iterable<{ name: string; text: string }>;
   /** Look-ups of key records that the key service counted itself in spans of the stage, e.g. from a heal on. */

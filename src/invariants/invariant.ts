@@ -39,6 +39,8 @@ export type Invariant = {
   time?: AboutTime;
   /** Set if the invariant can judge folded calls. Otherwise they make it skipped or inconclusive. */
   folded?: true;
+  /** Set if the invariant rests on the ledger or on what an organization had used. */
+  charges?: true;
   /** Requirements that it defends (contract/requirements.md). */
   spec: number[];
   statement: string;
@@ -94,6 +96,20 @@ const onThisHost = (finding: Found, { time }: Invariant, { host }: StageFacts): 
   return { ...finding, verdict: "inconclusive", reason: inDoubt(doubts, `${finding.verdict}, ${finding.reason}`) };
 };
 
+/** Two accounts of the same charges that contradict each other: which one is wrong cannot be seen from outside. */
+const onTheseCharges = (finding: Found, { charges }: Invariant, { charges_differ: differ = [] }: StageFacts): Found => {
+  const [one] = differ;
+  if (charges !== true || one === undefined || !(finding.verdict === "pass" || finding.verdict === "fail"))
+    return finding;
+  const both = `the ledger has ${one.ledger} map loads of ${one.org} and its map_loads_used rose by ${one.metered}`;
+  const why = `${both}, so one of the two is wrong, or late: find out which`;
+  return {
+    ...finding,
+    verdict: "inconclusive",
+    reason: `${why}; by the ledger: ${finding.verdict}, ${finding.reason}`,
+  };
+};
+
 /** Folded calls can look like a breach and hide one, so a judge that needs every call cannot decide. */
 const notEachSeen = (finding: Found, unread: number): Found => {
   const why = `${unread} admitted calls were folded into seconds, and this has to see each with its times`;
@@ -135,7 +151,8 @@ export const openJudge = (invariant: Invariant, facts: StageFacts): { see(line: 
   const end = (): Found => {
     settling.finish();
     const own = fold === null ? (judge as Found) : fold.end();
-    const finding = notEachSeen(onThisHost(own, invariant, facts), unread);
+    const believed = onTheseCharges(onThisHost(own, invariant, facts), invariant, facts);
+    const finding = notEachSeen(believed, unread);
     const isMadeToBeSeen = facts.reference === true && facts.incidental !== true;
     if (finding.unseen !== true || isMadeToBeSeen) return finding;
     return { ...skipped(""), reason: `skipped: not seen on this target: ${finding.reason}` };

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { LedgerLine } from "../history/line.ts";
-import { changesSeen, foreignCharges } from "./witnesses.ts";
+import { changesSeen, comparedCharges } from "./witnesses.ts";
 
 const charge = (org: string, kind: LedgerLine["kind"] = "charge"): LedgerLine => ({
   charge_id: "c",
@@ -56,16 +56,26 @@ describe("a restart or another number of replicas", () => {
   });
 });
 
-test("charges beyond those of our calls are a doubt where nobody else should call", () => {
+describe("charges, as an exclusive deployment's ledger and its meters have them", () => {
   const ledger = [charge("org_a"), charge("org_a"), charge("org_a", "refund")];
   const seen = (used: number) => ({ before: tenants(5), after: tenants(5 + used), ledger, others: null });
-  expect(foreignCharges({ exclusive: true }, seen(1))).toEqual([]);
-  expect(foreignCharges({ exclusive: true }, seen(3))).toEqual([
-    expect.stringContaining("org_a was charged 3 map loads meanwhile, 1 of them by our calls"),
-  ]);
-  expect(foreignCharges({ exclusive: false }, seen(3))).toEqual([]);
-  expect(foreignCharges({ exclusive: true }, { ...seen(3), ledger: undefined })).toEqual([]);
-  expect(foreignCharges({ exclusive: true }, { ...seen(1), others: 2 })).toEqual([
-    expect.stringContaining("2 entries of calls that are not ours"),
-  ]);
+  const compared = (about: Partial<Parameters<typeof comparedCharges>[1]>) =>
+    comparedCharges({ exclusive: true }, { ...seen(1), ...about });
+
+  test("beyond those of our calls are a doubt, and so are two accounts that differ", () => {
+    expect(compared({})).toEqual({ taints: [], differ: undefined });
+    expect(compared(seen(3))).toEqual({
+      taints: [expect.stringContaining("org_a was charged 3 map loads meanwhile, 1 of them by our calls")],
+      differ: [{ org: "org_a", metered: 3, ledger: 1 }],
+    });
+    expect(compared(seen(0))).toEqual({ taints: [], differ: [{ org: "org_a", metered: 0, ledger: 1 }] });
+  });
+
+  test("are not compared where they cannot be", () => {
+    expect(comparedCharges({ exclusive: false }, seen(3))).toEqual({ taints: [] });
+    expect(compared({ ...seen(3), ledger: undefined })).toEqual({ taints: [] });
+    expect(compared({ ...seen(3), ledger: [charge("account 7")] })).toEqual({ taints: [] });
+    expect(compared({ after: tenants(0) }).differ).toBeUndefined();
+    expect(compared({ others: 2 }).taints).toEqual([expect.stringContaining("2 entries with ids that are not ours")]);
+  });
 });

@@ -223,8 +223,11 @@ export const changesSeen = (
   return seen;
 };
 
-/** Doubts about charges by others: from ledger entries or meters, and only on an exclusive deployment. */
-export const foreignCharges = (
+/**
+ * What the ledger and the organizations' meters show of charges by others, as doubts, and where the two contradict each
+ * other. Both only on an exclusive deployment.
+ */
+export const comparedCharges = (
   { exclusive }: Pick<Deployment, "exclusive">,
   seen: {
     before: Record<string, doc.TenantFacts>;
@@ -233,22 +236,33 @@ export const foreignCharges = (
     /** The number of ledger lines during the stage that are not ours; `null` if the ledger shows ours alone. */
     others: number | null;
   },
-): string[] => {
-  if (!exclusive) return [];
+): { taints: string[]; differ?: doc.StageFacts["charges_differ"] } => {
+  if (!exclusive) return { taints: [] };
   if (seen.others !== null && seen.others > 0) {
-    return [`the ledger has ${seen.others} entries of calls that are not ours, on a deployment stated to be exclusive`];
+    const what = `the ledger has ${seen.others} entries with ids that are not ours`;
+    return { taints: [`${what}: others call this deployment, stated to be exclusive, or it keeps ids of its own`] };
   }
-  if (seen.ledger === undefined) return [];
   const ours = new Map<string, number>();
-  for (const { org, meter, kind, amount } of seen.ledger) {
+  for (const { org, meter, kind, amount } of seen.ledger ?? []) {
     if (meter === "map_loads") ours.set(org, (ours.get(org) ?? 0) + (kind === "charge" ? amount : -amount));
   }
-  return Object.entries(seen.before).flatMap(([org, { used_at_start: was = Number.NaN }]) => {
-    const used = (seen.after[org]?.used_at_start ?? Number.NaN) - was;
-    const own = ours.get(org) ?? 0;
-    const what = `${org} was charged ${used} map loads meanwhile, ${own} of them by our calls`;
-    return used > own ? [`${what}, on a deployment stated to be exclusive`] : [];
+  // A ledger may name organizations in its own way.
+  if (seen.ledger === undefined || (ours.size > 0 && !ours.keys().some((org) => org in seen.before))) {
+    return { taints: [] };
+  }
+  const differ = Object.entries(seen.before).flatMap(([org, { used_at_start: was = Number.NaN }]) => {
+    const metered = (seen.after[org]?.used_at_start ?? Number.NaN) - was;
+    const ledger = ours.get(org) ?? 0;
+    // A meter that went back began a new month.
+    return metered >= 0 && metered !== ledger ? [{ org, metered, ledger }] : [];
   });
+  const taints = differ
+    .filter(({ metered, ledger }) => metered > ledger)
+    .map(({ org, metered, ledger }) => {
+      const what = `${org} was charged ${metered} map loads meanwhile, ${ledger} of them by our calls as the ledger has it`;
+      return `${what}: others call this deployment, stated to be exclusive, or the ledger or map_loads_used is wrong`;
+    });
+  return { taints, differ: differ.length === 0 ? undefined : differ };
 };
 
 /** Changes that observers have yet to show, keyed by the budget that all stages of a deployment share. */
@@ -275,7 +289,9 @@ export const openWitness = async (
     /** `interference`: what others did meanwhile, as doubts; notes about changes by our own faults and what could not be read. */
     end: async () => {
       const { own, others, troubles } = await readAllWitnesses(deployment, idRun, sinceMs, context.signal, heldBefore);
-      const seen = { gauges_before: heldBefore ?? undefined, key_lookups: await lookups?.(), ...own };
+      const seen: Partial<doc.StageFacts> = {
+        ...{ gauges_before: heldBefore ?? undefined, key_lookups: await lookups?.(), ...own },
+      };
       const observed = await observe(deployment);
       const changes = { before, atDisturbance, after: observed.values };
       const { taints, notes, owed } = changesSeen(changes, owedChanges.get(budget), wallUs() / 1000);
@@ -283,7 +299,9 @@ export const openWitness = async (
       else owedChanges.set(budget, owed);
       if (!embedded && seen.drained) {
         const after = await readTenants(target);
-        taints.push(...foreignCharges(deployment, { before: about.tenants, after, ledger: seen.ledger, others }));
+        const charged = comparedCharges(deployment, { before: about.tenants, after, ledger: own.ledger, others });
+        taints.push(...charged.taints);
+        seen.charges_differ = charged.differ;
       }
       return { seen, observed, interference: { taints, notes: [...notes, ...troubles] } };
     },

@@ -1,5 +1,6 @@
 /** Specimens of the judges of allowances, charges, rates and books. */
 import type { CallLine } from "../../history/line.ts";
+import type { StageFacts } from "../../history/run-document.ts";
 import {
   call,
   charge,
@@ -252,6 +253,10 @@ const SENT_TWICE = {
   lines: tenLoads,
   verdict: "inconclusive",
 } as const;
+const metered = (by: number, facts: Partial<StageFacts>): Partial<StageFacts> => ({
+  ...facts,
+  charges_differ: [{ org: "a", metered: by, ledger: facts.ledger?.length ?? 0 }],
+});
 const loadAndShed = [load("1"), shed("2")];
 /** A ledger shows the double charge; that a gateway may have sent the call twice is said. */
 const TWICE_UNCOUNTED = {
@@ -378,6 +383,20 @@ export const refusedIsNotCharged: Specimens = {
       says: /^refused with 429 org_overloaded and charged 1 map_loads, not nothing, but the ledger .* drained/,
     },
     { name: "no ledger", lines: [shed("1")], verdict: "skipped", says: /ledger/ },
+    {
+      name: "charged twice in the ledger, and once by the organization's meter",
+      facts: metered(10, chargedTwice(10)),
+      lines: tenLoads,
+      verdict: "inconclusive",
+      says: /ledger has 20 map loads of a and its map_loads_used rose by 10.*by the ledger: fail/s,
+    },
+    {
+      name: "charged once in the ledger, and not at all by the organization's meter",
+      facts: metered(0, foreignStage({ ledger: [charge("c1", "1")] })),
+      lines: loadAndShed,
+      verdict: "inconclusive",
+      says: /ledger has 1 map loads of a and its map_loads_used rose by 0.*by the ledger: pass/s,
+    },
     {
       name: "nobody refused",
       facts: { ledger: [charge("c1", "1")] },
