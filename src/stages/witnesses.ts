@@ -175,16 +175,17 @@ export const readAllWitnesses = async (
   return { own, others: printed?.others ?? null, troubles };
 };
 
-/** What is stated and shown of calls without a disturbance, read when they have ended. */
+/** What is stated and shown of calls without a disturbance, read when they have ended; `notes`: what could not be read. */
 export const witnessedFacts = async (
   { epochUs, signal }: Pick<RunContext, "epochUs" | "signal">,
   deployment: Deployment,
   stage: string,
   idRun: string,
-): Promise<doc.StageFacts> => ({
-  ...{ ...statedFacts(stage, deployment), started_at_ms: epochUs / 1000 },
-  ...(await readAllWitnesses(deployment, idRun, Number.POSITIVE_INFINITY, signal)).own,
-});
+): Promise<{ facts: doc.StageFacts; notes: string[] }> => {
+  const { own, troubles } = await readAllWitnesses(deployment, idRun, Number.POSITIVE_INFINITY, signal);
+  const facts = { ...statedFacts(stage, deployment), started_at_ms: epochUs / 1000, ...own };
+  return { facts, notes: troubles.map((trouble) => `${stage}: ${trouble}`) };
+};
 
 const CHANGES = ["restarts", "replicas"];
 

@@ -257,10 +257,11 @@ export const findCapacity = async (request: CapacityRun): Promise<RunResult & { 
     const cut = (claim: Claim): Claim =>
       cutOff === null ? claim : { ...ofCutOffStage(claim), reason: `${cutOff}; so far: ${claim.reason}` };
     await context.folder.writeJson("capacity.json", { ...found, probes });
+    const { facts, notes } = await witnessedFacts(context, deployment, STAGE, `${context.run}.${STAGE}`);
     await context.addStage(
       stageOutcome({
         summary: { ...summary, driver: "open-loop", ...(protocols.length === 0 ? {} : { protocols }) },
-        facts: await witnessedFacts(context, deployment, STAGE, `${context.run}.${STAGE}`),
+        facts,
         claims: claiming
           .capacityClaims(found, STAGE, context.replay)
           .map((one) => cut(asCalibrated(one, objectives, failed))),
@@ -269,7 +270,7 @@ export const findCapacity = async (request: CapacityRun): Promise<RunResult & { 
           ...measurements.filter(({ name }) => name === "refusal_ms_p99"),
           ...claiming.capacityMeasurement(found, STAGE),
         ],
-        notes: [...new Set(probes.flatMap(({ generator }) => generator.notes))].slice(0, 10),
+        notes: [...notes, ...new Set(probes.flatMap(({ generator }) => generator.notes))].slice(0, 10),
       }),
     );
     return found;

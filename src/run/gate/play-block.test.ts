@@ -16,11 +16,15 @@ import { type GateRoom, type GateSide, gateSideOf, type PlayedBlock, playBlock }
 const SERVICE_MS = 100;
 const LOAD: BlockLoad = { lowPerS: 56, overloadPerS: 160, settleS: 0.3, lowS: 1, overloadS: 0.8 };
 
-const played = async (name: string, parts: Parts): Promise<PlayedBlock & Pick<GateSide, "noisy" | "seen">> => {
+const played = async (
+  name: string,
+  parts: Parts,
+  more: Partial<Target> = {},
+): Promise<PlayedBlock & Pick<GateSide, "noisy" | "seen">> => {
   const limits = { global_in_flight: 8, org_in_flight: 4, service_ms: SERVICE_MS };
   const deployment = await startSmallDeployment(name, parts, { tenants: paid(6), limits, tokens: 5 });
   try {
-    const target = deployment.targets[0] as Target;
+    const target = { ...(deployment.targets[0] as Target), ...more };
     const story = STORIES.get("chat-beside-noisy") as Story;
     const bare = bareDeployment(target, { reference: true, exclusive: true });
     const side = await gateSideOf("head", bare, story);
@@ -58,8 +62,13 @@ describe("a block on a deployment", { concurrent: true }, () => {
     expect(values.event_gap_ms_p50).toBeLessThan(values.latency_ms_p50 as number);
   });
 
-  test("fails the invariant that a spoilt one breaks", async () => {
-    const block = await played("gate-spoilt", mutantNamed("drops-the-last-event").spoil(HEALTHY));
+  test("fails the invariant that a spoilt one breaks, and says that its control plane is away", async () => {
+    const control = { api: ["http://127.0.0.1:9"] };
+    const block = await played("gate-spoilt", mutantNamed("drops-the-last-event").spoil(HEALTHY), { control });
+    expect([...block.seen.unread].map((note) => note.replace(/ could not be read: .*/s, ""))).toEqual([
+      "gate.head: counts of control.api",
+      "gate.head: gauges of control.api",
+    ]);
     const broken = block.claims.filter(({ level, verdict }) => level === "must" && verdict === "fail");
     expect(broken.map(({ id }) => id)).toEqual(["streams-end-once/gate.head", "streams-cut/gate.head"]);
   });

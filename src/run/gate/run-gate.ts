@@ -64,13 +64,20 @@ export type GateSide = {
   seen: {
     measure: StageMeasure;
     hostNotes: string[][];
+    unread: Set<string>;
     protocols: Set<doc.Protocol>;
     lastFacts: doc.StageFacts | null;
   };
 };
 
 export const nothingSeen = (side: blocks.Side): GateSide["seen"] => {
-  return { measure: stageMeasure(verdicts.stageOf(side)), hostNotes: [], protocols: new Set(), lastFacts: null };
+  return {
+    measure: stageMeasure(verdicts.stageOf(side)),
+    hostNotes: [],
+    unread: new Set(),
+    protocols: new Set(),
+    lastFacts: null,
+  };
 };
 
 export const gateSideOf = async (side: blocks.Side, deployment: Deployment, story: Story): Promise<GateSide> => {
@@ -106,9 +113,11 @@ export const playBlock = async (
   const job = { stage, idPrefix: `${idRun}.c`, story, seed: room.seed, profile, arrivals: "uniform" as const, view };
   const { lines, problems, notes, host, startUs = 0, protocols = [] } = await playLevel(room, deployment, job);
   await pause(REST_MS);
-  const facts: doc.StageFacts = { ...(await witnessedFacts(room, deployment, stage, idRun)), tenants };
+  const witnessed = await witnessedFacts(room, deployment, stage, idRun);
+  const facts: doc.StageFacts = { ...witnessed.facts, tenants };
   for (const line of lines) seen.measure.see(line);
   for (const protocol of protocols) seen.protocols.add(protocol);
+  for (const note of witnessed.notes) seen.unread.add(note);
   seen.hostNotes.push([...notes, ...hostDoubts(stage, host)]);
   seen.lastFacts = facts;
   return {
@@ -397,14 +406,15 @@ export const planGate = async (wishes: GateWishes) => (await prepare(wishes)).pl
 
 /** Makes one side's stage. One note on doubts about the host counts their blocks and quotes the first. */
 const outcomeOf = ({ side, seen }: GateSide, said: readonly string[]): doc.StageOutcome[] => {
-  const { measure, hostNotes, protocols, lastFacts } = seen;
+  const { measure, hostNotes, unread, protocols, lastFacts } = seen;
   if (lastFacts === null) return [];
   // Counts and charges were read block by block and do not describe the stage as a whole.
   const { counts: _counts, ledger: _ledger, gauges: _gauges, ...facts } = lastFacts;
   const disturbed = hostNotes.filter(({ length }) => length > 0);
   const often = `${side}: in ${disturbed.length} of ${hostNotes.length} blocks, first: ${disturbed[0]?.[0]}`;
   const summary = { ...measure.end().summary, protocols: protocols.size === 0 ? undefined : [...protocols].sort() };
-  return [doc.stageOutcome({ summary, facts, notes: [...said, ...(disturbed.length === 0 ? [] : [often])] })];
+  const notes = [...said, ...unread, ...(disturbed.length === 0 ? [] : [often])];
+  return [doc.stageOutcome({ summary, facts, notes })];
 };
 
 export const gateTargets = async (request: Asked & GateWishes): Promise<RunResult & { table: string[] }> => {
