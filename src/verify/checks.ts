@@ -3,7 +3,7 @@ import { maskSecrets } from "../contract/credentials.ts";
 import { counted } from "../contract/lists.ts";
 import { outcomeOf, REFUSALS, type RefusalName } from "../contract/refusals.ts";
 import type { ClaimVerdict } from "../history/run-document.ts";
-import { type Answer, inWords, isAdmitted, successInWords } from "./sending/answer.ts";
+import { type Answer, cacheInWords, inWords, isAdmitted, successInWords } from "./sending/answer.ts";
 import { describe } from "./sending/test-call.ts";
 
 export type Failure = {
@@ -76,6 +76,13 @@ export const callInWords = (answer: Answer): string => `${describe(answer)}: ${i
 
 const ofAGateway = (answer: Answer): string =>
   `${callInWords(answer)} (not in the API's envelope: a gateway's answer says nothing about the API; if none stands in front of it, the API itself answers so)`;
+
+/** The first of the judged answers that came out of a cache, which may have made it for another call. */
+const copyIn = (failures: readonly Failure[]): string => {
+  const how = failures.map(({ steps }) => steps.map(cacheInWords).findLast((words) => words !== null)).find(Boolean);
+  const todo = "compare with an address behind the cache: if the rule holds there, let the cache pass such calls on";
+  return how === undefined || how === null ? "" : `; an answer came ${how}: ${todo}`;
+};
 
 /** `fault` says what is wrong with `one`: `null` if nothing is, `undefined` if that cannot be told. */
 export type Judgement<T> = {
@@ -210,7 +217,8 @@ export class Checks {
     if (failure !== undefined) {
       // The sentence names the outcome if that is what was judged; `got` has the rest.
       const came = failure.accepts === null ? "" : `, got ${failure.steps.at(-1)?.outcome}`;
-      return { ...made("fail", `expected ${failure.expected}${came}; ${count} did not match`, failure.got), failures };
+      const reason = `expected ${failure.expected}${came}; ${count} did not match${copyIn(failures)}`;
+      return { ...made("fail", reason, failure.got), failures };
     }
     if (this.#off !== "" && this.#seen === 0) return made("skipped", `skipped: ${this.#off}`, "not judged");
     const [why] = this.#unclear;

@@ -597,6 +597,8 @@ test.concurrent("an answer out of a cache is told as such", async () => {
     ["ip-not-allowed"],
   );
   expect(failed(copied)).toEqual([expect.stringMatching(/200.*, with the X-Request-Id of another call, as/)]);
+  const reason = claimOf(copied, "ip-not-allowed")?.reason;
+  expect(reason).toMatch(/; an answer came with the X-Request-Id of another call, .*: compare with an address behind/);
 });
 
 test.concurrent("a gateway that removes the Origin is asked about", async () => {

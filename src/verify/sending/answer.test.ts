@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { isTransient, nameAnswer } from "./answer.ts";
+import { type Answer, cacheInWords, isTransient, nameAnswer } from "./answer.ts";
 
 const named = (status: number, body: unknown): [string, string] => {
   const { outcome, envelope } = nameAnswer(status, typeof body === "string" ? body : JSON.stringify(body));
@@ -50,4 +50,18 @@ describe("an answer", () => {
     expect(["429 rate_limited", "503", "edge 502", "indeterminate"].every(isTransient)).toBe(true);
     expect(["429 map_load_quota_exceeded", "401", "500", "edge 500"].some(isTransient)).toBe(false);
   });
+});
+
+test.each([
+  [{ "x-cache": "HIT from edge" }, "out of a cache in between (x-cache: hit)"],
+  [{ "x-cache": "TCP_MEM_HIT, MISS" }, "out of a cache in between (x-cache: hit)"],
+  [{ "cf-cache-status": "HIT", age: "7" }, "out of a cache in between (cf-cache-status: hit)"],
+  [{ "cache-status": "edge; hit; ttl=30" }, "out of a cache in between (cache-status: hit)"],
+  [{ "x-proxy-cache": "MISS", age: "7" }, "out of a cache in between (Age: 7)"],
+  [{ "x-request-id": "run-1.c-2" }, "with the X-Request-Id of another call, as a copy out of a cache has"],
+  [{ "x-cache": "MISS from edge", "x-request-id": "run-1.c-3" }, null],
+  [{ "cache-status": "edge; fwd=uri-miss", "x-cache": "hit-for-miss", "x-request-id": "theirs" }, null],
+])("an answer with %j came %s", (headers, words) => {
+  const request = { headers: { "x-request-id": "run-1.c-3" } } as unknown as Answer["request"];
+  expect(cacheInWords({ id: "run-1.c-3", request, headers: headers as Answer["headers"] })).toBe(words);
 });

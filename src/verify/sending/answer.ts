@@ -151,15 +151,23 @@ export const isTransient = (outcome: string): boolean => TRANSIENT.test(outcome)
 /** 2xx, including a failure reported under 200. */
 export const isAdmitted = ({ outcome }: Pick<Answer, "outcome">): boolean => /^2\d\d/.test(outcome);
 
+/** Headers by which caches say whether an answer is their copy: Cache-Status (RFC 9211), nginx, Varnish, CDNs. */
+const CACHE_HEADER = /^(?:cache-status|(?:cf|x|x-[a-z]+)-cache(?:-status)?)$/;
+const IS_COPY = /(?:^|[^a-z])hit(?![a-z-])/i;
+
 /**
- * `Age` names a cache (RFC 9111, section 5.1); at 0 some caches mean the API's answer, and others their copy of it. nginx
- * sends no `Age`; its copy has the id of the call that it was made for.
+ * How an answer shows that it came out of a cache; `null` if it does not. `Age` names a cache (RFC 9111, section 5.1); at 0
+ * some caches mean the API's answer, and others their copy of it. A copy without such a header may still have the id of the
+ * call that it was made for.
  */
-const cacheInWords = ({ id, request, headers: { age = "", "x-request-id": echoed = "" } }: Answer): string => {
-  if (/^\d{1,10}$/.test(age)) return `, ${Number(age) > 0 ? "out of" : "through"} a cache in between (Age: ${age})`;
+export const cacheInWords = ({ id, request, headers }: Pick<Answer, "id" | "request" | "headers">): string | null => {
+  const { age = "", "x-request-id": echoed = "" } = headers;
+  const hit = Object.keys(headers).find((name) => CACHE_HEADER.test(name) && IS_COPY.test(headers[name] ?? ""));
+  if (hit !== undefined) return `out of a cache in between (${foreignText.foreignHeaderName(hit)}: hit)`;
+  if (/^\d{1,10}$/.test(age)) return `${Number(age) > 0 ? "out of" : "through"} a cache in between (Age: ${age})`;
   const isOfThisRun = echoed.startsWith(id.slice(0, id.lastIndexOf("-") + 1));
   const isAnothers = isOfThisRun && echoed !== request.headers["x-request-id"];
-  return isAnothers ? ", with the X-Request-Id of another call, as a copy out of a cache has" : "";
+  return isAnothers ? "with the X-Request-Id of another call, as a copy out of a cache has" : null;
 };
 
 /** A success where a refusal is due is told with its body, because an edge's page may be behind it. */
@@ -178,7 +186,8 @@ export const inWords = (answer: Answer): string => {
   const either = !foreign && status !== null && status >= 500 && status !== 503 ? " (an edge or the API itself)" : "";
   const without =
     lacks === undefined ? "" : `, without the header ${foreignText.foreignHeaderName(lacks)} of the API's own refusals`;
-  return outcome + to + shape + without + either + cacheInWords(answer);
+  const cached = cacheInWords(answer);
+  return outcome + to + shape + without + either + (cached === null ? "" : `, ${cached}`);
 };
 
 export const retryAfterMs = ({ headers }: Answer): number | undefined =>
