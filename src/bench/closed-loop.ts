@@ -13,23 +13,16 @@ type Load = {
   durationS: number;
 };
 
-export type LoadResult = {
-  ratePerS: number;
-  /** Answers by status; `error` for connections that were lost. */
-  byStatus: Record<string, number>;
-  /** Share of one core that the client used: near 1, the client is the bottleneck. */
-  clientCpu: number;
-};
+export type LoadResult = Awaited<ReturnType<typeof playLoad>>[number];
 
 const SLICE_S = 0.03;
-
-type Side = Awaited<ReturnType<typeof openSide>>;
 
 /** Resolves when every connection has answered once, or is known not to. */
 const openSide = async ({ url, method, headers, body }: LoadCall, connections: number) => {
   const { origin, pathname, search } = new URL(url);
   const request = { path: pathname + search, method, headers, body: body ?? null };
   const clients = new Set(Array.from({ length: connections }, () => new Client(origin)));
+  /** Answers by status; `error` for connections that were lost. */
   let byStatus: Record<string, number> = {};
   const count = (outcome: string | number): void => {
     byStatus[outcome] = (byStatus[outcome] ?? 0) + 1;
@@ -69,27 +62,25 @@ const openSide = async ({ url, method, headers, body }: LoadCall, connections: n
   byStatus = error === undefined ? {} : { error };
   elapsedS = 0;
   cpuS = 0;
-  const result = (): LoadResult => {
+  const result = () => {
     const { error: _lost, ...answered } = byStatus;
     const answers = Object.values(answered).reduce((sum, n) => sum + n, 0);
+    /** `clientCpu`: share of one core that the client used: near 1, the client is the bottleneck. */
     return { ratePerS: answers / elapsedS, byStatus, clientCpu: cpuS / elapsedS };
   };
-  return { play, result, close: () => Promise.all([...clients].map((client) => client.destroy())) };
+  const close = async (): Promise<void> => void (await Promise.all([...clients].map((client) => client.destroy())));
+  return { play, result, [Symbol.asyncDispose]: close };
 };
 
-export const playLoad = async ({ calls, connections, durationS }: Load): Promise<LoadResult[]> => {
-  const sides: Side[] = [];
-  try {
-    for (const call of calls) sides.push(await openSide(call, connections));
-    const slices = Math.ceil(durationS / SLICE_S);
-    for (let i = 0; i < slices; i += 1) {
-      // Each goes first as often as last, so that no slow drift favours either.
-      for (const side of i % 2 === 0 ? sides : sides.toReversed()) {
-        await side.play(performance.now() + (durationS / slices) * 1000);
-      }
+export const playLoad = async ({ calls, connections, durationS }: Load) => {
+  await using atEnd = new AsyncDisposableStack();
+  const sides = await Array.fromAsync(calls, async (call) => atEnd.use(await openSide(call, connections)));
+  const slices = Math.ceil(durationS / SLICE_S);
+  for (let i = 0; i < slices; i += 1) {
+    // Each goes first as often as last, so that no slow drift favours either.
+    for (const side of i % 2 === 0 ? sides : sides.toReversed()) {
+      await side.play(performance.now() + (durationS / slices) * 1000);
     }
-    return sides.map((side) => side.result());
-  } finally {
-    await Promise.all(sides.map((side) => side.close()));
   }
+  return sides.map((side) => side.result());
 };

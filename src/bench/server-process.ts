@@ -94,10 +94,7 @@ const runFrames = (response: ServerResponse, frames: readonly string[], duration
       text += frames[next];
       next += 1;
     }
-    if (next === frames.length) {
-      response.end(text);
-      return;
-    }
+    if (next === frames.length) return void response.end(text);
     if (text !== "") response.write(text);
     arm();
   };

@@ -10,21 +10,11 @@ import { jsonLines } from "../run/read-run.ts";
 import * as bench from "./comparison.ts";
 import { type ServerOptions, startServer } from "./server-process.ts";
 
-type StreamEvents = {
-  perS: number;
-  /** 99th percentile of the gaps' absolute errors, in milliseconds. */
-  gapErrorMsP99: number;
-  /** Most streams at once; streams that ended with their terminal event; calls that did not. */
-  held: number;
-  done: number;
-  other: number;
-};
-
 /** Evaluates a history's calls. From `fromUs` to `toUs`, by the run's clock, all streams are open. */
 export const streamEvents = (
   lines: Iterable<CallLine>,
   { gapMs, fromUs, toUs }: { gapMs: number; fromUs: number; toUs: number },
-): StreamEvents => {
+) => {
   const errors = new Histogram();
   const spans: [fromUs: number, toUs: number][] = [];
   let [inside, done, other] = [0, 0, 0];
@@ -43,10 +33,10 @@ export const streamEvents = (
   }
   return {
     perS: inside / ((toUs - fromUs) / 1e6),
+    /** 99th percentile of the gaps' absolute errors, in milliseconds. */
     gapErrorMsP99: (errors.quantile(0.99) ?? Number.NaN) / 1_000,
-    held: mostAtOnce(spans),
-    done,
-    other,
+    /** Most streams at once; streams that ended with their terminal event; calls that did not. */
+    ...{ held: mostAtOnce(spans), done, other },
   };
 };
 
@@ -76,7 +66,7 @@ const serverOf = ({ streamS }: Shape, port: number): ServerOptions => ({
   everyMs: (streamS * 1_000) / EVENTS,
 });
 
-type Measured = StreamEvents & { streamMb: number; gapDoubts: string[]; disturbances: string[] };
+type Measured = ReturnType<typeof streamEvents> & { streamMb: number; gapDoubts: string[]; disturbances: string[] };
 
 function* calls(folder: string): Generator<CallLine> {
   for (const line of jsonLines<Line>(join(folder, "history.ndjson"))) if (line.type === "call") yield line;

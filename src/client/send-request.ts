@@ -207,14 +207,10 @@ export const startRequest = (
     try {
       reader.feed(chunk, nowUs);
     } catch (error) {
-      giveUp("truncated", codeOf(error as Error));
-      return;
+      return void giveUp("truncated", codeOf(error as Error));
     }
     const { events, terminal } = reader.seen;
-    if (bytes > (mostBytes ?? STREAM_MAX_BYTES)) {
-      leave(ANSWER_TOO_LARGE);
-      return;
-    }
+    if (bytes > (mostBytes ?? STREAM_MAX_BYTES)) return void leave(ANSWER_TOO_LARGE);
     if (events > 0) patienceDueUs = Number.POSITIVE_INFINITY;
     if (before === null && terminal !== null) later(GRACE_MS, () => setImmediate(() => giveUp("eof")));
     else if (terminal === null && abort !== undefined && "afterEvents" in abort && events >= abort.afterEvents) leave();
@@ -223,10 +219,7 @@ export const startRequest = (
   const handler = {
     onRequestStart: (started: Dispatcher.DispatchController): void => {
       controller = started;
-      if (isSettled) {
-        started.abort(new Error("given up before it was sent"));
-        return;
-      }
+      if (isSettled) return void started.abort(new Error("given up before it was sent"));
       // Taken before writing, because a local server may have the bytes before `write` returns.
       const nowUs = clock.nowUs();
       received.sentUs = nowUs;
@@ -268,10 +261,7 @@ export const startRequest = (
     onResponseError: (_: unknown, error: Error): void => {
       const code = codeOf(error);
       const isWhole = reader === null && Number(received.headers["content-length"]) === bytes;
-      if (code === LENGTH_MISMATCH && isWhole) {
-        settle(stream === undefined ? "eof" : "refused");
-        return;
-      }
+      if (code === LENGTH_MISMATCH && isWhole) return void settle(stream === undefined ? "eof" : "refused");
       if (isOurs(code)) received.aborted = true;
       settle(received.aborted ? "closed_by_client" : endOf(code, received.status !== null), code);
     },

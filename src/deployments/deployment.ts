@@ -5,7 +5,7 @@
 
 import { randomBytes } from "node:crypto";
 import { mkdirSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { controlSend } from "../client/control-planes.ts";
@@ -310,10 +310,9 @@ const end = async ({ stdin, exited, group }: Started): Promise<void> => {
 
 /** Starts `count` platforms and calls `work` with their target files. Afterwards platforms and files are gone. */
 export const withServed = async <T>(count: number, work: (files: string[]) => Promise<T>, options = SERVED_OPTIONS) => {
+  await using folder = await mkdtempDisposable(join(tmpdir(), "floodgate-served-"));
   await using atEnd = new AsyncDisposableStack();
-  const folder = await mkdtemp(join(tmpdir(), "floodgate-served-"));
-  atEnd.defer(() => rm(folder, { recursive: true, force: true }));
-  const files = Array.from({ length: count }, (_, at) => join(folder, `served-${at + 1}.json`));
+  const files = Array.from({ length: count }, (_, at) => join(folder.path, `served-${at + 1}.json`));
   for (const file of files) {
     const words = ["serve", "--port", "0", "--log-level", "error", ...options, "--write-target", file];
     const child = await startChild(serving("the reference platform", words, OWN_SECRETS));

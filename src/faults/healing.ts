@@ -136,21 +136,15 @@ export const heal = async (toxiproxy: proxies.Toxiproxy, name: string, options: 
 
 /** Heals one proxy of a shared server; leaves what is not ours. Throws if it is not whole or its upstream is down. */
 const proxy: UndoPorts["proxy"] = async (undo, { signal, callMs }) => {
-  const toxiproxy = proxies.openToxiproxy(undo.api_url, { signal, callMs });
-  try {
-    const healing = await heal(toxiproxy, undo.proxy, { signal, callMs, mayReset: false, mayEnable: undo.disables });
-    // Toxics exist only in the server's memory.
-    if (healing.gone) return "gone with its toxiproxy";
-    const did = healing.did.join(", ") || "nothing of ours was on it";
-    if (healing.disabledByOthers) return `${did}; somebody else disabled the proxy, so it stays disabled`;
-    if (!healing.healed) throw new Error(`proxy "${undo.proxy}" is not whole: ${healing.trouble.join("; ")}`);
-    if (healing.serving === "closes") {
-      throw new Error(`${did}; but proxy "${undo.proxy}" hangs up at once, because nobody answers at its upstream`);
-    }
-    return healing.did.length === 0 ? "it was whole" : did;
-  } finally {
-    await toxiproxy.close();
-  }
+  await using toxiproxy = proxies.openToxiproxy(undo.api_url, { signal, callMs });
+  const healing = await heal(toxiproxy, undo.proxy, { signal, callMs, mayReset: false, mayEnable: undo.disables });
+  // Toxics exist only in the server's memory.
+  if (healing.gone) return "gone with its toxiproxy";
+  const did = healing.did.join(", ") || "nothing of ours was on it";
+  if (healing.disabledByOthers) return `${did}; somebody else disabled the proxy, so it stays disabled`;
+  if (!healing.healed) throw new Error(`proxy "${undo.proxy}" is not whole: ${healing.trouble.join("; ")}`);
+  if (healing.serving !== "closes") return healing.did.length === 0 ? "it was whole" : did;
+  throw new Error(`${did}; but proxy "${undo.proxy}" hangs up at once, because nobody answers at its upstream`);
 };
 
 /** Restores the fields of control planes and reads them back. Tries every plane. */

@@ -143,15 +143,14 @@ const keepingOf = (target: Target, file: string, say: (text: string) => void): L
       if ("trouble" in found) return `the watchdog cannot heal it: ${found.trouble}`;
       if (found.undo.how !== "heal-proxy") return null;
       const { api_url, proxy } = found.undo;
-      const control = openToxiproxy(api_url, { callMs: CALL_MS });
-      try {
-        await control.proxy(proxy).read();
-        return null;
-      } catch (error) {
-        return `the watchdog cannot reach the proxy "${proxy}": ${(error as Error).message}`;
-      } finally {
-        await control.close();
-      }
+      await using control = openToxiproxy(api_url, { callMs: CALL_MS });
+      return await control
+        .proxy(proxy)
+        .read()
+        .then(
+          () => null,
+          (error: Error) => `the watchdog cannot reach the proxy "${proxy}": ${error.message}`,
+        );
     },
     healOne: async (held) => {
       const found = undoOf(held);

@@ -27,14 +27,7 @@ export const KEY_CHANGE = Type.Union([
 ]);
 export type KeyChange = Static<typeof KEY_CHANGE>;
 
-/** `find` and `change` reject with `Unavailable` without a valid answer in time: neither "valid" nor "unknown" (B4). */
-export type Keys = {
-  /** `null`: unknown. */
-  find(lookup: Lookup, budgetMs: number): Promise<KeySnapshot | null>;
-  /** `not_found` for a key that is foreign, unknown, expired or revoked already (items 127, 141). */
-  change(change: KeyChange, budgetMs: number): Promise<ChangedKey | ManagementRefusal>;
-  close(): Promise<void>;
-};
+export type Keys = ReturnType<typeof createHttpKeys>;
 export type KeyLookup = Pick<Keys, "find">;
 
 const lookupAnswer = Compile(
@@ -62,11 +55,14 @@ const changeAnswer = Compile(
   ]),
 );
 
-export const createHttpKeys = (at: { url: string; network?: Network | undefined }): Keys => {
+/** `find` and `change` reject with `Unavailable` without a valid answer in time: neither "valid" nor "unknown" (B4). */
+export const createHttpKeys = (at: { url: string; network?: Network | undefined }) => {
   const link = openLink("key service", { ...at, connectTimeoutMs: 500 });
   return {
+    /** `null`: unknown. */
     find: link.batched("lookups", readLookupAnswer),
-    change: (change, budgetMs) =>
+    /** `not_found` for a key that is foreign, unknown, expired or revoked already (items 127, 141). */
+    change: (change: KeyChange, budgetMs: number): Promise<ChangedKey | ManagementRefusal> =>
       link.ask("POST", "/changes", change, budgetMs, (answer) => {
         const isWhole =
           changeAnswer.Check(answer) && ("refuse" in answer || change.does !== "create" || "secret" in answer);

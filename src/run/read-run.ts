@@ -76,23 +76,20 @@ const LINE_END = 10;
  * in blocks, because a soak's history exceeds the longest string.
  */
 export function* textBlocks(path: string, from = 0, to = Number.POSITIVE_INFINITY): Generator<string> {
-  const file = openUserFile(path).descriptor;
-  try {
-    const block = Buffer.alloc(BLOCK_BYTES);
-    const held: Buffer[] = [];
-    for (let at = from; ; ) {
-      const bytes = readSync(file, block, 0, Math.min(BLOCK_BYTES, to - at), at);
-      if (bytes === 0) break;
-      at += bytes;
-      const end = block.lastIndexOf(LINE_END, bytes - 1) + 1;
-      if (end > 0) yield Buffer.concat([...held.splice(0), block.subarray(0, end)]).toString("utf8");
-      held.push(Buffer.from(block.subarray(end, bytes)));
-    }
-    const rest = Buffer.concat(held).toString("utf8");
-    if (rest !== "") yield rest;
-  } finally {
-    closeSync(file);
+  using atEnd = new DisposableStack();
+  const file = atEnd.adopt(openUserFile(path).descriptor, closeSync);
+  const block = Buffer.alloc(BLOCK_BYTES);
+  const held: Buffer[] = [];
+  for (let at = from; ; ) {
+    const bytes = readSync(file, block, 0, Math.min(BLOCK_BYTES, to - at), at);
+    if (bytes === 0) break;
+    at += bytes;
+    const end = block.lastIndexOf(LINE_END, bytes - 1) + 1;
+    if (end > 0) yield Buffer.concat([...held.splice(0), block.subarray(0, end)]).toString("utf8");
+    held.push(Buffer.from(block.subarray(end, bytes)));
   }
+  const rest = Buffer.concat(held).toString("utf8");
+  if (rest !== "") yield rest;
 }
 
 /** Yields each line as JSON, without a last incomplete line, which a killed run may leave. */

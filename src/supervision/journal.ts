@@ -198,14 +198,11 @@ const entryOf = (line: string): JournalEntry | null => {
 
 /** Throws if another user could have written the file. `torn`: number of unreadable lines, as after a kill. */
 export const readJournal = (path: string): { entries: JournalEntry[]; torn: number } => {
-  const descriptor = openOwnFile(path, "read");
-  try {
-    const lines = readFileSync(descriptor, "utf8").split("\n").filter(Boolean).map(entryOf);
-    const entries = lines.filter((entry) => entry !== null);
-    return { entries, torn: lines.length - entries.length };
-  } finally {
-    closeSync(descriptor);
-  }
+  using atEnd = new DisposableStack();
+  const descriptor = atEnd.adopt(openOwnFile(path, "read"), closeSync);
+  const lines = readFileSync(descriptor, "utf8").split("\n").filter(Boolean).map(entryOf);
+  const entries = lines.filter((entry) => entry !== null);
+  return { entries, torn: lines.length - entries.length };
 };
 
 export const RUN_ITSELF = "the run itself";
@@ -227,13 +224,14 @@ export const runOf = (entries: readonly JournalEntry[]): RunItself | null => {
 };
 
 /** Opens a journal for notes and ends a line left unfinished. Throws if another user could have written the file. */
-export const notesIn = (path: string, by: "watchdog" | "heal"): Notes => {
+export const notesIn = (path: string, by: "watchdog" | "heal") => {
   const descriptor = openOwnFile(path, "append");
   const text = readFileSync(descriptor, "utf8");
   if (text !== "" && !text.endsWith("\n")) writeSync(descriptor, "\n");
   return {
-    write: ({ id, kind, name, undo }, phase, detail) => append(descriptor, { id, kind, name, phase, detail, undo, by }),
-    close: () => closeSync(descriptor),
+    write: ({ id, kind, name, undo }: Effect, phase: "undone" | "about", detail: string): void =>
+      append(descriptor, { id, kind, name, phase, detail, undo, by }),
+    close: (): void => closeSync(descriptor),
   };
 };
 
@@ -287,10 +285,7 @@ export const KINDS = ["proxy", "fault", "child", "folder", "signal", "key", "ses
 
 export type Effect = { id: string; kind: (typeof KINDS)[number]; name: string; undo: Undo };
 
-export type Notes = {
-  write(effect: Effect, phase: "undone" | "about", detail: string): void;
-  close(): void;
-};
+export type Notes = ReturnType<typeof notesIn>;
 
 type CallLimits = { signal: AbortSignal; callMs: number };
 

@@ -1,6 +1,6 @@
 /** Starts toxiproxy on a free port. A proxy of a random name in its configuration proves that this server answers. */
 import { randomBytes } from "node:crypto";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ChildSpec } from "../supervision/child.ts";
@@ -53,8 +53,8 @@ const openServer = async (port: number, { command, start, folder: parent = tmpdi
   const links = new Map<string, Link>();
   const begin = async (): Promise<ServerChild> => {
     const mark = `floodgate-${randomBytes(6).toString("hex")}`;
-    const folder = await mkdtemp(join(parent, "floodgate-toxiproxy-"));
-    const config = join(folder, "proxies.json");
+    await using folder = await mkdtempDisposable(join(parent, "floodgate-toxiproxy-"));
+    const config = join(folder.path, "proxies.json");
     let child: ServerChild | undefined;
     try {
       const marked: Link = { name: mark, listen: "127.0.0.1:0", upstream: "127.0.0.1:1", enabled: false };
@@ -74,8 +74,6 @@ const openServer = async (port: number, { command, start, folder: parent = tmpdi
     } catch (error) {
       await child?.stop();
       throw error;
-    } finally {
-      await rm(folder, { recursive: true, force: true });
     }
   };
   let running = await begin().catch((error) => toxiproxy.close().then(() => Promise.reject(error)));

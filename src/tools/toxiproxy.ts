@@ -182,6 +182,7 @@ export const openToxiproxy = (apiUrl: string, defaults: CallOptions = {}) => {
     removeProxy: async (name: string): Promise<void> => void (await call("DELETE", pathOf(name)).catch(ignoring404)),
     /** Enables every proxy of the server and removes all toxics, also those of others. */
     reset: async (options?: CallOptions): Promise<void> => void (await call("POST", "/reset", undefined, options)),
+    [Symbol.asyncDispose]: transport.close,
   };
 };
 

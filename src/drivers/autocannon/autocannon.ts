@@ -154,10 +154,7 @@ export const driveAutocannon =
         const received: Received = { sent: true, ...times, ...nothing, ended: "eof", ...how };
         call = null;
         headUs = null;
-        if (isClosing) {
-          taken.settle(doneUs, { outcome: "indeterminate", sent: false, sentUs, doneUs });
-          return;
-        }
+        if (isClosing) return void taken.settle(doneUs, { outcome: "indeterminate", sent: false, sentUs, doneUs });
         const line = lineOf(step, received, { id, stage, driver: DRIVER, intendedUs: sentUs }, clock.errorUs);
         taken.settle(doneUs, { outcome: line.outcome, sent: received.sent, sentUs, doneUs });
         onLine(line);

@@ -242,10 +242,7 @@ export const createReader = (reading: Reading, onLine: (line: CallLine) => void)
       seen.calls.add(printed.i);
       return;
     }
-    if (printed.type === "nothing") {
-      seen.calls.add(printed.i);
-      return;
-    }
+    if (printed.type === "nothing") return void seen.calls.add(printed.i);
     const line = lineFrom(printed, reading);
     seen.lines += 1;
     if (line.attempt === 0 && line.unscheduled === undefined) seen.lag.record(line.started_us - line.intended_us);

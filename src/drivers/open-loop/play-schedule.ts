@@ -53,10 +53,7 @@ export const startPacer = (
       dueUs = next();
       nowUs = clock.nowUs();
     }
-    if (dueUs === null) {
-      finish();
-      return;
-    }
+    if (dueUs === null) return void finish();
     turnedUs = nowUs;
     const restMs = (dueUs - nowUs - SPIN_US) / 1000;
     if (!precise && restMs >= 1) {
@@ -152,18 +149,12 @@ export const startPressing = (
     const nextTry = triesOf(steps, job.seed, i);
     let dueUs = intendedUs;
     const go = (next: ReturnType<typeof nextTry>): void => {
-      if (next === null) {
-        over(null);
-        return;
-      }
+      if (next === null) return void over(null);
       const { step, at, attempt, waitMs } = next;
       const id = callId(idPrefix, i, at, attempt);
       const context: CallContext = { id, stage, driver, intendedUs: dueUs, attempt };
       if (at > 0) context.unscheduled = "step";
-      if (waitMs === null) {
-        client.begin(step, context, sent, over);
-        return;
-      }
+      if (waitMs === null) return void client.begin(step, context, sent, over);
       context.intendedUs += Math.round(waitMs * 1000);
       pause(waitMs, waits.signal)
         .then(() => (waits.signal.aborted ? over(null) : client.begin(step, context, sent, over)))

@@ -118,14 +118,12 @@ const redisLoading = ({ url, nextArgs }: RedisPart, limiter: Part): OwnInjector 
 });
 
 const canWrite = (path: string): boolean => {
-  const db = new DatabaseSync(path, { timeout: 0 });
+  using db = new DatabaseSync(path, { timeout: 0 });
   try {
     db.exec("BEGIN IMMEDIATE; ROLLBACK");
     return true;
   } catch {
     return false;
-  } finally {
-    db.close();
   }
 };
 

@@ -241,10 +241,7 @@ export class IncomingCall implements Head {
   answer(status: number, headers: readonly string[], body: string, outcome: string): void {
     if (this.#isOver) return;
     const { response, context } = this;
-    if (this.request.socket.destroyed) {
-      this.clientLeft();
-      return;
-    }
+    if (this.request.socket.destroyed) return void this.clientLeft();
     this.#end("answering", outcome);
     this.#charge = null;
     if (context.stopping) response.shouldKeepAlive = false;
@@ -280,10 +277,7 @@ export class IncomingCall implements Head {
     const { context, response } = this;
     context.log.error({ requestId: this.requestId, route: this.route.name, reason: reasonOf(error) }, "a call broke");
     this.undoCharge("work-failed");
-    if (!this.#isOver && !response.headersSent) {
-      this.refuse({ refuse: "key_service_unavailable" });
-      return;
-    }
+    if (!this.#isOver && !response.headersSent) return void this.refuse({ refuse: "key_service_unavailable" });
     this.clientLeft();
     if (!response.writableEnded) response.destroy();
   }

@@ -22,10 +22,7 @@ const CANCEL = 8;
 /** Answers a request that Node cannot parse. Only closes the connection if an earlier answer on it is not complete. */
 const answerBroken = (error: NodeJS.ErrnoException, socket: Socket & { _httpMessage?: unknown }): void => {
   if (socket.destroyed) return;
-  if (error.code === "ECONNRESET" || !socket.writable || socket._httpMessage) {
-    socket.destroy();
-    return;
-  }
+  if (error.code === "ECONNRESET" || !socket.writable || socket._httpMessage) return void socket.destroy();
   const status = error.code === "HPE_HEADER_OVERFLOW" ? 431 : error.code === "ERR_HTTP_REQUEST_TIMEOUT" ? 408 : 400;
   const body = JSON.stringify({ detail: STATUS_CODES[status] });
   socket.end(

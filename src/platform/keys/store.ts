@@ -33,19 +33,7 @@ const unstorable = (message: string): RequestError => new RequestError(422, mess
 /** A promise, because a mutant's store may answer later than the healthy one. */
 type Answer<T> = T | Promise<T>;
 
-/** The control plane may store any record, even one that key management would refuse. */
-export type KeyStore = {
-  find(lookup: Lookup): Answer<KeySnapshot | null>;
-  change(change: KeyChange, nowMs: number): Answer<ChangedKey | ManagementRefusal>;
-  /** Makes the organization, or changes the fields that are given. A new one needs a tier. */
-  putOrganization(input: OrganizationInput): Organization;
-  organization(id: string): Organization | null;
-  /** Makes a key, or replaces the one with that id and its secret. The secret is generated unless given. */
-  putKey(input: KeyInput, nowMs: number): Required<ChangedKey>;
-  /** Changes the given fields except id and owner. `null`: there is no such key. */
-  patchKey(id: string, patch: Partial<KeyRecord>): KeyRecord | null;
-  close(): void;
-};
+export type KeyStore = ReturnType<typeof openKeyStore>;
 
 export const KEY_DECISIONS = { decideCreation, decideUpdate, decideRevocation };
 export type KeyDecisions = typeof KEY_DECISIONS;
@@ -91,10 +79,8 @@ const newKey = ({ secret: _secret, ...input }: KeyInput, secret: string, nowMs: 
   last4: secret.slice(-4),
 });
 
-export const openKeyStore = (
-  path: string,
-  { decideCreation, decideUpdate, decideRevocation } = KEY_DECISIONS,
-): KeyStore => {
+/** The control plane may store any record, even one that key management would refuse. */
+export const openKeyStore = (path: string, { decideCreation, decideUpdate, decideRevocation } = KEY_DECISIONS) => {
   const { db, transaction } = openSqlite(path, SCHEMA);
   const organizationById = db.prepare("SELECT record FROM organizations WHERE id = ?");
   const storeOrganization = db.prepare(
@@ -124,11 +110,11 @@ export const openKeyStore = (
   };
 
   return {
-    find: (lookup) => {
+    find: (lookup: Lookup): Answer<KeySnapshot | null> => {
       const key = "hash" in lookup ? recordOf<KeyRecord>(keyByHash.get(lookup.hash)) : keyOf(lookup.id);
       return key === undefined ? null : { key, org: ownerOf(key.org_id) };
     },
-    change: (change, nowMs) =>
+    change: (change: KeyChange, nowMs: number): Answer<ChangedKey | ManagementRefusal> =>
       transaction(() => {
         const owner = ownerOf(change.org);
         if (change.does === "create") {
@@ -147,15 +133,17 @@ export const openKeyStore = (
             : decideUpdate(owner, expired ? null : before, change.request);
         return "refuse" in decided ? decided : { key: putKey(decided) };
       }),
-    putOrganization: (input) =>
+    /** Makes the organization, or changes the fields that are given. A new one needs a tier. */
+    putOrganization: (input: OrganizationInput): Organization =>
       transaction(() => {
         const before = input.id === undefined ? undefined : organization(input.id);
         const after = before === undefined ? newOrganization(input) : changeOrganization(before, input);
         storeOrganization.run(after.id, JSON.stringify(after));
         return after;
       }),
-    organization: (id) => organization(id) ?? null,
-    putKey: (input, nowMs) =>
+    organization: (id: string): Organization | null => organization(id) ?? null,
+    /** Makes a key, or replaces the one with that id and its secret. The secret is generated unless given. */
+    putKey: (input: KeyInput, nowMs: number): Required<ChangedKey> =>
       transaction(() => {
         if (organization(input.org_id) === undefined) {
           throw unstorable(`expected an organization that exists, got ${input.org_id}: make it first`);
@@ -168,7 +156,8 @@ export const openKeyStore = (
         }
         return addKey(key, secret);
       }),
-    patchKey: (id, patch) =>
+    /** Changes the given fields except id and owner. `null`: there is no such key. */
+    patchKey: (id: string, patch: Partial<KeyRecord>): KeyRecord | null =>
       transaction(() => {
         const before = keyOf(id);
         if (before === undefined) return null;

@@ -16,18 +16,7 @@ import { openSqlite } from "../sqlite.ts";
 /** `refunded`: the charge was undone before it arrived; nothing was taken and the call must not be admitted. */
 export type StoreAnswer = TakeOutcome | { verdict: "refunded" };
 
-export type LimiterStore = {
-  /** When it returns, every charge of the batch is stored; when it throws, none is. */
-  take(takes: readonly Take[], at: Instant): StoreAnswer[] | Promise<StoreAnswer[]>;
-  refund(refunds: readonly Refund[], at: Instant): void | Promise<void>;
-  used(org: string, meter: Meter, at: Instant): number;
-  setUsed(org: string, meter: Meter, used: number, at: Instant): void;
-  /** Oldest first, read page by page, up to the last line when it is called. `run`: a prefix of the request id. */
-  ledger(run: string): Iterable<LedgerLine>;
-  /** Forgets months before `window` (`YYYY-MM` by the real clock, so that a shifted clock deletes no ledger). */
-  dropBefore(window: string): void;
-  close(): void;
-};
+export type LimiterStore = ReturnType<typeof openLimiterStore>;
 
 export const LIMITER_DECISIONS = { takeRate, fits, windowOf };
 
@@ -70,7 +59,7 @@ const PAGE_LINES = 500;
 /** `used`: the meter after the charge, which answers a repeat. */
 type Charge = { org: string; key: string; meter: Meter; amount: number; window: string; used: number };
 
-export const openLimiterStore = (path: string, decisions = LIMITER_DECISIONS): LimiterStore => {
+export const openLimiterStore = (path: string, decisions = LIMITER_DECISIONS) => {
   const { db, transaction } = openSqlite(path, SCHEMA);
   const getCharge = db.prepare("SELECT org, key, meter, amount, window, used, refunded FROM charges WHERE id = ?");
   const putCharge = db.prepare(
@@ -146,7 +135,8 @@ export const openLimiterStore = (path: string, decisions = LIMITER_DECISIONS): L
   };
 
   return {
-    take: (takes, at) => {
+    /** When it returns, every charge of the batch is stored; when it throws, none is. */
+    take: (takes: readonly Take[], at: Instant): StoreAnswer[] | Promise<StoreAnswer[]> => {
       taken = new Map();
       const metered = takes.some(({ meter }) => meter !== null);
       const decide = (): StoreAnswer[] => takes.map((take) => takeOne(take, at));
@@ -154,13 +144,15 @@ export const openLimiterStore = (path: string, decisions = LIMITER_DECISIONS): L
       for (const [key, tatMs] of taken) buckets.set(key, tatMs, at.steadyMs);
       return answers;
     },
-    refund: (refunds, at) =>
+    refund: (refunds: readonly Refund[], at: Instant): void | Promise<void> =>
       transaction(() => {
         for (const refund of refunds) refundOne(refund, at);
       }),
-    used: (org, meter, at) => usedOf(org, meter, decisions.windowOf(at.nowMs)),
-    setUsed: (org, meter, used, at) => void putUsed.run(decisions.windowOf(at.nowMs), org, meter, used),
-    ledger: function* (run) {
+    used: (org: string, meter: Meter, at: Instant): number => usedOf(org, meter, decisions.windowOf(at.nowMs)),
+    setUsed: (org: string, meter: Meter, used: number, at: Instant): void =>
+      void putUsed.run(decisions.windowOf(at.nowMs), org, meter, used),
+    /** Oldest first, read page by page, up to the last line when it is called. `run`: a prefix of the request id. */
+    ledger: function* (run: string): Iterable<LedgerLine> {
       const upTo = Number(lastLine.get()?.number ?? 0);
       for (let after = 0; ; ) {
         const page: Record<string, SQLOutputValue>[] = lines.all(after, upTo, PAGE_LINES);
@@ -171,7 +163,8 @@ export const openLimiterStore = (path: string, decisions = LIMITER_DECISIONS): L
         if (page.length === 0) return;
       }
     },
-    dropBefore: (window) =>
+    /** Forgets months before `window` (`YYYY-MM` by the real clock, so that a shifted clock deletes no ledger). */
+    dropBefore: (window: string): void =>
       transaction(() => {
         for (const drop of drops) drop.run(window);
       }),

@@ -198,10 +198,7 @@ export class LogReader {
   #whole(line: LogLine): void {
     const { piece } = line;
     const cut = piece === null ? undefined : this.#cut.get(piece.of);
-    if (piece === null || (cut === undefined && piece.isLast)) {
-      this.#sampled(line, this.#number);
-      return;
-    }
+    if (piece === null || (cut === undefined && piece.isLast)) return void this.#sampled(line, this.#number);
     const { line: first, number, text } = cut ?? { line, number: this.#number, text: "" };
     const joined = text.length > LINE_MAX_CHARS ? text : text + piece.text;
     if (piece.isLast) {
@@ -211,10 +208,7 @@ export class LogReader {
   }
 
   #sampled(line: LogLine, number: number): void {
-    if (this.#sample === null) {
-      this.#take(line, number);
-      return;
-    }
+    if (this.#sample === null) return void this.#take(line, number);
     this.#sample.push({ line, number });
     this.#sampleChars += line.text.length;
     if (this.#sample.length >= SAMPLE_LINES || this.#sampleChars >= SAMPLE_CHARS) this.#recognise();

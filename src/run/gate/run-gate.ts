@@ -15,10 +15,10 @@ import * as verdicts from "../../gate/gate-claims.ts";
 import { GATE_STAGE } from "../../gate/gate-claims.ts";
 import { type Comparison, comparePairs, GATE_POLICY, type Pair, verdictOf } from "../../gate/paired-comparison.ts";
 import * as recorded from "../../gate/recorded-comparison.ts";
-import { type CallLine, dueWithin, isGatewayAlone, type Span, showsApi, stayMs } from "../../history/line.ts";
+import { dueWithin, isGatewayAlone, type Span, showsApi, stayMs } from "../../history/line.ts";
 import * as doc from "../../history/run-document.ts";
 import { median, quantile } from "../../history/statistics/statistics.ts";
-import { type StageMeasure, stageMeasure } from "../../history/tally.ts";
+import { stageMeasure } from "../../history/tally.ts";
 import { invariantsFor } from "../../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../../invariants/invariant.ts";
 import { duration } from "../../report/figures.ts";
@@ -47,40 +47,29 @@ export const GATE_STORIES: Readonly<Record<string, string>> = { [GATE_SCENARIO]:
 
 /** Invariants that a few seconds of overload can break; the comparison judges times. */
 const JUDGES = [
-  ...[...EVERYWHERE, ...STREAMS, "sheds-above-the-cap", "organizations-do-not-share", "stream-vocabularies-differ"],
+  ...EVERYWHERE,
+  ...STREAMS,
+  "sheds-above-the-cap",
+  "organizations-do-not-share",
+  "stream-vocabularies-differ",
 ];
 /** Time to drain, because a target may have no control plane that shows when the last call has ended. */
 const REST_MS = 200;
 /** The highest rate of a probe, even if the target files permit more. */
 const PROBED_MOST_PER_S = 2_000;
 
-export type GateSide = {
-  side: blocks.Side;
-  deployment: Deployment;
-  view: TargetView;
-  tenants: doc.StageFacts["tenants"];
-  noisy: ReadonlySet<string>;
-  /** What the side's blocks have shown; their lines are measured but not kept. */
-  seen: {
-    measure: StageMeasure;
-    hostNotes: string[][];
-    unread: Set<string>;
-    protocols: Set<doc.Protocol>;
-    lastFacts: doc.StageFacts | null;
-  };
-};
+/** What a side's blocks have shown; their lines are measured but not kept. */
+export const nothingSeen = (side: blocks.Side) => ({
+  measure: stageMeasure(verdicts.stageOf(side)),
+  hostNotes: [] as string[][],
+  unread: new Set<string>(),
+  protocols: new Set<doc.Protocol>(),
+  lastFacts: null as doc.StageFacts | null,
+});
 
-export const nothingSeen = (side: blocks.Side): GateSide["seen"] => {
-  return {
-    measure: stageMeasure(verdicts.stageOf(side)),
-    hostNotes: [],
-    unread: new Set(),
-    protocols: new Set(),
-    lastFacts: null,
-  };
-};
+export type GateSide = Awaited<ReturnType<typeof gateSideOf>>;
 
-export const gateSideOf = async (side: blocks.Side, deployment: Deployment, story: Story): Promise<GateSide> => {
+export const gateSideOf = async (side: blocks.Side, deployment: Deployment, story: Story) => {
   const tenants = await readTenants(deployment.target);
   const view = viewOf(deployment.target);
   const noisy = new Set(story.noisy(view));
@@ -90,15 +79,7 @@ export const gateSideOf = async (side: blocks.Side, deployment: Deployment, stor
 
 export type GateRoom = LevelRoom & Pick<RunContext, "run" | "seed" | "replay">;
 
-export type PlayedBlock = {
-  /** All calls but exchanges (`sdk.sessions`). */
-  lines: CallLine[];
-  /** When the block's first call was due, in microseconds of the run. */
-  startUs: number;
-  claims: readonly doc.Claim[];
-  /** What the generator could not do; any problem makes the block useless. */
-  problems: string[];
-};
+export type PlayedBlock = Awaited<ReturnType<typeof playBlock>>;
 
 /** Plays, drains and judges one block on one target. `name` is unique in a run and part of the calls' ids. */
 export const playBlock = async (
@@ -107,7 +88,7 @@ export const playBlock = async (
   profile: Profile,
   name: string,
   room: GateRoom,
-): Promise<PlayedBlock> => {
+) => {
   const stage = verdicts.stageOf(side);
   const idRun = `${room.run}.${name}`;
   const job = { stage, idPrefix: `${idRun}.c`, story, seed: room.seed, profile, arrivals: "uniform" as const, view };
@@ -122,8 +103,10 @@ export const playBlock = async (
   seen.lastFacts = facts;
   return {
     lines: lines.filter(({ route }) => route !== "sdk.sessions"),
+    /** When the block's first call was due, in microseconds of the run. */
     startUs,
     claims: judgeStage(invariantsFor(JUDGES), facts, inOrder(lines), room.replay),
+    /** What the generator could not do; any problem makes the block useless. */
     problems: problems.map(({ reason }) => reason),
   };
 };
@@ -217,12 +200,7 @@ export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ..
 
 export type GateMeasured = Awaited<ReturnType<typeof measurePairs>>;
 
-type GateResult = {
-  claims: doc.Claim[];
-  measurements: doc.Measurement[];
-  comparisons: readonly Comparison[];
-  table: string[];
-};
+type GateResult = { claims: doc.Claim[]; measurements: doc.Measurement[]; comparisons: Comparison[]; table: string[] };
 
 /** `notOver`: why no block was past the base's capacity; `null` if they were. */
 const pairsClaim = ({ dropped, pairs, isWhole }: GateMeasured, notOver: string | null, replay: string): doc.Claim => {

@@ -15,12 +15,7 @@ const NAMES = ["replicas", "slots", "service_ms", "global_in_flight", "org_in_fl
 type LimitName = (typeof NAMES)[number];
 type Limits = Partial<Record<LimitName, number>>;
 
-export type Decided = {
-  readonly findings: readonly Finding[];
-  readonly limits: Limits;
-  /** Whether a cap was found, so that sheds can be judged call by call. */
-  readonly isFixed: boolean;
-};
+type Decided = ReturnType<typeof decideLimits>;
 
 const range = ({ least, most }: WholeBounds): string => (most === null ? `at least ${least}` : `${least} to ${most}`);
 
@@ -32,7 +27,7 @@ const NO_BUCKET = {
 };
 
 /** Decides which limits are known, and says why others are not. */
-export const decideLimits = (found: LimitsFound, target: Target): Decided => {
+export const decideLimits = (found: LimitsFound, target: Target) => {
   const { service, bucket, alone, together, slots, cutOff, organizations: k } = found;
   const { limits: stated = {}, permits, shedding } = target;
   const maxPerS = permits?.load_max_rps ?? 0;
@@ -148,6 +143,7 @@ export const decideLimits = (found: LimitsFound, target: Target): Decided => {
     if (before === undefined || value === undefined || name === "service_ms") continue;
     if (Math.abs(before - value) > 0.02 * value) say("warn", name, `the file states ${before}, and ${value} was found`);
   }
+  /** Whether a cap was found, so that sheds can be judged call by call. */
   const isFixed = limits.global_in_flight !== undefined || limits.org_in_flight !== undefined;
   return { findings, limits, isFixed };
 };

@@ -30,14 +30,6 @@ type StreamRequest = {
   quota: { limit: number; used: number };
 };
 
-export type StreamVoice = {
-  script(request: StreamRequest): readonly Frame[];
-  /** The frame that ends a failed stream; nothing may follow it (items 167-168). */
-  failure(error: Omit<ErrorEvent, "type">): string;
-  /** When frame `i` of `n` is due, in milliseconds after the inference has started the call. */
-  dueMs(i: number, n: number, serviceMs: number): number;
-};
-
 const WORDS =
   "The harbour road turns north past the old mill and the market square then follows the river to the station".split(
     " ",
@@ -83,11 +75,14 @@ const streamScript = (request: StreamRequest): readonly Frame[] => {
   return first.concat(frames.slice(0, half), quotaFrame(quota), frames.slice(half), terminal);
 };
 
-export const HEALTHY_VOICE: StreamVoice = {
+export const HEALTHY_VOICE = {
   script: streamScript,
-  failure: (error) => writeEvent(ERROR_EVENT, { type: "error", ...error }),
-  dueMs: (i, n, serviceMs) => (serviceMs * (i + 1)) / n,
+  /** The frame that ends a failed stream; nothing may follow it (items 167-168). */
+  failure: (error: Omit<ErrorEvent, "type">): string => writeEvent(ERROR_EVENT, { type: "error", ...error }),
+  /** When frame `i` of `n` is due, in milliseconds after the inference has started the call. */
+  dueMs: (i: number, n: number, serviceMs: number): number => (serviceMs * (i + 1)) / n,
 };
+export type StreamVoice = typeof HEALTHY_VOICE;
 
 /** A comment breaks each silence of `keepAliveMs` (item 177); a client that reads nothing for `stallMs` is cut off. */
 export const STREAM_LIMITS = { keepAliveMs: 15_000, stallMs: 10_000, lifeMs: 600_000 };
@@ -148,10 +143,7 @@ export const streamRun = (call: StreamedCall, frames: readonly Frame[], failure:
       text += frame.wire;
       said += frame.text;
     }
-    if (started !== null && next >= endsAt) {
-      end(text);
-      return;
-    }
+    if (started !== null && next >= endsAt) return void end(text);
     if (text === "" && now - lastWriteMs >= limits.keepAliveMs) text = KEEP_ALIVE;
     if (text !== "") write(text, now);
     arm();
