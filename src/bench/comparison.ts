@@ -69,7 +69,7 @@ export type Row = {
   doubts: string[];
 };
 
-type About = Pick<Row, "name" | "what" | "unit" | "target">;
+export type About = Pick<Row, "name" | "what" | "unit" | "target">;
 
 /** How far rounds may lie apart, as a share of the typical one, for a target to count as reached. */
 const SPREAD_MAX = 0.2;
@@ -334,9 +334,8 @@ export const recordLoad = async (
     env: { [KEY]: "svc_sk_live_bench", ...environment },
   });
   const [used, disturbed] = [watchProcesses(), watchHost()];
-  const late = setTimeout(() => void child.stop(), RUN_MS);
+  using _late = setTimeout(() => void child.stop(), RUN_MS);
   await child.exited;
-  clearTimeout(late);
   const disturbances = disturbed();
   const document = JSON.parse(readFileSync(join(out, "run.json"), "utf8")) as RunDocument;
   return { document, folder: out, used: used(), disturbances };

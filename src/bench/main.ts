@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempDisposableSync, writeFileSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { Command, InvalidArgumentError } from "commander";
@@ -71,17 +71,14 @@ const measure = async (options: Options, room: BenchRoom) => {
 
 /** Runs `body`; its processes end and its folder is removed however that ends, also by kill -9. */
 const supervised = async <T>(body: (room: BenchRoom) => Promise<T>): Promise<T> => {
-  const folder = mkdtempSync(join(tmpdir(), "floodgate-bench-"));
-  const journal = openJournal(join(folder, "journal.ndjson"));
+  using room = mkdtempDisposableSync(join(tmpdir(), "floodgate-bench-"));
+  const { path: folder } = room;
+  using atEnd = new DisposableStack();
+  const journal = atEnd.adopt(openJournal(join(folder, "journal.ndjson")), ({ close }) => close());
   // The watchdog removes the folder if this process is killed.
   journal.about({ kind: "folder", name: "stores and journal", undo: { how: "remove-folder", path: folder } });
   const supervisor = await Supervisor.open({ journal, watchdog: WATCHDOG_PROCESS, stopMs: 0 });
-  try {
-    return await supervisor.within(stop.signal, () => body({ supervisor, folder }));
-  } finally {
-    journal.close();
-    rmSync(folder, { recursive: true, force: true });
-  }
+  return await supervisor.within(stop.signal, () => body({ supervisor, folder }));
 };
 
 const run = async (options: Options): Promise<void> => {

@@ -3,7 +3,6 @@
  * against a bare server.
  */
 
-import { randomBytes } from "node:crypto";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { request } from "undici";
@@ -20,8 +19,6 @@ import { findRedis, ToolError } from "../tools/tool-recipe.ts";
 import { type LoadCall, type LoadResult, playLoad } from "./closed-loop.ts";
 import * as bench from "./comparison.ts";
 import { type Server, type ServerOptions, startServer } from "./server-process.ts";
-
-type Deployment = Awaited<ReturnType<typeof startDeployment>>;
 
 type DeploymentOptions = {
   /** Store of the limiter service, or `redis://…`. */
@@ -41,7 +38,7 @@ const startDeployment = async (
 ) => {
   await using started = new AsyncDisposableStack();
   const controlToken = makeToken();
-  const secrets = { sessionSecret: randomBytes(32).toString("hex"), adminSecret: randomBytes(32).toString("hex") };
+  const secrets = { sessionSecret: makeToken(), adminSecret: makeToken() };
   const start = async (role: Role, asked: RoleOptions, more?: readonly string[]): Promise<Server<Urls>> => {
     const options = { controlPort: 0, controlToken, ...secrets, ...asked };
     const server = started.use(await startServer<Urls>(supervisor, { kind: "role", role, options }, more));
@@ -93,7 +90,7 @@ type RouteRow = {
   target: bench.Target | null;
   expected: number;
   call: "read" | "refused" | "mintChat";
-  prepare?(deployment: Deployment): Promise<unknown>;
+  prepare?(deployment: Awaited<ReturnType<typeof startDeployment>>): Promise<unknown>;
   isInRedis?: true;
 };
 
@@ -164,12 +161,10 @@ const benchOf = (row: RouteRow): bench.Bench => ({
     });
     if (typeof found === "string") return found;
     const files = { folder: join(folder, "redis"), log: join(folder, "redis.log") };
-    const redis = await startRedisPart({ supervisor, path: found.path, ...files });
-    try {
-      return await againstBare(row, settings, room, redis.url);
-    } finally {
-      await redis.part.kill();
-    }
+    await using atEnd = new AsyncDisposableStack();
+    const { url, part } = await startRedisPart({ supervisor, path: found.path, ...files });
+    atEnd.defer(part.kill);
+    return await againstBare(row, settings, room, url);
   },
 });
 
@@ -179,8 +174,6 @@ const LAST = { from: 0.85, to: 1 };
 const MIDDLE = { from: 0.35, to: 0.6 };
 /** Growth from the middle to the end that still counts as none: resident memory varies with garbage collection. */
 const NO_GROWTH = 1.1;
-
-type Sample = { calls: number; rssBytes: Record<string, number> };
 
 /** Charges go to SQLite, so the ledger grows on disk and not in memory. Calls of every kind are made in turn. */
 export const soak: bench.Bench = {
@@ -193,7 +186,7 @@ export const soak: bench.Bench = {
     const { api, keys, limiter } = deployment;
     const processes = { api, keys, ...(limiter === undefined ? {} : { limiter }) };
     const { read, mintTile, load, refused } = deployment.calls;
-    const samples: Sample[] = [];
+    const samples: { calls: number; rssBytes: Record<string, number> }[] = [];
     let failed = 0;
     let made = 0;
     while (made < soakCalls) {

@@ -94,10 +94,9 @@ const ONLY_OVER_THE_CAP = "sheds-only-over-the-cap";
 const KNEE_OFF = 0.03;
 const FAIR = 0.999;
 
-type About = { name: string; what: string; unit: string; target: bench.Target };
 type Measured = { value: number; disturbances: string[] };
 
-const rowOf = ({ name, ...about }: About, against: number, measured: readonly Measured[]): bench.Row => {
+const rowOf = ({ name, ...about }: bench.About, against: number, measured: readonly Measured[]): bench.Row => {
   const blocks = measured.map(({ value, disturbances }) => bench.plainBlock(value, { disturbances }));
   return bench.compare({ ...about, name: `shedding: ${name}` }, bench.paired(blocks, against));
 };
@@ -142,11 +141,10 @@ export const shedding: bench.Bench = {
     rows.push(rowOf(about, 1, [{ value: falseSheds + 1, disturbances: calm.disturbances }]));
 
     for (const { words, figure, unit, target, against, rounds, ...more } of SCENARIOS) {
-      const measured: Measured[] = [];
-      while (measured.length < rounds) {
+      const measured = await Array.fromAsync({ length: rounds }, async (): Promise<Measured> => {
         const played = await playOn(room, more.serviceMs ?? CURVE_MS, words, more);
-        measured.push({ value: figure(played), disturbances: played.disturbances });
-      }
+        return { value: figure(played), disturbances: played.disturbances };
+      });
       const name = words[0] as string;
       rows.push(rowOf({ name, what: unit, unit, target }, against, measured));
     }

@@ -136,20 +136,13 @@ const runShape = async (rounds: number, room: bench.BenchRoom, shape: Shape): Pr
   const { url } = server.made;
   await using _another = await start(Number(new URL(url).port));
   const target = bench.writeTarget(room, `${url}/v1`, { slots: streams, service_ms: streamS * 1_000 });
-  const measured: Measured[] = [];
-  while (measured.length < Math.min(rounds, ROUNDS_MAX)) {
-    measured.push(await measure(room, shape, target));
-  }
-  return rowsOf(shape, measured);
+  const times = { length: Math.min(rounds, ROUNDS_MAX) };
+  return rowsOf(shape, await Array.fromAsync(times, () => measure(room, shape, target)));
 };
 
 export const sse: bench.Bench = {
   name: "sse",
   what: "events a second, the error of their gaps (p99) and k6's memory, on many streams through load chat-past-capacity",
   isLong: true,
-  run: async ({ rounds }, room) => {
-    const rows: bench.Row[] = [];
-    for (const shape of SHAPES) rows.push(...(await runShape(rounds, room, shape)));
-    return rows;
-  },
+  run: async ({ rounds }, room) => (await Array.fromAsync(SHAPES, (shape) => runShape(rounds, room, shape))).flat(),
 };

@@ -121,23 +121,6 @@ export class NotSentError extends Error {
   override name = "NotSentError";
 }
 
-type ApiClientOptions = {
-  target: Target;
-  secrets: Secrets;
-  view: TargetView;
-  clock: RunClock;
-  stage: string;
-  driver: string;
-  /** Prefix of call ids: run and stage, by which the platform counts. */
-  idPrefix: string;
-  timeouts?: Partial<Timeouts>;
-  /** Asked before each call leaves; unbounded if absent. */
-  budget?: BudgetGuard;
-  connect?: Parameters<typeof openTransport>[2];
-  /** Gets the lines of calls that are not steps: exchanges that mint sessions. */
-  onLine(line: CallLine): void;
-};
-
 /** The session of an exchange's answer. Throws for a refusal. */
 const mintedFrom = ({ of, product }: steps.SessionWanted, { line, answer }: Sent): HeldSession => {
   const failed = (why: string): Error => new Error(`no session for ${of}, product ${product}: ${why}`);
@@ -246,7 +229,22 @@ const addressBook = (target: Target) => {
   };
 };
 
-export const openApiClient = async (options: ApiClientOptions) => {
+export const openApiClient = async (options: {
+  target: Target;
+  secrets: Secrets;
+  view: TargetView;
+  clock: RunClock;
+  stage: string;
+  driver: string;
+  /** Prefix of call ids: run and stage, by which the platform counts. */
+  idPrefix: string;
+  timeouts?: Partial<Timeouts>;
+  /** Asked before each call leaves; unbounded if absent. */
+  budget?: BudgetGuard;
+  connect?: Parameters<typeof openTransport>[2];
+  /** Gets the lines of calls that are not steps: exchanges that mint sessions. */
+  onLine(line: CallLine): void;
+}) => {
   const { target, secrets, view, clock, budget } = options;
   const timeouts: Timeouts = { ...TIMEOUTS, ...options.timeouts };
   const transport = await openTransport(target.transport ?? {}, secrets, options.connect);

@@ -23,15 +23,11 @@ const nothingSeen = () => ({
   kept: [] as SeenEvent[],
 });
 
-type StreamSeen = ReturnType<typeof nothingSeen>;
-
 /** The same limit as in k6/x/sse; bounds the memory of an endless stream. */
 const GAPS_KEPT = 10_000;
 /** The same limit as in k6/x/sse. A larger event is the server's fault, not load. */
 const EVENT_MAX_CHARS = 2 << 20;
 const KEPT_MOST = 20_000;
-
-type StreamReader = ReturnType<typeof createStreamReader>;
 
 /** Reads one event stream: number, names and times of events (specification section 6; items 166-177), not comments. */
 export const createStreamReader = ({ name: done }: streams.LastEvent, keepEvents: boolean) => {
@@ -111,7 +107,7 @@ const nothingReceived = (nowUs: number) => ({
   text: "",
   /** `eof` for a whole answer. */
   ended: "eof" as streams.StreamEnd,
-  seen: null as StreamSeen | null,
+  seen: null as ReturnType<typeof nothingSeen> | null,
   aborted: false,
 });
 
@@ -134,7 +130,7 @@ export const startRequest = (
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   let headUs: number | null = null;
-  let reader: StreamReader | null = null;
+  let reader: ReturnType<typeof createStreamReader> | null = null;
   let controller: Dispatcher.DispatchController | null = null;
   let isSettled = false;
   /** When the call times out, the wait for a first answer or event, and the wait between reads. */

@@ -32,13 +32,11 @@ import type { RateFound } from "../workload/callers/target-view.ts";
 import { openRemoteWatch, type RemoteWatch } from "./remote-watch.ts";
 import { addressesOf, EMBEDDED_LIMITS, embeddedTenants, referenceTarget, seedNow, sendSeed } from "./tenants.ts";
 
-type LimiterStore = { kind: "sqlite"; path: string } | { kind: "redis"; redis: RedisPart };
-
 export type OwnParts = {
   limiter: Part;
   keys: Part;
   apis: readonly Part[];
-  store: LimiterStore;
+  store: { kind: "sqlite"; path: string } | { kind: "redis"; redis: RedisPart };
   startApi(name: string): Promise<ServePart>;
   startRole: RoleStarter;
   /** The load balancer before several replicas; `upstreams`: their URLs in the order of `apis`. */
@@ -426,8 +424,7 @@ export const withReplicas = async (
     atEnd.defer(async () => void (part.isRunning() && (await part.endInOrder().catch(() => part.kill()))));
     return started;
   };
-  const more: ServePart[] = [];
-  for (let at = 2; at <= count; at += 1) more.push(keep(await own.startApi(`api-${at}`)));
+  const more = await Array.fromAsync({ length: count - 1 }, async (_, at) => keep(await own.startApi(`api-${at + 2}`)));
   const upstreams = [target.base_url, ...more.map(({ url }) => url)].map((url) => new URL(url).origin);
   const args = upstreams.flatMap((url) => ["--upstream", url]);
   const front = keep(await own.startRole("front", "front", args));

@@ -14,13 +14,7 @@ export type FaultEvent = {
   forMs: number;
 };
 
-export type FaultSchedule = {
-  seed: number;
-  /** A story of `workload/catalogue.ts`. */
-  story: string;
-  ratePerS: number;
-  events: FaultEvent[];
-};
+export type FaultSchedule = ReturnType<typeof drawSchedule>;
 
 /** Loads that use both dependencies: reads, map loads, streams, exchanges, readers who leave. */
 const LOADS: readonly { story: string; rates: readonly number[] }[] = [
@@ -81,7 +75,7 @@ export const drawFaultsFor = (forMs: number, seed: number, n: number, links: rea
     return drawEvents(seed, n * 1_000 + window, draw);
   }).flat();
 
-export const drawSchedule = (seed: number, n: number): FaultSchedule => {
+export const drawSchedule = (seed: number, n: number) => {
   const { story, rates } = pick(seed, n, salt("load"), LOADS);
   const count = 1 + whole(seed, n, salt("count"), EVENTS_MOST);
   const draw = { least: FIRST_MS, most: FIRST_MS + BEGINS_WITHIN_MS, count, links: LINKS };

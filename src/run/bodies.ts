@@ -20,7 +20,7 @@ import { playRules, playStages } from "../stages/play-stages.ts";
 import * as planning from "../stages/stage-plan.ts";
 import { UsageError, UserFileError } from "../supervision/user-file.ts";
 import { createSecrets } from "../target/secrets.ts";
-import { credentialsOf, readStated } from "../target/stated-credentials.ts";
+import { credentialsOf, nameOfKey, readStated } from "../target/stated-credentials.ts";
 import type { Target } from "../target/target.ts";
 import { chosenRules } from "../verify/catalogue.ts";
 import { planVerify, type VerifyProgress, type VerifyResult } from "../verify/run-verify.ts";
@@ -60,16 +60,13 @@ export const withDriversThere = async (
 /** How many calls of a story are searched for keys: enough for each of a few dozen callers to have its turn. */
 const CALLS_LOOKED_AT = 50;
 
-/** A tenant has a key of each kind, so its kind is a part of the name; a role has one key. */
-const keyName = (of: string, kind: string): string => (of.startsWith("tenant:") ? `${of} ${kind}` : of);
-
 const keysUsed = (plan: planning.StagePlan, deployment: Deployment, view: TargetView): string[] => {
   if (plan.kind === "verify") return ["role:server", "role:publishable"];
   if (planning.stageMissing(plan, deployment, view).length > 0) return [];
   const story = storyCalled(plan.story);
   const steps = Array.from({ length: CALLS_LOOKED_AT }, (_, i) => story.plan(1, i, view)).flat();
   return steps.flatMap(({ credential: one }) =>
-    "of" in one ? [keyName(one.of, one.as === "session" ? "publishable" : one.as)] : [],
+    "of" in one ? [nameOfKey(one.of, one.as === "session" ? "publishable" : one.as)] : [],
   );
 };
 
@@ -78,7 +75,7 @@ const readKeys = async (deployment: Deployment, plans: readonly planning.StagePl
   const { target, secrets } = deployment;
   const view = viewOf(target);
   const used = new Set(plans.flatMap((plan) => keysUsed(plan, deployment, view)));
-  for (const key of credentialsOf(target)) if (used.has(keyName(key.of, key.kind))) await readStated(key, secrets);
+  for (const key of credentialsOf(target)) if (used.has(nameOfKey(key.of, key.kind))) await readStated(key, secrets);
 };
 
 /** Throws `TargetFileError`, `GuardError` and `TargetBusyError` before anything is sent. */

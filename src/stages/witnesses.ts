@@ -131,15 +131,13 @@ export const readTenants = async (target: Target): Promise<Record<string, doc.Te
   return Object.fromEntries([...known].map(([org, facts]) => [org, { ...facts, used_at_start: used.get(org) }]));
 };
 
-type Witnessed = Pick<Deployment, "target" | "folder" | "exclusive">;
-
 /**
  * `idRun`: what the ids of the stage's calls begin with, up to the last dot; `sinceMs`: when the stage began, since
  * 1970. Returns in `others` the number of ledger entries that are not ours; `null` if the ledger shows ours alone; in
  * `troubles` what the target file names and could not be read: judges take it for absent, so a note tells it.
  */
 export const readAllWitnesses = async (
-  deployment: Witnessed,
+  deployment: Pick<Deployment, "target" | "folder" | "exclusive">,
   idRun: string,
   sinceMs: number,
   signal: AbortSignal,

@@ -4,7 +4,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { closeSync, constants, fstatSync, lstatSync, openSync, type Stats } from "node:fs";
-import { link, lstat, mkdir, open, rename, rm, stat } from "node:fs/promises";
+import { link, lstat, mkdir, open, rename, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { isLoopbackHost, parseHttpUrl } from "../contract/address.ts";
@@ -24,9 +24,7 @@ export const writePrivateFile = async (path: string, text: string, { mayReplace 
     throw Object.assign(new Error(`${path} is there and is no regular file`), { code: "ENOTREG" });
   const draft = `${path}.${randomBytes(6).toString("hex")}.part`;
   try {
-    const file = await open(draft, "wx", 0o600);
-    const written = file.writeFile(text).then(() => file.sync());
-    await written.finally(() => file.close());
+    await writeFile(draft, text, { mode: 0o600, flag: "wx", flush: true });
     // `link` fails if the name is taken; `rename` would replace the file.
     await (mayReplace ? rename(draft, path) : link(draft, path));
   } finally {

@@ -98,19 +98,19 @@ export class CredentialMissingError extends Error {
   }
 }
 
-type CredentialKind = "publishable" | "server" | "admin";
+/** A tenant has a key of each kind, so its kind is a part of the name; a role has one credential. */
+export const nameOfKey = (of: CallerName, kind: string): string => (of.startsWith("tenant:") ? `${of} ${kind}` : of);
 
 /** Finds the credentials of callers. A role has one credential, whatever its kind. Throws `CredentialMissingError`. */
 export const credentialFinder = (target: Target) => {
-  const nameOf = (of: CallerName, as: string): string => (of.startsWith("tenant:") ? `${of} ${as}` : of);
-  const byName = new Map(credentialsOf(target).map((one) => [nameOf(one.of, one.kind), one]));
+  const byName = new Map(credentialsOf(target).map((one) => [nameOfKey(one.of, one.kind), one]));
   return {
-    find: (of: CallerName, as: CredentialKind): StatedCredential => {
-      const found = byName.get(nameOf(of, as));
+    find: (of: CallerName, as: "publishable" | "server" | "admin"): StatedCredential => {
+      const found = byName.get(nameOfKey(of, as));
       if (found !== undefined && (found.kind === "token") === (as === "admin")) return found;
       const what = of.startsWith("tenant:") ? `${as} key` : as === "admin" ? "token" : "key";
       throw new CredentialMissingError(of, what);
     },
-    originOf: (of: CallerName): string | undefined => byName.get(nameOf(of, "publishable"))?.origin,
+    originOf: (of: CallerName): string | undefined => byName.get(nameOfKey(of, "publishable"))?.origin,
   };
 };

@@ -176,8 +176,6 @@ const misfits = (value: unknown): Record<"problems" | "warnings", string[]> => {
   return { problems: [...problems.values()], warnings };
 };
 
-const isComment = (name: string): boolean => name.startsWith("//");
-
 /** The placeholder that `init` writes. */
 export const ORIGIN_TO_REPLACE = "https://your-app.example";
 
@@ -191,7 +189,7 @@ const unreplaced = (target: Target): string[] =>
 
 /** Checks a parsed target file; `file` is its name in messages. */
 export const checkTarget = (parsed: unknown, file: string): { target: Target; warnings: string[] } => {
-  const value = JSON.parse(JSON.stringify(parsed, (name, inner) => (isComment(name) ? undefined : inner)));
+  const value = JSON.parse(JSON.stringify(parsed, (name, inner) => (name.startsWith("//") ? undefined : inner)));
   const { problems, warnings } = misfits(value);
   // Warnings are shown too, because a missing field may be a misspelt one.
   if (problems.length > 0) throw new TargetFileError(file, [...problems, ...warnings]);

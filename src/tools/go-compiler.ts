@@ -75,10 +75,9 @@ export const oneAtATime = async <T>(
   }
   const began = performance.now();
   const elapsed = (): string => `${Math.round((performance.now() - began) / 1000)} s`;
-  const reminder = setInterval(() => progress?.(`still ${what}, ${elapsed()}`), reminderMs);
+  using _reminder = setInterval(() => progress?.(`still ${what}, ${elapsed()}`), reminderMs);
   return await removeLeftovers(folder, name)
     .then(() => work(elapsed))
-    .finally(() => clearInterval(reminder))
     .finally(taken.lock.release);
 };
 

@@ -20,7 +20,6 @@ import type { Target } from "../../target/target.ts";
 import { budgetShare, NOTHING_SPENT, type Stopped } from "../../workload/budget.ts";
 import { keysFor, originsOf } from "../../workload/callers/view-of-target.ts";
 import { storyCalled } from "../../workload/catalogue.ts";
-import type { HandOver } from "../../workload/handover.ts";
 import * as executor from "../../workload/handover.ts";
 import { countArrivals, profileDurationS } from "../../workload/load-profiles.ts";
 import { type CredentialRef, credentialName } from "../../workload/step.ts";
@@ -106,12 +105,12 @@ const credentialsFor = async ({ job, secrets, budget, onLine, story, timeouts }:
   const clock = createRunClock(job.epochUs);
   await using client = await openApiClient({ ...job, secrets, clock, timeouts, budget, onLine, driver: "k6" });
   const keys = keysFor(story, seed, view, target);
-  const credentials: HandOver["credentials"] = {};
+  const credentials: executor.HandOver["credentials"] = {};
   for (const { ref } of keys) {
     const value = await client.book.fetch(ref);
     if (value !== null) credentials[credentialName(ref)] = value;
   }
-  const sessions: HandOver["sessions"] = {};
+  const sessions: executor.HandOver["sessions"] = {};
   for (const wanted of story.sessions(view)) {
     const ref: CredentialRef = { as: "session", ...wanted };
     await client.book.fetch(ref);
@@ -145,7 +144,7 @@ const inputFor = async (run: K6Run) => {
   const credentials = await credentialsFor(run);
   // A single process begins when it is ready; several begin at the same moment.
   const startUs = segments === 1 ? undefined : wallUs() + executor.startTogetherMs(vus) * 1000;
-  const handOver: HandOver = {
+  const handOver: executor.HandOver = {
     ...{ stage, idPrefix, seed, view, timeouts, ...credentials },
     places: { base_url, key_management_url, tile_url },
     streamEnd: target.stream_end,
@@ -175,8 +174,6 @@ const inputFor = async (run: K6Run) => {
   return { handOver, environment, warnings: [...run.warnings, ...warnings] };
 };
 
-type K6Input = Awaited<ReturnType<typeof inputFor>>;
-
 /** k6's arguments for one segment. With the sequence, a call has the same number as in the whole schedule. */
 const segmentArguments = (index: number, of: number): string[] => {
   if (of === 1) return [];
@@ -184,10 +181,10 @@ const segmentArguments = (index: number, of: number): string[] => {
   return [`--execution-segment=${index}/${of}:${index + 1}/${of}`, `--execution-segment-sequence=${sequence}`];
 };
 
-const playSegment = async (run: K6Run & K6Input, index: number, signal: AbortSignal) => {
+const playSegment = async (run: K6Run & Awaited<ReturnType<typeof inputFor>>, index: number, signal: AbortSignal) => {
   const { job, story, timeouts, folder, segments, vus, keepIn } = run;
   const path = (name: string): string => join(folder, `${index}-${name}`);
-  const own: Partial<HandOver> = {
+  const own: Partial<executor.HandOver> = {
     budget: budgetShare(run.handOver.budget ?? {}, index, segments),
     summaryPath: path("summary.json"),
     printPath: path("printed.ndjson"),

@@ -13,7 +13,7 @@ import { redactor } from "../../supervision/redaction.ts";
 import { type Problem, register } from "../driver.ts";
 import { exitProblem, K6_SETTINGS } from "./k6-process.ts";
 
-type K6ScriptOptions = {
+export const runK6Script = async (options: {
   binary: string;
   script: string;
   args: readonly string[];
@@ -22,9 +22,7 @@ type K6ScriptOptions = {
   environment?: Record<string, string>;
   onSpawn?(child: ChildProcess): void;
   onSaid?(line: string): void;
-};
-
-export const runK6Script = async (options: K6ScriptOptions): Promise<Problem[]> => {
+}): Promise<Problem[]> => {
   const { binary, script, args, environment, onSpawn, onSaid } = options;
   const account = `floodgate-account=${options.account}`;
   // Keeps the outputs that the user names: in k6, `--out` arguments replace `K6_OUT`.

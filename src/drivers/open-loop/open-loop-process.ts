@@ -111,17 +111,13 @@ const warmUp = async (
   onLine: (line: CallLine) => void,
 ): Promise<void> => {
   if (job.precise !== true && profilePeakPerS(job.profile) / (segment?.of ?? 1) < FROM_PER_S) return;
-  const server = await startNullServer(clock.nowUs);
+  using atEnd = new DisposableStack();
+  const server = atEnd.adopt(await startNullServer(clock.nowUs), ({ close }) => close());
   const how = { stage: "warm-up", driver: "warm-up", idPrefix: "warm-up", onLine };
   const { transport: _transport, key_management_url: _keys, tile_url: _tiles, ...stated } = own;
   const target = { ...stated, base_url: `http://127.0.0.1:${server.port}/v1` };
-  const client = await openApiClient({ ...how, target, secrets: NO_SECRETS, view: job.view, clock });
-  try {
-    await startPressing({ ...job, target, ...WARM_UP }, story, client, clock, clock.nowUs(), how).finished;
-  } finally {
-    await client.close();
-    server.close();
-  }
+  await using client = await openApiClient({ ...how, target, secrets: NO_SECRETS, view: job.view, clock });
+  await startPressing({ ...job, target, ...WARM_UP }, story, client, clock, clock.nowUs(), how).finished;
 };
 
 const DRIVER = "open-loop";

@@ -26,13 +26,9 @@ const ask = async (url: string, ...commands: readonly Command[]): Promise<string
   const once = { lazyConnect: true, enableReadyCheck: false, retryStrategy: () => null };
   const redis = new Redis(url, { ...once, commandTimeout: CALL_MS });
   redis.on("error", () => {});
-  try {
-    const said: string[] = [];
-    for (const [command, ...args] of commands) said.push(String(await redis.call(command, ...args)));
-    return said;
-  } finally {
-    redis.disconnect();
-  }
+  using atEnd = new DisposableStack();
+  atEnd.defer(() => redis.disconnect());
+  return await Array.fromAsync(commands, async ([command, ...args]) => String(await redis.call(command, ...args)));
 };
 
 /** How often Redis has returned this error since its start. */

@@ -86,16 +86,6 @@ const startDeadline = (budgetMs: number, onExpired: () => void): (() => void) =>
   };
 };
 
-type BatchSettings<Item, Answer> = {
-  /** The name of the service, for messages. */
-  dependency: string;
-  /** Resolves to each item's answer, in order; an `Error` for an invalid one. `signal`: no question waits any more. */
-  send(items: readonly Item[], signal: AbortSignal): Promise<readonly (Answer | Error)[]>;
-  maxItems?: number;
-  /** The most batches in flight; further questions wait, and their deadlines run. */
-  maxInFlight: number;
-};
-
 /** Reads an answer for each item; an `Error` for an invalid one. Throws if there are not as many answers as items. */
 export const readEach = <Item, Answer>(
   items: readonly Item[],
@@ -131,7 +121,15 @@ type Question<Item, Answer> = {
   batch: { waiting: number; end(): void } | null;
 };
 
-export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer>) => {
+export const createBatcher = <Item, Answer>(settings: {
+  /** The name of the service, for messages. */
+  dependency: string;
+  /** Resolves to each item's answer, in order; an `Error` for an invalid one. `signal`: no question waits any more. */
+  send(items: readonly Item[], signal: AbortSignal): Promise<readonly (Answer | Error)[]>;
+  maxItems?: number;
+  /** The most batches in flight; further questions wait, and their deadlines run. */
+  maxInFlight: number;
+}) => {
   type Asked = Question<Item, Answer>;
   const { dependency, send, maxItems = 256, maxInFlight } = settings;
   const unavailable = (reason: string, cause?: unknown) => new Unavailable(dependency, reason, cause);

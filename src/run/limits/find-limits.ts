@@ -131,7 +131,7 @@ const pressKey = async (sender: Sender, caller: Caller, { reads }: Calm) => {
 /** Searches for limits by calls of this target's callers. Throws if opening the connection throws. */
 export const findLimits = async (room: Room): Promise<LimitsFound> => {
   const { target, onProgress } = room;
-  const sender = await openSender(room);
+  await using sender = await openSender(room);
   const maxPerS = target.permits?.load_max_rps as number;
   const callers = runtimeCallers(sender.view).slice(0, CALLERS_MOST);
   const found: LimitsFound = {
@@ -173,8 +173,6 @@ export const findLimits = async (room: Room): Promise<LimitsFound> => {
     return ended(sender.ended());
   } catch (error) {
     return ended((error as Error).message);
-  } finally {
-    await sender.close();
   }
 };
 

@@ -71,6 +71,6 @@ export const openSender = async ({ target, secrets, budget, signal }: Room) => {
       }
     },
     fresh,
-    close: () => Promise.all([client.close(), fresh.close()]),
+    [Symbol.asyncDispose]: async (): Promise<void> => void (await Promise.all([client.close(), fresh.close()])),
   };
 };

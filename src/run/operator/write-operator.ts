@@ -4,8 +4,8 @@
  * custom resource definition `k6.io/v1alpha1` TestRun (k6-operator v1.6.0, config/crd/bases/k6.io_testruns.yaml); scalars
  * are written as JSON, which is valid YAML.
  */
-import { rmSync } from "node:fs";
-import { mkdtemp, readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdtempDisposableSync } from "node:fs";
+import { readdir, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { isLoopbackHost, parseHttpUrl } from "../../contract/address.ts";
@@ -173,13 +173,11 @@ const ARCHIVE_MS = 120_000;
 
 /** `variables` hold no secret, because they stand in the archive and in k6's arguments. */
 const archiveBy = async (k6: string, script: string, out: string, variables: Record<string, string>): Promise<void> => {
+  using home = mkdtempDisposableSync(join(tmpdir(), "floodgate-archive-"));
   using atEnd = new DisposableStack();
-  const home = await mkdtemp(join(tmpdir(), "floodgate-archive-"));
-  const remove = (): void => rmSync(home, { recursive: true, force: true });
-  atEnd.defer(remove);
-  atEnd.defer(beforeSignalEnds(remove));
+  atEnd.defer(beforeSignalEnds(home.remove));
   const given = Object.entries(variables).flatMap(([name, value]) => ["-e", `${name}=${value}`]);
-  const { exited, due } = startK6(k6, ["archive", "--log-format=json", "-O", out, ...given, script], {}, home);
+  const { exited, due } = startK6(k6, ["archive", "--log-format=json", "-O", out, ...given, script], {}, home.path);
   due(ARCHIVE_MS, "write its archive");
   const problem = exitProblem(await exited);
   if (problem !== null) throw new UsageError(`k6 archive failed: ${problem.reason}`);
