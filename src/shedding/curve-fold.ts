@@ -51,8 +51,8 @@ const keptOf = (line: CallLine): Kept => {
   };
 };
 
-/** The items of a span. `sorted`: by `usOf`. */
-const within = <T>(sorted: readonly T[], usOf: (item: T) => number, fromUs: number, toUs: number): T[] => {
+/** Where the items of a span begin and end. `sorted`: by `usOf`. */
+const within = <T>(sorted: ArrayLike<T>, usOf: (item: T) => number, fromUs: number, toUs: number): [number, number] => {
   const firstFrom = (us: number): number => {
     let [low, high] = [0, sorted.length];
     while (low < high) {
@@ -62,10 +62,8 @@ const within = <T>(sorted: readonly T[], usOf: (item: T) => number, fromUs: numb
     }
     return low;
   };
-  return sorted.slice(firstFrom(fromUs), firstFrom(toUs));
+  return [firstFrom(fromUs), firstFrom(toUs)];
 };
-
-const ascending = (values: readonly number[]): number[] => [...Float64Array.from(values).sort()];
 
 export const CALLS_MOST = 2_000_000;
 /** The whole answers needed at the calmest level, or at the two calmest, to know how long a call takes. */
@@ -157,8 +155,8 @@ type Frame = {
   readonly warmUpS: number;
   readonly calmS: number;
   /** When admitted calls ended, and the good ones of them, in order. */
-  readonly doneUs: readonly number[];
-  readonly goodDoneUs: readonly number[];
+  readonly doneUs: Float64Array;
+  readonly goodDoneUs: Float64Array;
 };
 
 /** Judges a level; adds the calls, windows and carried rates that the curve is computed from. `all`: sorted by the time at which a call was due. */
@@ -168,10 +166,10 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Told[], retries: number
   const fromUs = startUs + planned.fromUs + Math.min(warmUpS * 1e6, WARM_UP_SHARE * (planned.toUs - planned.fromUs));
   const toUs = startUs + planned.toUs;
   const judgedS = (toUs - fromUs) / 1e6;
-  const told = within(all, ({ call }) => call.intended_us, fromUs, toUs);
+  const told = all.slice(...within(all, ({ call }) => call.intended_us, fromUs, toUs));
   const calls = told.map(({ call }) => call);
   const endedIn = (end: Told["end"]): Told[] => told.filter((one) => one.end === end);
-  const perBatch = (momentsUs: readonly number[], batches: number): number[] => {
+  const perBatch = (momentsUs: Iterable<number>, batches: number): number[] => {
     const counts = new Array<number>(batches).fill(0);
     for (const us of momentsUs) {
       const batch = Math.floor(((us - fromUs) / (toUs - fromUs)) * batches);
@@ -185,11 +183,8 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Told[], retries: number
     const dueUs = some.map(({ call }) => call.intended_us);
     return perBatch(dueUs, long);
   };
-  const endedOf = (momentsUs: readonly number[], batches: number): number[] =>
-    perBatch(
-      within(momentsUs, (us) => us, fromUs, toUs),
-      batches,
-    );
+  const endedOf = (momentsUs: Float64Array, batches: number): number[] =>
+    perBatch(momentsUs.subarray(...within(momentsUs, (us) => us, fromUs, toUs)), batches);
   const perS = (counts: readonly number[]): number[] => counts.map((n) => (n * counts.length) / judgedS);
   const [good, late, shed, failed] = [endedIn("good"), endedIn("late"), endedIn("shed"), endedIn("failed")];
   const admitted = told.filter(({ call }) => call.isAdmitted);
@@ -231,7 +226,7 @@ type Judged = ReturnType<typeof judgeLevel>;
 const NEIGHBOURS = 4;
 
 /** What each call found when it was sent. `ends`: when admitted calls ended, in order. */
-const foundByEach = (calls: readonly Kept[], ends: readonly number[]): Map<Kept, Found> => {
+const foundByEach = (calls: readonly Kept[], ends: Float64Array): Map<Kept, Found> => {
   const ordered = calls.toSorted((a, b) => a.sent_us - b.sent_us);
   let [admitted, ended] = [0, 0];
   const inFlights = ordered.map((call) => {
@@ -354,7 +349,7 @@ export const openCurve = (options: CurveOptions) => {
     const warmUpS = Math.max(WARM_UP_MIN_S, WARM_UP_STAYS * calmS);
     const objective = objectiveOf(calmStaysMs, stated);
     const admitted = first.filter((call) => call.isAdmitted);
-    const doneUs = ascending(admitted.map(({ done_us: us }) => us));
+    const doneUs = statistics.ascending(admitted.map(({ done_us: us }) => us));
     const about = {
       most: statistics.mostAtOnce(admitted.map(({ sent_us: sent, done_us: done }) => [sent, done] as const)),
       stayS: calm.reduce((sum, { sent_us: sent, done_us: done }) => sum + (done - sent), 0) / calm.length / 1e6,
@@ -369,7 +364,7 @@ export const openCurve = (options: CurveOptions) => {
     const found = foundByEach(first, doneUs);
     const curveBy = (objective: CallObjective, patient: Curve | null): Curve => {
       const told = first.map((call) => toldOf(call, found.get(call) as Found, objective));
-      const goodDoneUs = ascending(told.filter(({ end }) => end === "good").map(({ call }) => call.done_us));
+      const goodDoneUs = statistics.ascending(told.filter(({ end }) => end === "good").map(({ call }) => call.done_us));
       const frame: Frame = { startUs, warmUpS, calmS, doneUs, goodDoneUs };
       const judged = planned.map((level) => {
         const isIn = (us: number): boolean => us >= startUs + level.fromUs && us < startUs + level.toUs;

@@ -123,7 +123,8 @@ const assertShare = (p: number): void => {
   if (!(p >= 0 && p <= 1)) throw new RangeError(`expected a quantile from 0 to 1, got ${p}`);
 };
 
-const ascending = (values: readonly number[]): number[] => values.toSorted((a, b) => a - b);
+/** Several times as fast as a sort that calls a function for each comparison. */
+export const ascending = (values: Iterable<number>): Float64Array => Float64Array.from(values).sort();
 
 /**
  * Sample quantile of values in any order, type 7 (linear between order statistics; the default of R and NumPy). Source: Hyndman
@@ -230,14 +231,13 @@ export const fairnessIndex = (each: readonly { offered: number; served: number }
 };
 
 /** The most spans that overlap at one moment; a span that ends where another begins does not overlap it. */
-export const mostAtOnce = (spans: Iterable<readonly [from: number, to: number]>): number => {
-  const edges: [at: number, change: 1 | -1][] = [];
-  for (const [from, to] of spans) edges.push([from, 1], [to, -1]);
-  edges.sort(([one, up], [next, down]) => one - next || up - down);
-  let [open, most] = [0, 0];
-  for (const [, change] of edges) {
-    open += change;
-    most = Math.max(most, open);
+export const mostAtOnce = (spans: readonly (readonly [from: number, to: number])[]): number => {
+  const ends = ascending(spans.map(([, to]) => to));
+  let [begun, ended, most] = [0, 0, 0];
+  for (const from of ascending(spans.map(([from]) => from))) {
+    while ((ends[ended] as number) <= from) ended += 1;
+    begun += 1;
+    most = Math.max(most, begun - ended);
   }
   return most;
 };
