@@ -28,16 +28,22 @@ const OBJECTIVES = "p99<=1.2s";
 /** Seconds that the curve takes; its shortest levels are then ten times as long as a call. */
 const CURVE_S = 64;
 const HIGHEST = 5;
-const PLATFORM: Omit<VirtualLoad, "profile"> = {
-  ...{ slots: SLOTS, global_in_flight: SLOTS, org_in_flight: SLOTS, service_ms: SERVICE_MS, tenants: 4 },
+const platformOf = (slots: number): Omit<VirtualLoad, "profile"> => ({
+  ...{ slots, global_in_flight: slots, org_in_flight: slots, service_ms: SERVICE_MS, tenants: 4 },
   shedding: "fixed",
-};
+});
+const PLATFORM = platformOf(SLOTS);
 
-const CURVE: Play = {
-  story: "shedding-curve",
-  load: { ...PLATFORM, profile: upAndDown(KNEE_PER_S, CURVE_S, HIGHEST * KNEE_PER_S) },
-  facts: { curve: { not_played: [], slots: SLOTS, objectives: OBJECTIVES } },
+const curveOn = (slots: number): Play => {
+  const kneePerS = (KNEE_PER_S * slots) / SLOTS;
+  return {
+    story: "shedding-curve",
+    load: { ...platformOf(slots), profile: upAndDown(kneePerS, CURVE_S, HIGHEST * kneePerS) },
+    facts: { curve: { not_played: [], slots, objectives: OBJECTIVES } },
+  };
 };
+/** The healthy platform has to pass every claim, and only as many calls show that sheds come and go together. */
+const NEED_ALL_SLOTS: readonly (string | null)[] = [null, "swings-between-all-and-nothing"];
 
 /** The top is three times the knee; with retries, about ten times the knee arrives. */
 const STORM: Play = {
@@ -139,7 +145,7 @@ const ADAPTIVE = { shedding: "adaptive", global_in_flight: 4 * SLOTS } as const;
 
 /** The curve of the healthy platform, or its storm, with fixed caps or with adaptive ones. */
 export const healthyShedding = (of: "curve" | "storm", shedding: "fixed" | "adaptive", seed: number) => {
-  const play = of === "curve" ? CURVE : STORM;
+  const play = of === "curve" ? curveOn(SLOTS) : STORM;
   const load = { ...play.load, ...(shedding === "adaptive" ? ADAPTIVE : {}) };
   return claimsOf({ ...play, load })(null, seed, "");
 };
@@ -149,8 +155,10 @@ const stageOf = (name: string, claims: Claims): VirtualStage => ({
   inVirtualTime: (mutant) => claims(mutant, SEED, `npx floodgate dev mutants --stage ${name}`),
 });
 
-/** Streams from half to five times the knee, up and down again. */
-export const curve = stageOf("curve", claimsOf(CURVE));
+/** Streams from half to five times the knee, up and down again. Half of the slots, and of the calls, show most defects. */
+export const curve = stageOf("curve", (mutant, ...how) =>
+  claimsOf(curveOn(NEED_ALL_SLOTS.includes(mutant) ? SLOTS : SLOTS / 2))(mutant, ...how),
+);
 
 /** Streams at four fifths of the knee, then three times it with retries, then as before. */
 export const retryStorm = stageOf("retry-storm", claimsOf(STORM));
