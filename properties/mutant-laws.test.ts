@@ -1,6 +1,7 @@
 /** The laws must condemn what is spoilt and acquit what is not, and say so in lines that a program can read. */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { MUTANTS } from "../src/mutants/catalogue.ts";
 import { type Mutant, nobody } from "../src/mutants/mutant.ts";
@@ -76,6 +77,20 @@ describe("the laws that take parts", () => {
       verdict: "undecided",
       reason: expect.stringContaining("the healthy platform fails"),
     });
+  });
+
+  test("ask a case again that was set aside because the machine stood still", async () => {
+    let opened = 0;
+    const stalled: PartLaw = {
+      ...lawCalled("order"),
+      open: async (parts) => {
+        opened += 1;
+        if (opened === 1 || opened > 3) return await lawCalled("order").open(parts);
+        return { property: fc.property(fc.constant(null), () => fc.pre(false)), close: async () => undefined };
+      },
+    };
+    expect(await tryLaw(stalled, mutantCalled("swaps-two-checks"), OPTIONS)).toMatchObject({ verdict: "killed" });
+    expect(opened).toBe(5);
   });
 
   test("call a law that condemns the healthy platform by its name", async () => {

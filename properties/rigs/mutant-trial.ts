@@ -38,16 +38,21 @@ export const lawsFor = (mutant: Mutant, laws: readonly PartLaw[]): PartLaw[] => 
 };
 
 const ATTEMPTS_MAX = 3;
+/** How often one case is asked again that was set aside: the machine's stalls pass, and the case is a second's work. */
+const SET_ASIDE_MAX = 8;
 
 const oneLine = (text: string): string => maskSecrets(text).replaceAll(/\s+/g, " ").trim().slice(0, 400);
 
-const examineWith = async (law: PartLaw, parts: Parts, draw: Draw): Promise<Finding | null> => {
+const examineWith = async (law: PartLaw, parts: Parts, draw: Draw, left = SET_ASIDE_MAX): Promise<Finding | null> => {
   const { property, close } = await law.open(parts);
   try {
     return await examine(property, draw);
+  } catch (error) {
+    if (!(error instanceof NotJudged) || left === 0) throw error;
   } finally {
     await close();
   }
+  return examineWith(law, parts, draw, left - 1);
 };
 
 /** `path`: tries only the case that a line of output reported, with the seed of that line. */
