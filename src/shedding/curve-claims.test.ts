@@ -4,9 +4,10 @@ import { bareFacts, type Claim, type StageFacts } from "../history/run-document.
 import { LOWEST_IF_GUESSED, profileDurationS, upAndDown } from "../workload/load-profiles.ts";
 import { uniform } from "../workload/random.ts";
 import { kneeRamp } from "../workload/stories/find-knee.ts";
-import { type Curve, type Estimate, levelsOf, type PlannedLevel } from "./curve.ts";
+import { type Curve, type Estimate, type LossSystem, levelsOf, type PlannedLevel } from "./curve.ts";
 import { judgeCurve } from "./curve-claims.ts";
 import { openCurve } from "./curve-fold.ts";
+import { carriedPerS } from "./knee.ts";
 import { readRamp } from "./knee-of-ramp.ts";
 import { levelsBelow, refusalPriceOf } from "./measures.ts";
 import {
@@ -262,6 +263,16 @@ test("sheds at random from a quarter of the slots on are false where one replica
   expect(verdictsOf()).not.toContain("pass");
 });
 
+test("few sheds beside free places are no pass, though chance may explain as many of full slots", () => {
+  const verdicts = [1, 6, 11, 12].map((seed) => {
+    const shape = { slots: 12, inFlight: 12, serviceMs: 2_000, seed };
+    const oneInTwenty = queueing(shape, { limit: ({ i }) => (uniform(5, i, 81 + seed) < 0.05 ? 0 : 12) });
+    const claims = claimsOf(curveOf(oneInTwenty, seed, 240, undefined, 6));
+    return claims.find(({ id }) => id === "curve/false_sheds")?.verdict;
+  });
+  expect(verdicts).toEqual(verdicts.map(() => "inconclusive"));
+});
+
 test("half of the knee is that of the way up before the overload, and that of the way down after it", () => {
   const curve = curveOf(queueing({ slots: 64, inFlight: 64, serviceMs: 800 }), 1, LONG_S);
   const { before } = curve.knee as { before: Estimate };
@@ -296,6 +307,21 @@ test("where calls outlast a level, the claims say how many times as long to play
       reason: expect.stringMatching(/play it [45] times as long/),
     });
   }
+});
+
+test("the cost of a refusal passes only where its interval leaves out twice what is allowed", () => {
+  const curve = curveOf(queueing({ slots: 16, inFlight: 16, serviceMs: 200 }), 1, SHORT_S);
+  const kneePerS = curve.knee.overall?.value as number;
+  const verdictOf = (price: number, half: number): string | undefined => {
+    const levels = curve.levels.map((level): Curve["levels"][number] => {
+      const times = Math.max(1, level.ratePerS / kneePerS);
+      const value = carriedPerS(curve.models[0] as LossSystem, level.ratePerS) * ((1 - price * times) / (1 - price));
+      return { ...level, goodputPerS: { value, low: value - half * kneePerS, high: value + half * kneePerS } };
+    });
+    return claimsOf({ ...curve, levels, patient: null }).find(({ id }) => id === "curve/refusal_cost")?.verdict;
+  };
+  expect([verdictOf(0, 0.1), verdictOf(0.04, 0.3), verdictOf(0.04, 0.8)]).toEqual(["pass", "pass", "inconclusive"]);
+  expect([verdictOf(0.07, 0.3), verdictOf(0.09, 0.1)]).toEqual(["inconclusive", "fail"]);
 });
 
 test("goodput that rises with the load shows no price of a refusal", () => {

@@ -16,7 +16,7 @@ import {
 import { sumOf } from "../history/statistics/statistics.ts";
 import type { Curve, CurveLevel, Estimate, Pass } from "./curve.ts";
 import { type Finding, found, machineDoubts, skipped } from "./finding.ts";
-import { carriedPerS, overlap, worstOf } from "./knee.ts";
+import { carriedPerS, worstOf } from "./knee.ts";
 import * as measures from "./measures.ts";
 
 type CurveClaim = {
@@ -332,7 +332,7 @@ const falseSheds = (seen: Curve, facts: StageFacts): Finding => {
   const isPlain = shedding === "fixed" || measures.excludesLimit(levels);
   if (value <= most || (low <= most && (isJudgedByCall || high <= SURELY_FEW || value * n <= FEW_CALLS))) {
     const few = Math.max(...levels.map(({ ratePerS }) => measures.chanceSheds(curve, ratePerS, SLOTS_OF_REPLICA)));
-    return low <= allowed + CHANCE_TIMES * few
+    return (measures.excludesLimit(levels) ? value : low) <= allowed + CHANCE_TIMES * few
       ? found("pass", got)
       : open(
           `state \`limits.replicas\`${isPlain ? "" : ", and `shedding: fixed` if no limit adapts"}, because only many replicas of a few slots each refuse so many by chance: ${got}`,
@@ -411,9 +411,9 @@ const leakedIn = ({ gauges = [], gauges_before: before = [] }: StageFacts): numb
   return gauges.length === 0 ? null : Math.max(0, held(gauges) - held(before));
 };
 
-/** The share of a served call that a refusal may cost; costs on the way up and down are alike from this ratio on. */
+/** The share of a served call that a refusal may cost, and the share that a pass has to leave out. */
 const COST = 0.05;
-const ALIKE = 0.5;
+const COST_SURELY = 0.1;
 
 /** The claims, each with the source of its figure. A failed *must* breaks a service; good ones reach every *should*. */
 export const CURVE_CLAIMS: readonly CurveClaim[] = [
@@ -440,23 +440,14 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
   // At 5 times the knee a refusal that costs 5 % of a call leaves 79 %: (1 - kr) / (1 - r).
   {
     ...{ measure: "refusal_cost", level: "must", needs: OVERLOAD },
-    expected: "a refusal costs at most 5 % of a served call, which leaves 79 % of the goodput at 5 times the knee",
+    expected:
+      "a refusal costs at most 5 % of a served call, which leaves 79 % of the goodput at 5 times the knee (a pass is certain of 10 %)",
     judge: (curve) => {
-      const up = measures.refusalPriceOf(curve);
-      if (up === null) return skipped("three levels past the knee");
-      const down = measures.refusalPriceOf(curve, ["down"]) ?? up;
-      // The levels of both ways show it more sharply than those of one.
-      const both = measures.refusalPriceOf(curve, ["up", "down"]) ?? up;
-      const finding = against(both, { most: COST }, "a refusal's cost in calls");
-      // A limit that adapts may fall by itself on the way up or on the way down. It seldom falls by about as much on both.
-      const [less, more] = [Math.min(up.value, down.value), Math.max(up.value, down.value)];
-      const isAlike = less > COST && (overlap(up, down) || less >= ALIKE * more);
-      if (finding.verdict === "fail" && !isAlike)
-        return open(
-          `it differs on the way up (${percent(up.value)}) and down (${percent(down.value)}); ${LONGER}: ${finding.got}`,
-          finding.got,
-        );
-      return isAlike ? finding : found("pass", finding.got ?? "");
+      const price = measures.refusalPriceOf(curve);
+      if (price === null) return skipped("three levels past the knee");
+      const finding = against(price, { most: COST }, "a refusal's cost in calls");
+      const isSurelyLess = price.value <= COST && price.high <= COST_SURELY;
+      return isSurelyLess ? found("pass", finding.got ?? "") : finding;
     },
   },
   // Item 220 leaves open how soon a call is refused; the reference platform refuses at once. A queue before the refusal is

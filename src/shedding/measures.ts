@@ -258,20 +258,22 @@ const RISING = 0.5;
 
 /**
  * The cost of a refusal as a share of the cost of a served call, from the slope of goodput at 1.4 times the knee and
- * above on these ways (weighted linear regression); `null` below three levels.
+ * above, up and down (weighted linear regression); `null` below three levels.
  */
-export const refusalPriceOf = (curve: Curve, ways: readonly Pass[] = ["up"]): Estimate | null => {
+export const refusalPriceOf = (curve: Curve): Estimate | null => {
   const [model] = curve.models;
   if (model === undefined || curve.knee.overall === null) return null;
   const { value: kneePerS } = curve.knee.overall;
-  const points = ways
+  const levels = (["up", "down"] as const)
     .flatMap((pass) => wayOf(curve, pass))
-    .filter(({ ratePerS }) => ratePerS >= 1.4 * kneePerS)
-    .map(({ ratePerS, goodputPerS }) => {
-      const full = kneePerS / carriedPerS(model, ratePerS);
-      const weight = 1 / Math.max(halfOf(goodputPerS) * full, 0.005 * kneePerS) ** 2;
-      return { x: ratePerS, y: goodputPerS.value * full, weight };
-    });
+    .filter(({ ratePerS }) => ratePerS >= 1.4 * kneePerS);
+  // One scatter for all: a level that carries less by chance also scatters less, and would weigh more.
+  const scatter = total(levels, ({ goodputPerS, judgedS }) => halfOf(goodputPerS) ** 2 * judgedS) / levels.length;
+  const points = levels.map(({ ratePerS, goodputPerS, judgedS }) => {
+    const full = kneePerS / carriedPerS(model, ratePerS);
+    const weight = 1 / Math.max(Math.sqrt(scatter / judgedS) * full, 0.005 * kneePerS) ** 2;
+    return { x: ratePerS, y: goodputPerS.value * full, weight };
+  });
   if (points.length < 3) return null;
   const sum = (of: (point: (typeof points)[number]) => number): number =>
     total(points, (point) => point.weight * of(point));
