@@ -36,7 +36,8 @@ const QUANTILES: Quantiles = { p50: null, p99: null };
 const LEVEL: Omit<CurveLevel, "pass" | "shed" | "failed"> = {
   ...{ ratePerS: 0, judgedS: 0, offered: 0, good: 0, late: 0, aborted: 0, retries: 0, events: 0, wastedEvents: 0 },
   ...{ goodputPerS: ESTIMATE, shedShare: { ...ESTIMATE, high: 1 }, shedDispersion: null, lagMs: null },
-  ...{ stayMs: QUANTILES, stayMedianMs: null, firstEventMs: QUANTILES, refusalMs: QUANTILES, room: null },
+  ...{ stayMs: QUANTILES, stayMedianMs: null, firstEventMs: QUANTILES, refusalMs: QUANTILES },
+  ...{ room: null, shedsAt: null, admitsAt: null },
 };
 const CURVE = {
   ...{ stage: "?", serviceMs: 0, warmUp: { seconds: 0, isCut: false }, kneeBy: "" },
@@ -76,7 +77,7 @@ export const shownCurve = (found: unknown): Curve | null => {
     closedForm: isForm ? { slots, replicas } : null,
     notPlayed: listOf(of.notPlayed).filter(isMeasured),
     // No report shows these.
-    ...{ models: [], shedsAt: null, organizations: null, burstsBelowKnee: null, patient: null },
+    ...{ models: [], organizations: null, patient: null },
   };
 };
 

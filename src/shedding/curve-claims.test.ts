@@ -237,6 +237,41 @@ describe("a deployment of six calls a second", () => {
     expect(failing.length).toBeGreaterThanOrEqual(3);
   });
 
+  test("that loses a quarter of them does not pass where its intervals leave it open", () => {
+    const verdicts = [7, 10, 11, 22].map((seed) => {
+      let refused = 0;
+      const server = queueing(
+        { ...shape, seed },
+        {
+          refused: () => {
+            refused += 1;
+          },
+          limit: () => (refused > 240 ? 9 : 12),
+        },
+      );
+      const claims = claimsOf(curveOf(server, seed, 240, undefined, 6));
+      return claims.find(({ id }) => id === "curve/metastability")?.verdict;
+    });
+    expect(verdicts).not.toContain("pass");
+  });
+
+  test("whose limit is low twice after the overload, and rises in between, has lost nothing for certain", () => {
+    const planned = levelsOf(upAndDown(6, LONG_S));
+    const isLow = (atUs: number): boolean =>
+      planned.some(
+        ({ pass, ratePerS, fromUs, toUs }) =>
+          (pass === "after" || (pass === "down" && ratePerS >= 6)) &&
+          atUs - START_US >= fromUs &&
+          atUs - START_US < toUs,
+      );
+    for (const seed of [4, 5]) {
+      const server = queueing({ ...shape, seed }, { limit: ({ atUs }) => (isLow(atUs) ? 3 : 12) });
+      const curve = curveOf(server, seed, LONG_S, undefined, 6);
+      expect(failedOf(claimsOf(curve))).toEqual([]);
+      expect(failedOf(claimsOf(curve, { shedding: "fixed" })).join()).toContain("curve/metastability");
+    }
+  });
+
   test("that keeps its goodput passes", () => {
     const verdicts = seeds.map((seed) => {
       const claims = claimsOf(curveOf(queueing({ ...shape, seed }), seed, LONG_S, undefined, 6));
@@ -476,15 +511,6 @@ describe("a server that breaks under overload fails the claim about it", () => {
     );
     const curve = curveOf(server, 1, LONG_S);
     expect(failedOf(claimsOf({ ...curve, notPlayed: [10] })).join()).toContain("curve/collapse");
-    // A burst of sheds below the knee excuses a limiter that probes, and no server that serves nobody far past it.
-    const bursts = { ...curve, burstsBelowKnee: { count: 1, periodS: null } };
-    expect(failedOf(claimsOf(bursts)).join()).toContain("curve/collapse");
-    const levels = curve.levels.map((level) => {
-      const value = 0.3 * KNEE_PER_S;
-      return isPastRate(level.ratePerS) ? { ...level, goodputPerS: { value, low: value, high: value } } : level;
-    });
-    expect(failedOf(claimsOf({ ...curve, levels })).join(), "no burst").toContain("curve/collapse");
-    expect(failedOf(claimsOf({ ...bursts, levels }))).toEqual([]);
   });
 
   test("and refusals at a sixth of a call in a short play, by the levels of both ways", () => {
@@ -494,7 +520,7 @@ describe("a server that breaks under overload fails the claim about it", () => {
     expect(failedOf(claimsOf(curveOf(queueing(shape), 2, 40)))).toEqual([]);
   });
 
-  test("and a total collapse that lasts: the capacity has not moved on its own", () => {
+  test("and a collapse that lasts, as a state that has not come back: the capacity it left is another", () => {
     const losing = (left: number): Server => {
       let refused = 0;
       return queueing(
@@ -507,10 +533,12 @@ describe("a server that breaks under overload fails the claim about it", () => {
         },
       );
     };
-    const collapse = (left: number): Claim | undefined =>
-      claimsOf(curveOf(losing(left), 1, LONG_S)).find(({ id }) => id === "curve/collapse");
-    expect(collapse(8)).toMatchObject({ verdict: "fail" });
-    expect(collapse(32)).toMatchObject({ verdict: "inconclusive", reason: expect.stringContaining("capacity moved") });
+    const claims = claimsOf(curveOf(losing(8), 1, LONG_S));
+    expect(failedOf(claims).join()).toContain("curve/metastability");
+    expect(claims.find(({ id }) => id === "curve/collapse")).toMatchObject({
+      verdict: "inconclusive",
+      reason: expect.stringContaining("capacity moved"),
+    });
   });
 
   test.each([

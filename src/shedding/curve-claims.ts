@@ -140,8 +140,9 @@ const SLOWER = 1.5;
 const SLOWER_MS = 50;
 /** Goodput at a calm level counts as lost if it falls by more than this share of the offered calls. */
 const LOST = 0.05;
-/** The largest goodput counts as lost if at most this share of it is left after the overload. */
+/** The largest goodput counts as lost if at most this share of it is left after the overload; a pass leaves out the second. */
 const LEFT = 0.9;
+const LEFT_SURELY = 0.7;
 
 /** The share of offered calls that is good. */
 const goodOf = ({ good, offered }: CurveLevel): number => good / Math.max(1, offered);
@@ -186,25 +187,17 @@ const beforeAndAfter = (curve: Curve): measures.Pair[] => [
   ...measures.pairsWith(curve, "after"),
 ];
 
-/** Describes the loss, if no level after the overload serves nearly as much as some level before it; else `null`. */
-const lostGoodput = (curve: Curve): string | null => {
+/** The largest goodput of levels after the overload as a share of that before it; `null` where nothing was served before. */
+const leftOf = (curve: Curve): { share: Estimate; got: string } | null => {
   const pairs = beforeAndAfter(curve);
   const [was, is] = [0, 1].map((at) => measures.largestGoodput(pairs.map((pair) => pair[at] as CurveLevel)));
-  if (!was || (is && measures.over(is, was).high > LEFT)) return null;
-  return `at most ${rate(is?.value ?? 0)} are served well after the overload, ${rate(was.value)} before it`;
+  if (!was) return null;
+  const got = `at most ${rate(is?.value ?? 0)} are served well after the overload, ${rate(was.value)} before it`;
+  return { share: is ? measures.over(is, was) : { value: 0, low: 0, high: 0 }, got };
 };
 
-/**
- * Envoy's limiter is low for 17 times as long as a call takes while it measures 50 round trips with three calls in flight.
- * A loss has to show for longer: for so many judged stays at levels that serve less than this share of what they did.
- */
-const LOST_STAYS = 20;
-const LESS = 0.8;
-
-const isLostForLong = (curve: Curve): boolean => {
-  const lost = beforeAndAfter(curve).filter(([was, is]) => is.goodputPerS.value < LESS * was.goodputPerS.value);
-  return measures.total(lost, ([, { judgedS }]) => judgedS) * 1000 >= LOST_STAYS * curve.serviceMs;
-};
+/** A limit that rises again after it was low is not lost. */
+const adapts = (curve: Curve, { shedding }: StageFacts): boolean => shedding !== "fixed" && measures.hasRisen(curve);
 
 /**
  * The ramp before the curve was served at some rate. Capacity counts as lost if every level of the curve shows less than
@@ -216,8 +209,11 @@ const FIXED_SINCE_RAMP = 0.85;
 /** A limit that sheds at numbers in flight that differ by at most one, or by this share, does not adapt. */
 const FIXED_WITHIN = 0.1;
 
-const isFixed = ({ shedsAt }: Curve, { shedding }: StageFacts): boolean =>
-  shedding === "fixed" || (shedsAt !== null && shedsAt.high - shedsAt.low <= Math.max(1, FIXED_WITHIN * shedsAt.high));
+const isFixed = ({ levels }: Curve, { shedding }: StageFacts): boolean => {
+  const each = levels.flatMap(({ shedsAt }) => shedsAt ?? []);
+  const most = Math.max(...each);
+  return shedding === "fixed" || most - Math.min(...each) <= Math.max(1, FIXED_WITHIN * most);
+};
 
 /** The mean of estimates of one figure, each weighted by the inverse of its squared error. */
 const pooled = (all: readonly Estimate[]): Estimate => {
@@ -246,7 +242,7 @@ const lostSinceRamp = (curve: Curve, facts: StageFacts): string | null => {
     return `calls take ${ms.toFixed(0)} ms (median) at ${rate(lowestPerS)}, and took ${was.value.toFixed(0)} ms at higher rates in the ramp before the curve`;
   }
   // Where calls outlast a level, it may carry less than it could. It explains no slower calls.
-  if (curve.warmUp.isCut) return null;
+  if (curve.warmUp.isCut || adapts(curve, facts)) return null;
   return lessThanInRamp(curve, ramp, isFixed(curve, facts) ? FIXED_SINCE_RAMP : LEFT_SINCE_RAMP);
 };
 
@@ -278,8 +274,13 @@ const cameBack = (curve: Curve, facts: StageFacts): Finding => {
   const notSettled = unsettled(curve);
   if (notSettled !== false) return open(notSettled);
   const maybe = maybeLostSinceRamp(curve, facts);
-  const less = exclusive && isLostForLong(curve) ? lostGoodput(curve) : null;
-  if (less !== null) return found("fail", `goodput has not come back: ${less}`, less);
+  const left = exclusive ? leftOf(curve) : null;
+  const lostGoodput = (got: string): Finding => {
+    const lost = `goodput has not come back: ${got}`;
+    const isLow = "a limit on calls in flight was low and rose again (state `shedding: fixed` if none adapts)";
+    return adapts(curve, facts) ? open(`${isLow}: ${got}`) : found("fail", lost, got);
+  };
+  if (left !== null && left.share.high <= LEFT) return lostGoodput(left.got);
   const pairsUpTo = (perS: number) => measures.pairsWith(curve, "down").filter(([up]) => up.ratePerS <= perS);
   const pairs = pairsUpTo(CALM * kneePerS);
   if (pairs.length === 0)
@@ -287,13 +288,14 @@ const cameBack = (curve: Curve, facts: StageFacts): Finding => {
   const lost = pairs.map(lostAt);
   const { got } = lost[0] as (typeof lost)[number];
   const isPlain = exclusive || pairs.every(([, down]) => down.good < GOOD_BESIDE_OTHERS * down.offered);
-  const fail = (what: string, got: string): Finding =>
-    isPlain ? found("fail", `${what} has not come back: ${got}`, got) : open(`${OTHERS}: ${got}`);
   const isAlways = pairsUpTo(kneePerS).every((pair) => lostAt(pair).by > 0);
-  if (isAlways && lost.every(({ by, half }) => by - half > LOST)) return fail("goodput", got);
-  const slower = pairs.map(slowerAt);
-  if (slower.every((one) => one !== null)) return fail("latency", slower[0] as string);
+  if (isAlways && lost.every(({ by, half }) => by - half > LOST))
+    return isPlain ? lostGoodput(got) : open(`${OTHERS}: ${got}`);
+  const [slower, ...more] = pairs.map(slowerAt);
+  if (slower && more.every((one) => one !== null))
+    return isPlain ? found("fail", `latency has not come back: ${slower}`, slower) : open(`${OTHERS}: ${slower}`);
   if (lost.every(({ by }) => by > LOST)) return open(`${LONGER}: ${got}`);
+  if (left !== null && left.share.value <= LEFT && left.share.low < LEFT_SURELY) return open(`${LONGER}: ${left.got}`);
   return maybe === null ? found("pass", got) : open(maybe);
 };
 
@@ -465,7 +467,8 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
   // "Metastable Failures in the Wild" (OSDI 2022): the state outlasts the load that brought it.
   {
     ...{ measure: "metastability", level: "must", needs: CAME_BACK, judge: cameBack },
-    expected: "goodput, latency and capacity after the overload are those before it",
+    expected:
+      "goodput, latency and capacity after the overload are those before it (a pass is certain of 70 % of the goodput)",
   },
   // Below half of the knee a slot is nearly always free. The target file states what a limiter may refuse while it
   // probes.
@@ -597,20 +600,6 @@ const beyondReach = (curve: Curve): Finding | null => {
   return skipped("a load that reaches the knee, which is beyond what permits.load_max_rps allows");
 };
 
-/**
- * A limiter that measures its shortest round trip admits few calls for a few seconds. That explains one poor level. It does not
- * explain that every level from `FAR` times the knee on, up and down, serves less than this share of the knee.
- */
-const KEPT_BY_A_PROBER = 0.25;
-const FAR = 3;
-const keepsNextToNothing = (curve: Curve): boolean => {
-  const kneePerS = curve.knee.overall?.value ?? Number.POSITIVE_INFINITY;
-  return (["up", "down"] as const).every((pass) => {
-    const far = measures.wayOf(curve, pass).filter(({ ratePerS }) => ratePerS >= FAR * kneePerS);
-    return far.length > 0 && far.every(({ goodputPerS }) => goodputPerS.high < KEPT_BY_A_PROBER * kneePerS);
-  });
-};
-
 type Judged = {
   readonly curve: Curve;
   readonly facts: StageFacts;
@@ -618,13 +607,10 @@ type Judged = {
   readonly isFailed: boolean;
 };
 
-const moveInWords = (
-  { knee: { before, after } }: Curve,
-  { at }: NonNullable<ReturnType<typeof measures.moveOf>>,
-): string => {
-  if (at === "knee")
+const moveInWords = ({ knee: { before, after } }: Curve, moved: measures.Pair | "knee"): string => {
+  if (moved === "knee")
     return `the knee was ${rate(before?.value ?? 0)} before the overload and ${rate(after?.value ?? 0)} after it`;
-  const [up, later] = at;
+  const [up, later] = moved;
   const when = later.pass === "down" ? "on the way down" : "after the overload";
   const [first, then] = [up, later].map(({ goodputPerS }) => rate(goodputPerS.value));
   return `of ${rate(up.ratePerS)}, ${first} was served well on the way up and ${then} ${when}`;
@@ -638,12 +624,9 @@ const liftInWords = ([poor, better]: NonNullable<ReturnType<typeof measures.lift
 /** For each need, the reason why it is not met, else `false` or "". An unmet need makes a verdict inconclusive. */
 const UNMET = {
   knee: ({ curve }) => curve.knee.overall === null && "the load did not reach the knee",
-  // Less capacity after an overload that hardly anything survived is that collapse, which has not ended.
   steady: ({ curve }) => {
     const moved = measures.moveOf(curve);
-    const isCollapse = moved?.isLess === true && keepsNextToNothing(curve);
-    if (moved === null || isCollapse) return false;
-    return `capacity moved (play it again once it is steady): ${moveInWords(curve, moved)}`;
+    return moved !== null && `capacity moved (play it again once it is steady): ${moveInWords(curve, moved)}`;
   },
   settled: ({ curve }) => unsettled(curve),
   exclusive: ({ isFailed, facts }) => isFailed && !facts.exclusive && OTHERS,
@@ -659,13 +642,9 @@ const UNMET = {
     );
   },
   even: ({ isFailed, facts, curve }) => {
-    const { burstsBelowKnee: bursts } = curve;
     if (!isFailed || facts.shedding === "fixed") return false;
     const lifted = measures.liftedUnderLoad(curve);
-    if (lifted !== null) return liftInWords(lifted);
-    if (bursts === null || keepsNextToNothing(curve)) return false;
-    const period = bursts.periodS === null ? "" : `, every ${bursts.periodS.toFixed(1)} s`;
-    return `sheds below the knee come in ${bursts.count} bursts${period}, as of a limiter that measures its shortest round trip by admitting few calls (limits.false_sheds_allowed states what is allowed)`;
+    return lifted !== null && liftInWords(lifted);
   },
   late: lateDoubt,
   /**

@@ -11,7 +11,7 @@ import * as statistics from "../history/statistics/statistics.ts";
 import type { Beside, CallObjective, Curve, CurveLevel, PlannedLevel, Quantiles } from "./curve.ts";
 import { batchMean, type KneeOfLevels, kneeOfLevels, overlap } from "./knee.ts";
 import { isAdmitted, LATENCY } from "./knee-of-ramp.ts";
-import { burstsOf, dispersionOf, type Window } from "./shed-windows.ts";
+import { dispersionOf, type Window } from "./shed-windows.ts";
 
 type CurveOptions = {
   readonly stage: string;
@@ -89,8 +89,6 @@ const BATCHES = 20;
 const STAYS_ENOUGH = 6;
 /** Above this share of calls refused or late a level is past the knee: at the knee itself eight slots refuse 24 %. */
 const PAST_KNEE = 0.25;
-/** Up to this multiple of the knee hardly anything is shed by chance. */
-const BELOW_KNEE = 0.75;
 const ORGANIZATIONS_MOST = 256;
 const WINDOW_CALLS = 10;
 
@@ -119,6 +117,16 @@ const quantilesOf = (ms: readonly number[]): Quantiles => {
 /** The p99 by nearest rank, which also exists for few values. */
 const p99 = (ms: readonly number[]): number =>
   (Histogram.of(ms.map((value) => value * 1000)).quantile(0.99) ?? 0) / 1000;
+
+/** Fewer calls do not show how many are in flight when one is shed or admitted. */
+const IN_FLIGHT_CALLS = 5;
+const inFlightOf = (some: readonly Told[], quantile: number): number | null =>
+  some.length < IN_FLIGHT_CALLS
+    ? null
+    : statistics.quantile(
+        some.map((one) => one.inFlight),
+        quantile,
+      );
 
 /** The strictest stated limit of a single call (a p99 or above), in milliseconds; `null` if there is none. */
 export const statedLimitMs = (stated: readonly Objective[], of: "answer" | "first event"): number | null => {
@@ -205,6 +213,11 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Told[], retries: number
     goodputPerS: batchMean(perS(endedOf(goodDoneUs, long < STAYS_ENOUGH ? BATCHES : long))),
     shedShare: shareOf(dueIn(shed), dueIn(told)),
     shedDispersion: dispersionOf(windows),
+    shedsAt: inFlightOf(
+      shed.filter(({ hadRoom }) => !hadRoom),
+      0.5,
+    ),
+    admitsAt: inFlightOf(admitted, 0.9),
     stayMs: quantilesOf(staysMs),
     stayMedianMs: statistics.quantileInterval(staysMs, 0.5),
     firstEventMs: quantilesOf(whole.map(firstMs)),
@@ -215,7 +228,7 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Told[], retries: number
   };
   const refused = calls.length - admitted.length;
   return {
-    ...{ level, told, windows },
+    ...{ level, told },
     carried: { ratePerS, batches: perS(carried), isQueue: late.length > good.length },
     isPast: Math.max(refused, late.length) >= PAST_KNEE * Math.max(1, calls.length),
   };
@@ -377,17 +390,7 @@ export const openCurve = (options: CurveOptions) => {
       const overall = isOne ? kneeOf(ofWays(judged, "up", "down", "after")) : before;
       const past = up.filter(({ isPast }) => isPast).flatMap(({ told }) => told);
       const allPast = judged.filter(({ isPast }) => isPast).flatMap(({ told }) => told);
-      const inFlightOf = (some: readonly Told[], quantile: number): number | null =>
-        statistics.quantile(
-          some.map((one) => one.inFlight),
-          quantile,
-        );
       const places = inFlightOf(allPast, USUALLY);
-      const shed = allPast.filter(({ end }) => end === "shed");
-      const [low, high] = [inFlightOf(shed, 0.1), inFlightOf(shed, 0.9)];
-      const below = judged.filter(({ level }) => level.ratePerS <= BELOW_KNEE * (overall?.knee.value ?? 0));
-      const windowsBelow = (isUp: boolean): Window[][] =>
-        below.filter(({ level }) => (level.pass === "up") === isUp).map(({ windows }) => windows);
       return {
         ...{ stage, objective, closedForm, notPlayed, patient },
         warmUp: { seconds: Math.min(warmUpS, WARM_UP_SHARE * levelS), isCut: calmS > WARM_UP_SHARE * levelS },
@@ -395,9 +398,7 @@ export const openCurve = (options: CurveOptions) => {
         serviceMs: about.stayS * 1000,
         knee: { before: before?.knee ?? null, after: after?.knee ?? null, overall: overall?.knee ?? null },
         models: overall?.systems ?? [],
-        shedsAt: low === null || high === null ? null : { low, high },
         organizations: organizationsOf(past),
-        burstsBelowKnee: burstsOf(windowsBelow(true), windowsBelow(false)),
         kneeBy: kneeByOf(past),
       };
     };

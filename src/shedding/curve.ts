@@ -74,6 +74,12 @@ export type CurveLevel = {
    * them taken, and not all (`taken`); `null` if no level past the knee shows how many places there are.
    */
   readonly room: { readonly free: Beside; readonly taken: Beside } | null;
+  /**
+   * How many calls were in flight when one was shed, though no call beside it was admitted beside more (the median), and
+   * when one was admitted (nine tenths, at most so many); `null` where there are too few.
+   */
+  readonly shedsAt: number | null;
+  readonly admitsAt: number | null;
   /** p99 of how late calls were sent, because of the generator or for want of a free connection. */
   readonly lagMs: number | null;
   /** Events of all streams (`events`), and of streams that were cut or came late. */
@@ -103,12 +109,6 @@ export type LossSystem = {
 /** First attempts of one organization at the levels past the knee. */
 type OrganizationShare = { readonly org: string; readonly offered: number; readonly good: number };
 
-/**
- * Sheds below the knee that come in bursts, as from a limiter that measures its shortest round trip. `periodS` is `null`
- * if they are not regular.
- */
-export type Bursts = { readonly count: number; readonly periodS: number | null };
-
 export type Curve = {
   readonly stage: string;
   /** Seconds at the beginning of each level that are not judged; `isCut`: calls last longer than a level leaves room for. */
@@ -125,11 +125,8 @@ export type Curve = {
   readonly knee: Readonly<Record<"before" | "after" | "overall", Estimate | null>>;
   /** Loss systems that explain the levels, the fewest replicas first; each gives the share of calls that chance alone refuses at a level. */
   readonly models: readonly LossSystem[];
-  /** How many calls are in flight when one is shed past the knee (four fifths of the sheds); `null` without sheds. */
-  readonly shedsAt: Interval | null;
   /** Sorted by name; `null` if there are too many to count. */
   readonly organizations: readonly OrganizationShare[] | null;
-  readonly burstsBelowKnee: Bursts | null;
   /** The outcome that limits the rate at the knee (`429 b2b_overloaded`, `latency`, …); `null` if nothing does. */
   readonly kneeBy: string | null;
   /** The stated slots of one replica and the number of replicas, for Erlang's formula; `null` unless caps are fixed. */

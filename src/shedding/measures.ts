@@ -188,22 +188,19 @@ const isQueue = ({ late, good }: CurveLevel): boolean => late > good;
 
 /**
  * What shows that the capacity moved: more was carried on the way down than up, `after` differs from `up` at the same
- * rate, or the knees differ; else `null`. Levels of mostly late answers do not count: each has its own queue. `isLess`:
- * less was carried later, which the overload itself may have caused.
+ * rate, or the knees differ; else `null`. Levels of mostly late answers do not count: each has its own queue.
  */
-export const moveOf = (curve: Curve): { readonly at: Pair | "knee"; readonly isLess: boolean } | null => {
+export const moveOf = (curve: Curve): Pair | "knee" | null => {
   const { before, after } = curve.knee;
   const more = pairsWith(curve, "down").find(
     ([up, down]) => down.goodputPerS.low > up.goodputPerS.high && !isQueue(up) && up.good < FULLY * up.offered,
   );
-  if (more !== undefined) return { at: more, isLess: false };
   const pair = pairsWith(curve, "after").find(
     (pair) => !pair.some(isQueue) && !overlap(pair[0].goodputPerS, pair[1].goodputPerS),
   );
-  if (pair !== undefined) return { at: pair, isLess: pair[1].goodputPerS.value < pair[0].goodputPerS.value };
+  if (more !== undefined || pair !== undefined) return more ?? pair ?? null;
   if (before === null || after === null || overlap(before, after)) return null;
-  const moved = after.value - before.value;
-  return Math.abs(moved) > MOVED * before.value ? { at: "knee", isLess: moved < 0 } : null;
+  return Math.abs(after.value - before.value) > MOVED * before.value ? "knee" : null;
 };
 
 /** A level is poorly served if certainly more than this share of its calls is shed. */
@@ -228,6 +225,20 @@ export const liftedUnderLoad = ({ levels }: Curve): Pair | null => {
     if (better !== undefined) return [poor, better];
   }
   return null;
+};
+
+/** A limit has risen if this many times as many calls are in flight as when most were shed, and at least this many more. */
+const RISEN = 1.5;
+const RISEN_BY = 2;
+
+/** Reports whether a limit on calls in flight that sheds most calls of a level rises later, which nothing lost for good does. */
+export const hasRisen = ({ levels }: Curve): boolean => {
+  const played = levels.filter(isPlayed);
+  return played.some(({ shedsAt, shedShare }, at) => {
+    if (shedsAt === null || shedShare.value <= POORLY) return false;
+    const least = Math.max(RISEN * shedsAt, shedsAt + RISEN_BY);
+    return played.slice(at + 1).some(({ admitsAt }) => admitsAt !== null && admitsAt >= least);
+  });
 };
 
 /** Widens the interval: the batches of a level share one state of an adaptive limiter, so levels vary more than batches do. */
