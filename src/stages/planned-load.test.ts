@@ -1,10 +1,14 @@
-import { expect, test } from "vitest";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
 import { plannedEmbedded } from "../deployments/tenants.ts";
+import { slowedReplayText } from "../report/replayed-log-text.ts";
 import { afterScenario, SCENARIOS, scenarioStage, withItsPair } from "../run/suites/suites.ts";
 import type { Target } from "../target/target.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { profileDurationS } from "../workload/load-profiles.ts";
-import { callsOfCutLog, type LoadStage, plannedFor, shortened } from "./stage-plan.ts";
+import { callsOfCutLog, type LoadStage, plannedFor, planStages, shortened } from "./stage-plan.ts";
 
 const target: Target = {
   schema: "floodgate/target@1",
@@ -12,6 +16,9 @@ const target: Target = {
   credentials: { server: { key: "env:NOT_READ_HERE" } },
   limits: { global_in_flight: 24 },
 };
+
+const folder = mkdtempSync(join(tmpdir(), "planned-load-"));
+afterAll(() => rmSync(folder, { recursive: true }));
 
 const view = { ...viewOf(target), capacity: { chat: { perS: 20, by: "429 b2b_overloaded" } } };
 
@@ -28,6 +35,14 @@ test("a replayed access log that is busier than is permitted is slowed down, and
   expect(of(10)?.slowedTo).toBeUndefined();
   expect(of(2)?.slowedTo).toBeCloseTo(0.45);
   expect(of(2)?.profile.momentsUs?.at(-1)).toBeCloseTo(4e6 / 0.45, 0);
+});
+
+test("the plan of a run says that a log is slowed down, as the run does", async () => {
+  const targetFile = join(folder, "target.json");
+  writeFileSync(targetFile, JSON.stringify({ ...target, permits: { load_max_rps: 2 }, budget: { requests: 100 } }));
+  const stage = scenarioStage("catalog-reads", { replayOfMs: [0, 1, 2, 3, 4_000] })!;
+  const plan = await planStages({ targetFile, owned: [], stages: { stages: () => [stage], short: false } });
+  expect(plan.warnings).toEqual([slowedReplayText(0.45)]);
 });
 
 test("a replayed access log needs no ramp where no rate is known", () => {

@@ -11,6 +11,7 @@ import { checkObjectives } from "../history/objective-verdicts.ts";
 import { type FaultState, groupOf, type ReplayedLog } from "../history/run-document.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { CLAIM_FAMILIES } from "../report/claim-families.ts";
+import { slowedReplayText } from "../report/replayed-log-text.ts";
 import type { IsolationPart } from "../shedding/isolation.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
@@ -329,13 +330,14 @@ export const planStages = async ({ targetFile, owned, limiter = "sqlite", stages
   const sum = (field: "seconds" | "calls"): number => stages.reduce((all, stage) => all + stage[field], 0);
   const [most, sent] = [target.budget?.requests ?? Number.POSITIVE_INFINITY, sum("calls")];
   const ends = `budget.requests (${most}) may end the run before its last stage, since up to ${sent} calls are planned: raise it, or choose a shorter run`;
+  const slowed = stages.flatMap(({ slowed_to: share }) => (share === undefined ? [] : [slowedReplayText(share)]));
   return {
     schema: "floodgate/plan@1",
     target: plannedTarget(target),
     stages,
     total: { seconds: sum("seconds"), calls: sent },
     refused_by_guard: read === null ? [] : [...read.refusals, ...(refusals?.(read.target) ?? [])],
-    warnings: [...(read?.warnings ?? []), ...(sent > most && read?.refusals.length === 0 ? [ends] : [])],
+    warnings: [...(read?.warnings ?? []), ...slowed, ...(sent > most && read?.refusals.length === 0 ? [ends] : [])],
   };
 };
 
@@ -348,16 +350,17 @@ const RAMP_S = 24;
 /** The planned seconds of an experiment, which ends its load when it is over. */
 const EXPERIMENT_S = 15;
 
-const NOTHING_PLAYED = { seconds: 0, calls: 0 };
+type PlannedPlay = { seconds: number; calls: number; slowed_to?: number };
+const NOTHING_PLAYED: PlannedPlay = { seconds: 0, calls: 0 };
 
-const plannedRules = (plan: VerifyStage, target: Target) => {
+const plannedRules = (plan: VerifyStage, target: Target): PlannedPlay => {
   if (plan.only === undefined) return { seconds: Math.ceil(VERIFY_CALLS / plan.ratePerS), calls: VERIFY_CALLS };
   const { would_send, takes_s_at_least } = planVerify(target, chosenRules(plan.only, plan.skip), plan);
   return { seconds: takes_s_at_least + BURSTS_S, calls: would_send.calls };
 };
 
 /** `target`: with the tenants of the stage. */
-const plannedPlay = (plan: LoadStage, target: Target, embedded: boolean) => {
+const plannedPlay = (plan: LoadStage, target: Target, embedded: boolean): PlannedPlay => {
   const { disturbance, replicas } = plan;
   const sized = embedded && replicas !== undefined ? { ...target, limits: { ...target.limits, replicas } } : target;
   const planned = plannedFor(plan, { target: sized, embedded, found: {} });
@@ -372,7 +375,8 @@ const plannedPlay = (plan: LoadStage, target: Target, embedded: boolean) => {
   const seconds = isExperiment ? Math.min(whole, EXPERIMENT_S + calmS) : whole;
   const due = (shapes.profileCalls(planned.profile) * seconds) / whole;
   // The calls include retries, further steps and sessions fetched beforehand.
-  return { seconds: Math.ceil(seconds), calls: Math.ceil(storyCalled(plan.story).costs(viewOf(sized), due).requests) };
+  const calls = Math.ceil(storyCalled(plan.story).costs(viewOf(sized), due).requests);
+  return { seconds: Math.ceil(seconds), calls, slowed_to: planned.slowedTo };
 };
 
 /** Each stage as far as it is known beforehand. `lacks`: why it would be skipped; empty when it would be played. */

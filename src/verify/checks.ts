@@ -222,7 +222,7 @@ export class Checks {
     }
     if (this.#off !== "" && this.#seen === 0) return made("skipped", `skipped: ${this.#off}`, "not judged");
     const [why] = this.#unclear;
-    const reason = `${this.#unclear.length} calls could not be judged: ${why}`;
+    const reason = `${counted(this.#unclear.length, "call")} could not be judged: ${why}`;
     if (why !== undefined) return { ...made("inconclusive", reason, "not enough to judge by"), spent: this.#spent };
     if (this.#seen > 0) return made("pass", `${this.#seen} checked`, "as expected");
     return { ...made("skipped", `skipped: ${nothing}`, "not judged"), ...(this.#idle ? { idle: true } : {}) };

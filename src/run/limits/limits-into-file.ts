@@ -125,7 +125,7 @@ export const decideLimits = (found: LimitsFound, target: Target) => {
     if (global.met === "global") findings.push(cap("global_in_flight", global));
     else if (global.met === "organization") {
       const own = k === 1 ? "the organization's own cap is" : `the own caps of ${k} organizations are`;
-      const todo = `name keys of more than ${k} organizations as tenants`;
+      const todo = `name keys of more than ${k} ${k === 1 ? "organization" : "organizations"} as tenants`;
       findings.push(lacks("global_in_flight", `${own} met first, with ${global.inFlight} in flight`, todo));
     } else if (global !== alone) findings.push(notMet("global_in_flight", global));
   }
