@@ -37,6 +37,20 @@ test("a limit outside the envelopes may be a gateway's or the API's own, and a p
   }
 });
 
+test("an outage that nobody made leaves a stage open, and a few lost moments of the key service do not", () => {
+  const of = (down: number) => {
+    const lines = [
+      ...many(300, (at) => call(`${at}`, { atMs: at })),
+      ...many(down, (at) => call(`down${at}`, { atMs: 300 + at, outcome: "503", envelope: "none" })),
+    ];
+    return judgeStage(invariantsFor(["envelope-fits-subcode"]), facts, lines, "again");
+  };
+  expect(of(3)[0]?.verdict).toBe("pass");
+  const [answered, envelope] = of(60);
+  expect(answered).toMatchObject({ verdict: "inconclusive", reason: expect.stringMatching(/^60 of 360 calls were/) });
+  expect(envelope?.reason).not.toContain("judged on");
+});
+
 test("nothing in front is asked about where a call got no answer at all, or the API's own 500", () => {
   for (const outcome of ["indeterminate", "500"]) {
     const lines = [

@@ -55,6 +55,12 @@ const OR_ITS_OWN =
 /** What a limit answers, of a gateway or of the API. */
 const A_LIMIT = /^edge (?:429|503)$/;
 
+/** Says how many calls were answered 503 outside of our faults; `null` for so few as are tolerated. */
+const outage = (down: number, judged: number, limit: number): string | null =>
+  (exactInterval(down, judged)?.low ?? 0) <= limit
+    ? null
+    : `${down} of ${judged} calls were answered 503, and no fault of ours explains it: the key service was unavailable, or a gateway had no server to send them to. Such a call sent past the gateway shows who answers (curl -i)`;
+
 const percent = (share: number): string => `${Number((100 * share).toPrecision(3))} %`;
 
 const namedBy = (unanswered: ReadonlyMap<string, number>): string => {
@@ -81,13 +87,15 @@ export const answered: Judge = (facts, settling) => {
   const unanswered = new Map<string, number>();
   const evidence = new Evidence();
   const gap = openGap();
-  let [judged, explained, unsent, nameless, left, waited, stale, atEdge] = [0, 0, 0, 0, 0, 0, 0, 0];
+  let [judged, explained, unsent, nameless, left, waited, stale, atEdge, down] = [0, 0, 0, 0, 0, 0, 0, 0, 0];
 
   const found = (besides: string): Found => {
     const { ids, count: missing } = evidence;
     const interval = exactInterval(missing, judged);
     const none = "no call is left that the API had to answer";
     if (interval === null) return besides === "" ? inconclusive(none) : unseen(none + besides);
+    const out = outage(down, judged, limit);
+    if (out !== null && missing / judged <= limit) return inconclusive(`${out}${besides}`);
     if (missing === 0) return passed(`the API answered all ${judged} calls${besides}`);
     const named = namedBy(unanswered);
     const bounds = `95 % interval ${percent(interval.low)} to ${percent(interval.high)}`;
@@ -116,6 +124,7 @@ export const answered: Judge = (facts, settling) => {
       if (faults.overlaps(call)) explained += 1;
       else if (isDefinite(call) && !isServerError(call)) {
         judged += 1;
+        if (call.outcome === "503") down += 1;
         gap.answered(call);
       } else if (call.aborted === true || call.slow_reader === true) left += 1;
       else if (isLost && CODES_OF_THE_GENERATOR.has(error)) unsent += 1;

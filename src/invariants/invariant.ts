@@ -191,7 +191,8 @@ export const openJudges = (invariants: readonly Invariant[], facts: StageFacts) 
     },
     claims: (replay: string): Claim[] => {
       const found = judges.map(({ invariant, judge }) => ({ invariant, finding: judge.end() }));
-      const isOfRest = found.some(({ invariant, finding }) => invariant.id === "answered" && isOpen(finding));
+      const isOfRest =
+        unanswered > 0 && found.some(({ invariant, finding }) => invariant.id === "answered" && isOpen(finding));
       const rest = `; judged on ${calls - unanswered} of ${calls} calls, which the API answered`;
       return found.map(({ invariant, finding }) => {
         const { id, level, spec } = invariant;
