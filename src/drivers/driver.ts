@@ -97,6 +97,8 @@ type Part = { spent: Spent; stopped: Stopped | null; hasFailed: boolean };
 const FAILED = "something else failed";
 /** How long calls in flight may take after that. */
 const FAILED_GRACE_MS = 5_000;
+/** How long calls in flight may take after a stop by budget or signal: a stopped run ends within two seconds. */
+export const STOPPED_DRAIN_MS = 1_000;
 /** How long after the time-out of its last call a process may take to end, before it is killed. */
 export const END_LATE_MS = 30_000;
 

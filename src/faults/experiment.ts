@@ -30,7 +30,7 @@ import { AFTER_MS, drawFaultsFor, type FaultEvent, RECOVERY_MS } from "./fault-s
 import { heal } from "./healing.ts";
 import { operatorInjector } from "./injectors/operator.ts";
 import { processInjector, storeInjector } from "./injectors/own-parts.ts";
-import { commandInjector, linkInjector, undoOf, undoTarget } from "./injectors/proxies-and-commands.ts";
+import { commandInjector, HEAL_MS, linkInjector, undoOf, undoTarget } from "./injectors/proxies-and-commands.ts";
 import { disablesProxy, faultTeller, linkBudgetMs, makeFault } from "./link-faults.ts";
 import { type CallsSeen, ENOUGH_TO_SHOW, isBack, isSilent, isSteady, showsFault } from "./seen-by-callers.ts";
 
@@ -222,7 +222,6 @@ export const injectBesideLoad = async (broken: Faults, beside: DisturbanceContex
 };
 
 const CALL_MS = 5_000;
-const HEAL_MS = 15_000;
 
 /**
  * Injects one fault of a schedule at its time and heals it after `forMs`. Returns what went wrong. No probe has to show
@@ -351,7 +350,7 @@ const ownInjector = async (fault: Fault, beside: DisturbanceContext): Promise<Fa
 };
 
 /** Has the watchdog beside the proxy, if there is one, hold the fault from before the injection until it is healed. */
-export const heldRemotely = <Injector extends Pick<FaultInjector, "inject" | "heal" | "undo">>(
+const heldRemotely = <Injector extends Pick<FaultInjector, "inject" | "heal" | "undo">>(
   injector: Injector,
   watch: RemoteWatch | undefined,
 ): Injector => {
@@ -373,10 +372,7 @@ export const heldRemotely = <Injector extends Pick<FaultInjector, "inject" | "he
 };
 
 /** Makes one injector of all faults. Throws if the deployment cannot inject one of them. */
-export const injectorFor = async (
-  { faults, healsInOrder }: Faults,
-  beside: DisturbanceContext,
-): Promise<FaultInjector> => {
+const injectorFor = async ({ faults, healsInOrder }: Faults, beside: DisturbanceContext): Promise<FaultInjector> => {
   const { deployment, stage } = beside;
   const parts: FaultInjector[] = [];
   for (const fault of faults) {

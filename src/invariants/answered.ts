@@ -8,7 +8,7 @@ import { isDefinite, isServerError } from "./evidence/moments.ts";
 import { counted, Evidence, type Found, inconclusive, type Judge, passed, unseen } from "./invariant.ts";
 
 /** Tolerated share of unanswered calls, unless `limits.unanswered_share` is stated. */
-const UNANSWERED_SHARE = 0.01;
+export const UNANSWERED_SHARE = 0.01;
 /** From this many calls on, one unanswered call does not keep the claim open. */
 const STRAY_OF = 20;
 const NAMED_MAX = 6;

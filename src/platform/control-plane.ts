@@ -40,7 +40,7 @@ const FIELDS = {
   upstreams: Type.Array(Type.String({ pattern: "^http://[^/]+$" }), { minItems: 1 }),
 };
 const CHANGE = Type.Partial(Type.Object(FIELDS));
-export type DeploymentChange = Static<typeof CHANGE>;
+type DeploymentChange = Static<typeof CHANGE>;
 
 /** What one role brings to a control plane. In one process, all roles share one listener and one `PATCH /deployment`. */
 export type ControlPart = {

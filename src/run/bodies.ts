@@ -92,8 +92,6 @@ export const runStages = async (request: StagesRun): Promise<RunResult> => {
   });
 };
 
-/** The most calls of a pass over all rules; the target file's budget may allow fewer. */
-const CALLS_AT_MOST = 1_200;
 /** The time after a stop to remove created objects at the permitted rate. */
 const STOP_MS = 60_000;
 
@@ -108,7 +106,7 @@ type VerifyRun = Asked &
     onProgress(progress: VerifyProgress): void;
   };
 
-const intent = (allowLoad: boolean) => ({ load: allowLoad, faults: false, requests: CALLS_AT_MOST });
+const intent = (allowLoad: boolean) => ({ load: allowLoad, faults: false, requests: planning.VERIFY_CALLS });
 
 /** Plans from the target file alone: reads no secret, locks nothing, sends nothing. */
 export const planOfTarget = async (wishes: VerifyWishes & Required<planning.DeploymentWish>) => {

@@ -337,7 +337,7 @@ export const lookLast = async ({ target, secrets, budget }: Pick<Deployment, "ta
 const LIMIT_MS = 300_000;
 
 /** Runs `fixtures.reset`, then `fixtures.provision`; their output goes to `logs/`. */
-export const prepareFixtures = async (context: RunContext, { file, target }: PreparedTarget): Promise<void> => {
+const prepareFixtures = async (context: RunContext, { file, target }: PreparedTarget): Promise<void> => {
   for (const name of ["reset", "provision"] as const) {
     const command = target.fixtures?.[name];
     if (command === undefined || command === null) continue;

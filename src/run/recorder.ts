@@ -307,7 +307,7 @@ const otlpSettings = (env: Environment, warn: Warn) => {
 const EVERY_MS = 5_000;
 const MESSAGE_CHARS_MAX = 200;
 
-export type OtlpExport = NonNullable<ReturnType<typeof startOtlpExport>>;
+type OtlpExport = NonNullable<ReturnType<typeof startOtlpExport>>;
 
 const plain = (text: string): string => clean(redact(text)).replace(/\s+/g, " ").trim().slice(0, MESSAGE_CHARS_MAX);
 

@@ -341,11 +341,13 @@ export const planStages = async ({ targetFile, owned, limiter = "sqlite", stages
   };
 };
 
-const VERIFY_CALLS = 1_200;
+/** The most calls of a pass over all rules; the target file's budget may allow fewer. */
+export const VERIFY_CALLS = 1_200;
 /** Seconds that a plan adds for verify's bursts: they are not paced, so they last as long as their answers take. */
 const BURSTS_S = 30;
 const RATE_UNKNOWN_S = 20;
-const RATE_UNKNOWN_PER_S = 200;
+/** The rate that is assumed if a ramp has yet to find the stage's rate and the target file permits none. */
+export const RATE_UNKNOWN_PER_S = 200;
 const RAMP_S = 24;
 /** The planned seconds of an experiment, which ends its load when it is over. */
 const EXPERIMENT_S = 15;

@@ -243,7 +243,7 @@ export const notesIn = (path: string, by: "watchdog" | "heal") => {
 export type TargetName = { base_url: string; name?: string; file?: string };
 
 /** One control plane's fields before a change, for `PATCH /deployment`. `at`: its index among planes of its kind. */
-export type PlaneState = {
+type PlaneState = {
   plane: "api" | "keys" | "limiter";
   at: number;
   was: Record<string, number | string>;

@@ -6,8 +6,6 @@ import { parseJson } from "../contract/envelopes.ts";
 /** Longer than any message of ours. A line without an end would fill the memory. */
 const LINE_MAX_CHARS = 64 << 20;
 
-export type LineCutter = ReturnType<typeof cutLines>;
-
 /**
  * Passes on each line. One of more than `maxChars` is passed on shortened as soon as that many have come, so that its
  * reader finds it unreadable.

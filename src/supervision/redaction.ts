@@ -6,7 +6,7 @@
 import { maskCredential, maskSecrets } from "../contract/credentials.ts";
 import { parseJson } from "../contract/envelopes.ts";
 import { clean } from "../contract/foreign-text.ts";
-import { cutLines, type LineCutter } from "./lines.ts";
+import { cutLines } from "./lines.ts";
 
 const MASK = "[masked]";
 
@@ -263,7 +263,7 @@ export class Redactor {
   }
 
   /** Cuts a stream into masked lines. A line over the limit is cut at a blank, so that no part of a secret passes. */
-  lines(onLine: (line: string) => void, maxChars: number = LINE_MAX_CHARS): LineCutter {
+  lines(onLine: (line: string) => void, maxChars: number = LINE_MAX_CHARS) {
     const give = (line: string): void => onLine(clean(this.redact(line.endsWith("\r") ? line.slice(0, -1) : line)));
     const shorten = (line: string): string => {
       const blank = line.lastIndexOf(" ", maxChars);

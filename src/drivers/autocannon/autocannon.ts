@@ -16,13 +16,11 @@ import { STORIES, storyCalled } from "../../workload/catalogue.ts";
 import { profileDurationS, profilePeakPerS } from "../../workload/load-profiles.ts";
 import { callId, type Step, urlOf } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
-import { type Driver, type Problem, watchHost } from "../driver.ts";
+import { type Driver, type Problem, STOPPED_DRAIN_MS, watchHost } from "../driver.ts";
 
 const DRIVER = "autocannon";
 const CONNECTIONS = 10;
 const TIMEOUT_S = 30;
-/** How long calls in flight may take after a stop by budget or signal: a stopped run ends within two seconds. */
-const STOPPED_DRAIN_MS = 1_000;
 const SAMPLE_MS = 100;
 /** More failed connections in a row than this mean that nothing listens. */
 const REFUSED_MAX = 200;

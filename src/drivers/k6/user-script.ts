@@ -8,6 +8,7 @@ import { maskSecrets } from "../../contract/credentials.ts";
 import { parseJson } from "../../contract/envelopes.ts";
 import { counted } from "../../contract/lists.ts";
 import type { Measurement } from "../../history/run-document.ts";
+import { UNANSWERED_SHARE } from "../../invariants/answered.ts";
 import { boundChild, spawnChild } from "../../supervision/child.ts";
 import { redactor } from "../../supervision/redaction.ts";
 import { type Problem, register } from "../driver.ts";
@@ -102,9 +103,6 @@ export const readAccount = (text: string): ScriptAccount | null => {
   const account = parseJson(maskSecrets(text)) as ScriptAccount | null | undefined;
   return Array.isArray(account?.scenarios) && Array.isArray(account.thresholds) ? account : null;
 };
-
-/** Tolerated share of unanswered calls if neither the script nor the target file states one. */
-const UNANSWERED_SHARE = 0.01;
 
 /** No answer (0), or a gateway's answer in place of the API's (Cloudflare's 52x and 530 among them). */
 const NOT_ANSWERED = /^(0|502|504|52\d|530)$/;

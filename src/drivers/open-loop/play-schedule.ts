@@ -8,7 +8,7 @@ import { triesOf } from "../../workload/retry.ts";
 import { callId, type Step } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
 import { TIMEOUTS } from "../../workload/timeouts.ts";
-import { lagFigures } from "../driver.ts";
+import { lagFigures, STOPPED_DRAIN_MS } from "../driver.ts";
 import type { OpenLoopEnd, OpenLoopJob } from "./driver.ts";
 
 /** Nearer than this to the next call, the pacer only turns the event loop and does not nap. */
@@ -82,8 +82,6 @@ export const startPacer = (
 type How = { stage: string; driver: string; idPrefix: string; onLine(line: CallLine): void };
 
 const MAX_OUTSTANDING = 4096;
-/** How long calls in flight may take after the budget ended the load, so that a stopped run ends within two seconds. */
-const STOPPED_DRAIN_MS = 1_000;
 
 export const startPressing = (
   job: OpenLoopJob,

@@ -13,7 +13,7 @@ import { heal } from "../healing.ts";
 import { type LinkFault, linkBudgetMs, makeFault } from "../link-faults.ts";
 
 /** Deadline of a heal. A stop waits this long if toxiproxy hangs. */
-const HEAL_MS = 15_000;
+export const HEAL_MS = 15_000;
 
 type BrokenLink = Pick<FaultProxies, "toxiproxy" | "mayReset" | "restart"> & { proxy: string; fault: LinkFault };
 

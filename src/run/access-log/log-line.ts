@@ -114,7 +114,7 @@ const DOCKER_CUT_BYTES = 16 * 1024 - 3;
 const CRI = new RegExp(`^(${ISO_PREFIX} (stdout|stderr) ([FP]) )(.*)$`, "s");
 
 /** The notations that hold named fields. */
-export type Notation = "json" | "csv" | "logfmt";
+type Notation = "json" | "csv" | "logfmt";
 
 /** The beginning of `key=value` fields (logfmt) or of LTSV, and each of their fields. */
 const LOGFMT = /^[\w.@-]+=/;

@@ -15,7 +15,13 @@ import type { Calibration } from "../../history/run-document.ts";
 import { calibrationDoubts } from "../../history/time-doubts.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
 import { type Hands, inHand, NO_HANDS, scenarioOf } from "../../stages/play.ts";
-import { type LoadStage, plannedFor, type StagePlan, stageMissing } from "../../stages/stage-plan.ts";
+import {
+  type LoadStage,
+  plannedFor,
+  RATE_UNKNOWN_PER_S,
+  type StagePlan,
+  stageMissing,
+} from "../../stages/stage-plan.ts";
 import { wallUs } from "../../supervision/waiting.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
@@ -30,7 +36,7 @@ type DriverName = Exclude<LoadStage["driver"], "autocannon">;
 
 type Ceiling = { mode: "a line each" | "folded"; perS: number; forS: number };
 
-export type CalibrationPlan = {
+type CalibrationPlan = {
   /** The highest rate of each driver that is used, in calls per second. */
   peaks: ReadonlyMap<DriverName, number>;
   /** Further rates that the open-loop driver must hold, each in its mode. */
@@ -40,8 +46,6 @@ export type CalibrationPlan = {
   precise?: boolean;
 };
 
-/** The rate to calibrate if a ramp has yet to find the stage's rate and the target file permits none. */
-const RATE_UNKNOWN_PER_S = 200;
 const STEADY_PER_S = { least: 200, most: 500 } as const;
 
 const TIMED = new Set(INVARIANTS.flatMap(({ id, time }) => (time === undefined ? [] : [id])));

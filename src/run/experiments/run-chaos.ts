@@ -22,7 +22,7 @@ import { called, UsageError } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";
 import { runStages } from "../bodies.ts";
 import { type Asked, type RunResult, recordRun } from "../recorded-run.ts";
-import { experimentStage, SHORT_EXPERIMENTS } from "../suites/suites.ts";
+import { experimentStage, SHORT_EXPERIMENTS, SPARE_S } from "../suites/suites.ts";
 import { requireWholeProxies } from "./left-open.ts";
 
 const KEY = /^(limiter|keys|api|service|edge)\.([a-z0-9][a-z0-9-]*)$/;
@@ -155,7 +155,6 @@ type ExploreRun = Asked & ExploreWish;
 const STAGE = "explore";
 const EXPECTED = "whatever breaks when, and for how long: every invariant holds during it and after the heal";
 const SHRINK_TRIALS: Readonly<Record<exploring.LinksKind, number>> = { virtual: 200, real: 12 };
-const SPARE_S = 30;
 
 const ofStage = (claim: doc.Claim, stage: string): doc.Claim => {
   return { ...claim, id: claim.id.replace(/\/.*/, `/${stage}`), stage };

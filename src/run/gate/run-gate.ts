@@ -43,7 +43,7 @@ import { commitOf } from "../run-reports.ts";
 
 export const GATE_SCENARIO = "chat-past-capacity";
 /** The stories that are played for scenarios, if they have another name. */
-export const GATE_STORIES: Readonly<Record<string, string>> = { [GATE_SCENARIO]: "chat-beside-noisy" };
+const GATE_STORIES: Readonly<Record<string, string>> = { [GATE_SCENARIO]: "chat-beside-noisy" };
 
 /** Invariants that a few seconds of overload can break; the comparison judges times. */
 const JUDGES = [
@@ -116,7 +116,7 @@ const perS = (rate: number): string => `${rate >= 20 ? rate.toFixed(0) : rate.to
 type GatePlan = { scenario: string; story: Story; pairs: number; ratePerS?: number };
 
 /** The stated capacity; `null` if it has to be probed, because slots say nothing about reads. */
-export const statedCapacity = (
+const statedCapacity = (
   { scenario, ratePerS }: Pick<GatePlan, "scenario" | "ratePerS">,
   base: TargetView,
 ): number | null => ratePerS ?? (scenario === GATE_SCENARIO ? streamsPerS(base) : null);

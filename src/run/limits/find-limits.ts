@@ -179,7 +179,7 @@ export const findLimits = async (room: Room): Promise<LimitsFound> => {
 // Searches for caps. Single streams and reads show an idle deployment; then more and more streams are opened, until
 // one is shed.
 
-export const REST_MOST_MS = 15_000;
+const REST_MOST_MS = 15_000;
 
 const CALM_MS = 7_000;
 const CALM_MOST = 30;
@@ -196,7 +196,7 @@ export const isAdmitted = ({ outcome }: CallLine): boolean => outcome === "200";
 export const spanMs = (from: number, to: number): number => (to - from) / 1000;
 
 /** Measures streams and reads on an idle deployment; returns a sentence if no stream is admitted. */
-export const lookAtCalm = async (sender: Sender, caller: Caller) => {
+const lookAtCalm = async (sender: Sender, caller: Caller) => {
   const streams: CallLine[] = [];
   const reads: CallLine[] = [];
   const ask = async (route: RouteName): Promise<CallLine | null> => {
@@ -291,7 +291,7 @@ type Climb = {
 };
 
 /** How long a key needs to regain so many tokens, in milliseconds, as far as is known. */
-export const refillMs = (bucket: caps.BucketFound | null, tokens: number): number => {
+const refillMs = (bucket: caps.BucketFound | null, tokens: number): number => {
   if (bucket?.found === true) return Math.min(REST_MOST_MS, (1000 * tokens) / bucket.ratePerS.low);
   return bucket === null || bucket.code === "never-refused" ? 0 : REST_UNKNOWN_MS;
 };
@@ -356,7 +356,7 @@ const explore = async (how: Climb, from: number, reachable: number, onProgress: 
 };
 
 /** Explores, then climbs repeatedly to the cap that was met. */
-export const climb = async (
+const climb = async (
   how: Climb,
   { from, replicas }: { from: number; replicas: number | undefined },
   onProgress: (text: string) => void,

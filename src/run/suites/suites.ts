@@ -214,7 +214,7 @@ const AFTER_LOAD = ["overload-keeps-the-caps", "slots-come-back"];
 export const SHORT_EXPERIMENTS = ["limiter-refused", "limiter-reply-lost", "keys-refused", "keys-reply-lost"];
 
 /** Added to the time that the faults take, for a slow host. */
-const SPARE_S = 30;
+export const SPARE_S = 30;
 const SOAK_PARTS = 6;
 const MIX_S = 200;
 const CHARGED_S = 60;
