@@ -65,15 +65,18 @@ export const bearer = async (
   return { authorization: `Bearer ${token}` };
 };
 
+/** The JSON object that a text holds. Throws for any other text, without a parser's message, which would quote it. */
+export const objectIn = (text: string): object => {
+  const json = parseJson(text);
+  if (typeof json === "object" && json !== null) return json;
+  throw new Error(`expected a JSON object; got ${shapeOfBody(text, json)}`);
+};
+
 /** The newest value of each series by an instant query; NaN if a value is not a number. */
 export const queryPrometheus = async (url: string, query: string): Promise<number[]> => {
   const at = `${url.replace(/\/+$/, "")}/api/v1/query?query=${encodeURIComponent(query)}`;
   const { status, text } = await callControl(at);
   if (status !== 200) throw new Error(`status ${status}`);
-  const json = parseJson(text) as { data?: { result?: { value?: unknown[] }[] } } | null | undefined;
-  // The text is not quoted, as a parser's error would do.
-  if (typeof json !== "object" || json === null)
-    throw new Error(`expected a JSON object; got ${shapeOfBody(text, json)}`);
-  const series = json.data?.result;
+  const series = (objectIn(text) as { data?: { result?: { value?: unknown[] }[] } }).data?.result;
   return Array.isArray(series) ? series.map((one) => Number(one?.value?.[1])) : [];
 };

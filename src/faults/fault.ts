@@ -2,6 +2,7 @@
 import type { Limits } from "../history/run-document.ts";
 import { REFUSAL_OF } from "../invariants/evidence/fault-windows.ts";
 import type { Undo } from "../supervision/journal.ts";
+import { tryEach } from "../supervision/waiting.ts";
 import { type FaultStream, linkBudgetMs, makeFault } from "./link-faults.ts";
 
 /** `edge` is the way from callers to the API; `service` is everything that the operator controls. */
@@ -104,17 +105,8 @@ export const atOnce = (parts: readonly FaultInjector[], healsInOrder = false): F
     },
     shows: shown.length === 0 ? null : async () => (await Promise.all(shown.map((shows) => shows()))).every(Boolean),
     heal: async (signal) => {
-      const did: string[] = [];
-      const troubles: string[] = [];
-      for (const part of healsInOrder ? parts : parts.toReversed()) {
-        // A failed heal must not leave the other faults in force.
-        await part.heal(signal).then(
-          (steps) => did.push(...(steps ?? [])),
-          (error: Error) => troubles.push(error.message),
-        );
-      }
-      if (troubles.length > 0) throw new Error(troubles.join("; "));
-      return did;
+      const inOrder = healsInOrder ? parts : parts.toReversed();
+      return (await tryEach(inOrder, (part) => part.heal(signal))).flatMap((did) => did ?? []);
     },
     undo: { how: "all", undos: parts.map(({ undo }) => undo) },
     stream: parts.every(({ stream }) => stream === only.stream) ? only.stream : "both",

@@ -11,6 +11,7 @@ import type { ChangeUndo, NamedUndo, RunItself, TargetName, Undo, UndoPorts } fr
 import { whyNotOwn } from "../supervision/private-file.ts";
 import { carriesMark, hasEnded } from "../supervision/processes.ts";
 import { FOLDER_MARK } from "../supervision/supervisor.ts";
+import { tryEach } from "../supervision/waiting.ts";
 import type { Target } from "../target/target.ts";
 import { isSameTarget } from "../target/target-file.ts";
 import { isServing, type Serving } from "../tools/link-probe.ts";
@@ -149,18 +150,12 @@ const proxy: UndoPorts["proxy"] = async (undo, { signal, callMs }) => {
 
 /** Restores the fields of control planes and reads them back. Tries every plane. */
 export const putBack = async (planes: ChangeUndo["planes"]): Promise<string> => {
-  const troubles: string[] = [];
-  for (const { url, was } of planes) {
-    try {
-      await controlSend("PATCH", `${url}/deployment`, was);
-      const now = await controlGet<Record<string, unknown>>(`${url}/deployment`);
-      const differs = Object.keys(was).filter((field) => now[field] !== was[field]);
-      if (differs.length > 0) throw new Error(`${url}/deployment reads back another ${differs.join(", ")}`);
-    } catch (error) {
-      troubles.push((error as Error).message);
-    }
-  }
-  if (troubles.length > 0) throw new Error(troubles.join("; "));
+  await tryEach(planes, async ({ url, was }) => {
+    await controlSend("PATCH", `${url}/deployment`, was);
+    const now = await controlGet<Record<string, unknown>>(`${url}/deployment`);
+    const differs = Object.keys(was).filter((field) => now[field] !== was[field]);
+    if (differs.length > 0) throw new Error(`${url}/deployment reads back another ${differs.join(", ")}`);
+  });
   return `put ${planes.flatMap(({ was }) => Object.keys(was)).join(", ")} back as before`;
 };
 

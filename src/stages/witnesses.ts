@@ -2,11 +2,9 @@
 
 import { readdirSync, readlinkSync } from "node:fs";
 import { cpus } from "node:os";
-import { queryPrometheus } from "../client/control-call.ts";
+import { objectIn, queryPrometheus } from "../client/control-call.ts";
 import { chargeOf, readCounts, readGauges, readLedger, readLookups, readUsedOf } from "../client/control-planes.ts";
 import { isLoopbackHost } from "../contract/address.ts";
-import { parseJson } from "../contract/envelopes.ts";
-import { shapeOfBody } from "../contract/foreign-text.ts";
 import type { Deployment, RunContext } from "../deployments/deployment.ts";
 import type { Driven } from "../drivers/driver.ts";
 import type { LedgerLine } from "../history/line.ts";
@@ -59,13 +57,6 @@ const LEDGER_MS = 60_000;
 /** The longest output of a ledger command; a longer one ends in half a line, which is rejected. */
 const LEDGER_MOST_CHARS = 256 << 20;
 
-/** Parses a ledger line without a JSON parser's message, which would quote the text. */
-const ledgerLineOf = (text: string): LedgerLine => {
-  const json = parseJson(text);
-  if (typeof json === "object" && json !== null) return chargeOf(json as LedgerLine);
-  throw new Error(`expected a JSON object; got ${shapeOfBody(text, json)}`);
-};
-
 /** Charges that the deployment's own command prints, as in `GET /ledger`: ours, and how many others since `sinceMs`. */
 export const readLedgerByCommand = async (
   { target, folder }: Pick<Deployment, "target" | "folder">,
@@ -84,7 +75,8 @@ export const readLedgerByCommand = async (
     },
   });
   const lines = printed.split("\n").filter((line) => line.trim() !== "");
-  const { ours = [], others = [] } = Object.groupBy(lines.map(ledgerLineOf), ({ request_id }) =>
+  const charges = lines.map((line) => chargeOf(objectIn(line) as LedgerLine));
+  const { ours = [], others = [] } = Object.groupBy(charges, ({ request_id }) =>
     request_id.startsWith(idPrefix) ? "ours" : "others",
   );
   return { ours, others: others.filter(({ at }) => at >= sinceMs).length };

@@ -12,7 +12,7 @@ import { openOwnFile } from "./private-file.ts";
 import { endGroup, type GroupId, type ProcessId } from "./processes.ts";
 import { redactor as ofThisProcess, type Redactor } from "./redaction.ts";
 import { fileProblem } from "./user-file.ts";
-import { pause } from "./waiting.ts";
+import { pause, tryEach } from "./waiting.ts";
 
 /** Identifies a run by its process, and by the mark in its children's environment. */
 export type RunItself = ProcessId & { mark: string };
@@ -308,16 +308,8 @@ type UndoLimits = CallLimits & {
 /** Undoes one side effect and returns what it did, in a few words. Throws if the side effect is still there. */
 export const runUndo = async (undo: Undo, limits: UndoLimits): Promise<string> => {
   switch (undo.how) {
-    case "all": {
-      const did = new Set<string>();
-      const troubles: string[] = [];
-      for (const one of undo.undos.toReversed()) {
-        const tried = runUndo(one, limits).then((what) => did.add(what));
-        await tried.catch((error: Error) => troubles.push(error.message));
-      }
-      if (troubles.length > 0) throw new Error(troubles.join("; "));
-      return [...did].join(", ");
-    }
+    case "all":
+      return [...new Set(await tryEach(undo.undos.toReversed(), (one) => runUndo(one, limits)))].join(", ");
     case "nothing":
       return "nothing to take back";
     case "end-process":

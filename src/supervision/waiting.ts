@@ -38,6 +38,15 @@ export const eachAtOnce = async <T, R>(most: number, items: readonly T[], work: 
   return results;
 };
 
+/** Works on each item in turn, also after a failure. Throws at the end what failed, in one message. */
+export const tryEach = async <T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> => {
+  const troubles: string[] = [];
+  const tried = (item: T) => work(item).catch((error: Error) => void troubles.push(error.message));
+  const results = await Array.fromAsync(items, tried);
+  if (troubles.length > 0) throw new Error(troubles.join("; "));
+  return results as R[];
+};
+
 /** The promise's value, or `late` if it takes longer than `ms`. */
 export const inTime = async <T>(promise: Promise<T>, ms: number): Promise<T | "late"> => {
   const over = new AbortController();
