@@ -12,7 +12,7 @@ import { runScript, runStages } from "../run/bodies.ts";
 import { writeOperator } from "../run/operator/write-operator.ts";
 import * as suites from "../run/suites/suites.ts";
 import { callsOfCutLog, type LoadStage, type StagePlan, type SuiteFor, shortened } from "../stages/stage-plan.ts";
-import { redact, SECRET_WORDS } from "../supervision/redaction.ts";
+import { redactor, SECRET_WORDS } from "../supervision/redaction.ts";
 import { called, openUserFile, UsageError, UserFileError } from "../supervision/user-file.ts";
 import type { Target } from "../target/target.ts";
 import { PROFILES } from "../workload/load-profiles.ts";
@@ -72,7 +72,8 @@ const NAMED_SECRET = new RegExp(
 
 /** A log line for the terminal: cut, without addresses, queries and long tokens, which may be secret or personal. */
 const shown = (line: string): string => {
-  const text = redact(line.slice(0, 20 * SHOWN_CHARS))
+  const text = redactor
+    .redact(line.slice(0, 20 * SHOWN_CHARS))
     .replace(/\b(?:\d{1,3}\.){3}\d{1,3}\b/g, "[address]")
     .replace(/(?:\b[0-9a-f]{1,4}:){4,7}[0-9a-f]{1,4}\b|[0-9a-f:]*::[0-9a-f:]+/gi, "[address]")
     .replace(/\/\/[^\s/@"']+@/g, "//[masked]@")

@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { type Running, startRole } from "../platform/start-role.ts";
-import { redact } from "../supervision/redaction.ts";
+import { redactor } from "../supervision/redaction.ts";
 import { controlGet, controlSend, readCounts, readGauges, readUsed } from "./control-planes.ts";
 
 const TOKEN = "correct-horse-battery";
@@ -20,7 +20,7 @@ test("sends the token that the environment has, to read and to write, and masks 
   vi.stubEnv("FLOODGATE_CONTROL_TOKEN", TOKEN);
   expect(await readGauges([control])).toMatchObject([{ in_flight: 0 }]);
   expect(await controlSend("POST", `${control}/orgs`, { id: "org_1", tier: "Pro" })).toMatchObject({ id: "org_1" });
-  expect(redact(`authorization: Bearer ${TOKEN}`)).toBe("authorization: Bearer [masked]");
+  expect(redactor.redact(`authorization: Bearer ${TOKEN}`)).toBe("authorization: Bearer [masked]");
 });
 
 test.each([undefined, "", "another-token-altogether"])(

@@ -15,7 +15,6 @@ import type { Calibration, Claim, Measurement, RampStep, StageOutcome } from "..
 import type { Sample } from "../history/series.ts";
 import type { Role, Urls } from "../platform/start-role.ts";
 import { type Started, startChild } from "../supervision/child.ts";
-import { freePort } from "../supervision/free-port.ts";
 import type { Journal } from "../supervision/journal.ts";
 import { signalGroup } from "../supervision/processes.ts";
 import { REPOSITORY, type RunFolder } from "../supervision/run-folder.ts";
@@ -26,7 +25,7 @@ import type { Target } from "../target/target.ts";
 import { httpProbe, type LinkProbe, observeLink, reachableListener, redisProbe } from "../tools/link-probe.ts";
 import { findRedis, type ToolName } from "../tools/tool-recipe.ts";
 import { openToxiproxy, type Toxiproxy } from "../tools/toxiproxy.ts";
-import { STAND_IN_PROXY, startToxiproxy } from "../tools/toxiproxy-server.ts";
+import { freePort, STAND_IN_PROXY, startToxiproxy } from "../tools/toxiproxy-server.ts";
 import { type BudgetGuard, guardBudget } from "../workload/budget.ts";
 import type { RateFound } from "../workload/callers/target-view.ts";
 import { openRemoteWatch, type RemoteWatch } from "./remote-watch.ts";

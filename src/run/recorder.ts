@@ -17,7 +17,7 @@ import { type Sample, seriesFold } from "../history/series.ts";
 import { inTimeOrder, Lateness } from "../history/time-order.ts";
 import { looksWrong } from "../invariants/evidence/legal-answers.ts";
 import { otlpMetrics } from "../report/otlp-metrics.ts";
-import { decoded, type Redactor, redact, redactor } from "../supervision/redaction.ts";
+import { decoded, type Redactor, redactor } from "../supervision/redaction.ts";
 import { openRunFolder, type RunFolder } from "../supervision/run-folder.ts";
 import { atPlace, makeFolders, UsageError } from "../supervision/user-file.ts";
 import { jsonLines, outcomeName } from "./read-run.ts";
@@ -309,7 +309,8 @@ const MESSAGE_CHARS_MAX = 200;
 
 type OtlpExport = NonNullable<ReturnType<typeof startOtlpExport>>;
 
-const plain = (text: string): string => clean(redact(text)).replace(/\s+/g, " ").trim().slice(0, MESSAGE_CHARS_MAX);
+const plain = (text: string): string =>
+  clean(redactor.redact(text)).replace(/\s+/g, " ").trim().slice(0, MESSAGE_CHARS_MAX);
 
 /** Says what the collector rejected (opentelemetry-proto, `ExportMetricsPartialSuccess`); `null` if nothing. */
 const partialOf = (text: string): string | null => {

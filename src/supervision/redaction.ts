@@ -274,4 +274,3 @@ export class Redactor {
 }
 
 export const redactor: Redactor = new Redactor();
-export const redact = (text: string): string => redactor.redact(text);

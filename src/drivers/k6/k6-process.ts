@@ -15,7 +15,7 @@ import { Histogram } from "../../history/statistics/histogram.ts";
 import { boundChild, signalInWords, spawnChild } from "../../supervision/child.ts";
 import { cutLines, readLines, unreadSentence } from "../../supervision/lines.ts";
 import { runMark } from "../../supervision/processes.ts";
-import { redact, redactor } from "../../supervision/redaction.ts";
+import { redactor } from "../../supervision/redaction.ts";
 import type { Stopped } from "../../workload/budget.ts";
 import type { Printed, PrintedFault, PrintedMint, PrintedNothing, PrintedSpent } from "../../workload/handover.ts";
 import { callId, exchangeStep, type Step } from "../../workload/step.ts";
@@ -108,7 +108,7 @@ export const startK6 = (
   readLines(child.stderr as Readable, (line) => {
     if (line.trim() === "") return;
     const { level = "error", msg = line } = (parseJson(line) ?? {}) as { level?: string; msg?: string };
-    const said = redact(`${msg}`.trim().split("\n").slice(0, 3).join(" "));
+    const said = redactor.redact(`${msg}`.trim().split("\n").slice(0, 3).join(" "));
     if (level === "error" || level === "fatal" || level === "panic") {
       exit.errorCount += 1;
       if (exit.errors.length < KEPT) exit.errors.push(said);

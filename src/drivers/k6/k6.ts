@@ -14,7 +14,7 @@ import { tlsFiles } from "../../client/transport.ts";
 import type { Protocol } from "../../history/run-document.ts";
 import { writePrivateFile } from "../../supervision/private-file.ts";
 import { fileLimitsOf } from "../../supervision/processes.ts";
-import { redact } from "../../supervision/redaction.ts";
+import { redactor } from "../../supervision/redaction.ts";
 import { createRunClock, wallUs } from "../../supervision/waiting.ts";
 import type { Target } from "../../target/target.ts";
 import { budgetShare, NOTHING_SPENT, type Stopped } from "../../workload/budget.ts";
@@ -247,7 +247,7 @@ type Played = Pick<PlayedSegment, "problems" | "stopped" | "protocols" | "warnin
 
 const unplayed = (why: string, stopped: Stopped | null, error?: unknown): Played => {
   const reason =
-    error === undefined ? why : `${why}: ${redact(error instanceof Error ? error.message : String(error))}`;
+    error === undefined ? why : `${why}: ${redactor.redact(error instanceof Error ? error.message : String(error))}`;
   return { problems: [{ verdict: "inconclusive", reason }], stopped, protocols: [], warnings: [], isCutOff: true };
 };
 

@@ -112,7 +112,6 @@ const LINGER_MS = 2;
 
 type Question<Item, Answer> = {
   item: Item;
-  budgetMs: number;
   resolve(answer: Answer): void;
   reject(error: Error): void;
   settled: boolean;
@@ -183,13 +182,7 @@ export const createBatcher = <Item, Answer>(settings: {
   };
 
   const endTurn = (): void => {
-    const questions = asked.filter(({ settled }) => !settled);
-    for (const question of questions) {
-      const { budgetMs } = question;
-      const expire = (): void => settle(question, unavailable(`no answer within ${budgetMs} ms`));
-      question.cancelDeadline = startDeadline(budgetMs, expire);
-    }
-    queue.push(...questions);
+    queue.push(...asked);
     asked = [];
     flush();
   };
@@ -199,7 +192,10 @@ export const createBatcher = <Item, Answer>(settings: {
       new Promise((resolve, reject) => {
         if (closed) return reject(unavailable("its client is closed"));
         if (asked.length === 0) setImmediate(endTurn);
-        asked.push({ item, budgetMs, resolve, reject, settled: false, cancelDeadline: () => {}, batch: null });
+        const expire = (): void => settle(question, unavailable(`no answer within ${budgetMs} ms`));
+        const cancelDeadline = startDeadline(budgetMs, expire);
+        const question: Asked = { item, resolve, reject, settled: false, cancelDeadline, batch: null };
+        asked.push(question);
       }),
     close: (): void => {
       closed = true;

@@ -8,8 +8,7 @@ import { isContradiction, isExact, type WholeBounds, writtenRate } from "../../s
 import { readUserJson, UsageError, writeNewJson } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";
 import { type Finding, finding } from "../../verify/doctor/finding.ts";
-import { type Climbed, isKnown, type LimitsFound } from "./find-limits.ts";
-import { CALLS_MOST, SECONDS_MOST } from "./sender.ts";
+import { CALLS_MOST, type Climbed, isKnown, type LimitsFound, SECONDS_MOST } from "./find-limits.ts";
 
 const NAMES = ["replicas", "slots", "service_ms", "global_in_flight", "org_in_flight", "rate_per_s", "burst"] as const;
 type LimitName = (typeof NAMES)[number];
