@@ -6,6 +6,7 @@ import { isStreamed, routeOf } from "../contract/routes.ts";
 import { lastEventOf } from "../contract/streams.ts";
 import { transportCode } from "../contract/transport-codes.ts";
 import type { CallLine } from "../history/line.ts";
+import { known } from "../history/statistics/statistics.ts";
 import type { RunClock } from "../supervision/waiting.ts";
 import type { Secrets } from "../target/secrets.ts";
 import { CredentialMissingError, credentialFinder, readStated } from "../target/stated-credentials.ts";
@@ -148,18 +149,14 @@ const createCredentialBook = (
   const held = new Map<string, HeldSession>();
   const minting = new Map<string, Promise<string>>();
   const forgottenAtMs = new Map<string, number>();
-  const mintSession = (wanted: steps.SessionWanted, name: string): Promise<string> => {
-    const started =
-      minting.get(name) ??
-      mint(wanted)
-        .then((session) => {
-          held.set(name, session);
-          return session.token;
-        })
-        .finally(() => minting.delete(name));
-    minting.set(name, started);
-    return started;
-  };
+  const mintSession = (wanted: steps.SessionWanted, name: string): Promise<string> =>
+    known(minting, name, async () => {
+      using atEnd = new DisposableStack();
+      atEnd.defer(() => minting.delete(name));
+      const session = await mint(wanted);
+      held.set(name, session);
+      return session.token;
+    });
 
   /** Names are cached, because steps share few refs. Sessions are not: each step has a new ref for its session. */
   const names = new WeakMap<steps.CredentialRef, string>();

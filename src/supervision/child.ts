@@ -10,7 +10,7 @@ import { isMainThread } from "node:worker_threads";
 import { birthOf, type GroupId, signalGroup, unmarked } from "./processes.ts";
 import { redactor } from "./redaction.ts";
 import { fileProblem } from "./user-file.ts";
-import { inTime, pause } from "./waiting.ts";
+import { inTime } from "./waiting.ts";
 
 /** `late`: what the child did not do by its deadline; `null` if it was in time. */
 type ChildEnd = Record<"error" | "late", string | null> & { code: number | null; signal: NodeJS.Signals | null };
@@ -129,14 +129,12 @@ export const runShellCommand = async (command: string, how: ShellCommand): Promi
   const said = lastLines(child.stderr, LAST_LINES);
   child.stderr?.setEncoding("utf8").on("data", (text: string) => onOutput?.(text, "log"));
   child.stdout?.setEncoding("utf8").on("data", (text: string) => onOutput?.(text, "output"));
-  const over = new AbortController();
   const failed = (why: string, code?: number | null): Error => {
     const words = said.length === 0 ? "" : `: ${said.join("\n").slice(-SHOWN_CHARS)}`;
     return new Error(`the ${what} failed (${why})${words}`, { cause: code });
   };
-  const tooLate = pause(TIMER_MS_MAX, AbortSignal.any([signal, over.signal])).then(() => null);
-  const end = await Promise.race([ended, tooLate]).finally(() => over.abort());
-  if (end === null) {
+  const end = await inTime(ended, TIMER_MS_MAX, signal);
+  if (end === "late") {
     kill();
     throw failed("not done in time");
   }

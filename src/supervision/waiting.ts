@@ -47,10 +47,10 @@ export const tryEach = async <T, R>(items: readonly T[], work: (item: T) => Prom
   return results as R[];
 };
 
-/** The promise's value, or `late` if it takes longer than `ms`. */
-export const inTime = async <T>(promise: Promise<T>, ms: number): Promise<T | "late"> => {
+/** The promise's value, or `late` if it takes longer than `ms`, or if the signal fires first. */
+export const inTime = async <T>(promise: Promise<T>, ms: number, ...signals: AbortSignal[]): Promise<T | "late"> => {
   const over = new AbortController();
-  const late = pause(ms, over.signal).then(() => "late" as const);
+  const late = pause(ms, AbortSignal.any([over.signal, ...signals])).then(() => "late" as const);
   return Promise.race([promise, late]).finally(() => over.abort());
 };
 

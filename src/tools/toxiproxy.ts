@@ -2,13 +2,12 @@
  * Controls a toxiproxy server. The server can hang, so every call has a deadline and every change is read back. The npm
  * client makes proxies and toxics, over our transport, because its own has no deadline and loses the causes of errors.
  */
-import { once } from "node:events";
 import { Toxiproxy as NodeClient, Proxy as NodeProxy } from "toxiproxy-node-client";
 import { Agent } from "undici";
 import { CONTROL_CALL_MS, type ControlCall, callControl } from "../client/control-call.ts";
 import { parseJson } from "../contract/envelopes.ts";
 import { foreignId, foreignSentence } from "../contract/foreign-text.ts";
-import { pause, waitUntil } from "../supervision/waiting.ts";
+import { inTime, pause, waitUntil } from "../supervision/waiting.ts";
 import { differenceTo, type Toxic, type ToxicEcho } from "./toxics.ts";
 
 export class ToxiproxyError extends Error {
@@ -48,17 +47,15 @@ const openTransport = (apiUrl: string, defaults: CallOptions) => {
   const agent = new Agent({ pipelining: 1, keepAliveTimeout: 1_000 });
   let late = 0;
   /** Closing the connection does not cancel a change, so the answer is still waited for after the deadline. */
-  const inTime = async <T extends { status: number }>(answered: Promise<T>, signal: AbortSignal): Promise<T> => {
-    const over = new AbortController();
-    const tooLate = once(signal, "abort", { signal: over.signal }).then((): never => {
-      late += 1;
-      const settle = (status?: number): void => {
-        if (status !== GOES_ON) late -= 1;
-      };
-      answered.then(({ status }) => settle(status)).catch(() => settle());
-      throw signal.reason;
-    });
-    return Promise.race([answered, tooLate]).finally(() => over.abort());
+  const awaited = async <T extends { status: number }>(answered: Promise<T>, signal: AbortSignal): Promise<T> => {
+    const came = await inTime(answered, LATE_CHANGE_MS, signal);
+    if (came !== "late") return came;
+    late += 1;
+    const settle = (status?: number): void => {
+      if (status !== GOES_ON) late -= 1;
+    };
+    answered.then(({ status }) => settle(status)).catch(() => settle());
+    throw signal.reason;
   };
   return {
     /** Number of changes that were not answered in time; toxiproxy may still carry them out when its lock is free. */
@@ -84,7 +81,7 @@ const openTransport = (apiUrl: string, defaults: CallOptions) => {
       const call = { method, body, dispatcher: agent, withinMs: LATE_CHANGE_MS };
       const isRead = method === "GET";
       const answered = callControl(`${base}${path}`, isRead ? { ...call, signal } : call);
-      const { status, text } = await (isRead ? answered : inTime(answered, signal)).catch(failed);
+      const { status, text } = await (isRead ? answered : awaited(answered, signal)).catch(failed);
       const json = parseJson(text);
       if (status >= 200 && status < 300) return text === "" ? undefined : (json ?? text);
       const said = foreignSentence(String((json as { error?: unknown } | null | undefined)?.error ?? text.trim()));
