@@ -10,6 +10,7 @@ import { type Mutant, type MutantStage, nobody } from "../src/mutants/mutant.ts"
 import { HEALTHY } from "../src/platform/parts.ts";
 import { CURVE_CLAIMS } from "../src/shedding/curve-claims.ts";
 import { SETTLING_CLAIMS } from "../src/shedding/settling-claims.ts";
+import { pause } from "../src/supervision/waiting.ts";
 import {
   CHEAPEST,
   COLUMNS,
@@ -96,6 +97,14 @@ describe("a trial", () => {
     const kills = ["admits-what-is-allowed", "envelope-fits-subcode"];
     const trial = await tryOn({ ...spoilt, kills }, "month-edge");
     expect(trial).toMatchObject({ verdict: "wrong-judge", by: ["admits-what-is-allowed"] });
+  });
+
+  test("sends a patient client again that a busy machine kept waiting until the next token had come", async () => {
+    const early = MUTANTS.find(({ name }) => name === "retry-after-too-early") as Mutant;
+    const trial = tryOn(early, early.stage);
+    await pause(800);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2_000);
+    expect(await trial).toMatchObject({ verdict: "killed", attempts: 1 });
   });
 
   test("elsewhere than where a mutant must be caught tells only who saw it", async () => {
