@@ -27,7 +27,7 @@ const UNWATCHED = {
   ...{ cores: cpus().length, target_cores: null, other_cores: null },
   ...{ rate_error: null, generator: [], calibration: [] },
 };
-/** Longer than any stage keeps the limiter away, plus the longest pause between refund attempts. */
+/** Longer than any other stage keeps the limiter away, plus the longest pause between refund attempts. */
 const STOP_DEADLINE_MS = 4_000;
 
 export type DeploymentOptions = {
@@ -36,11 +36,13 @@ export type DeploymentOptions = {
   limits?: Limits;
   tokens?: number;
   breakable?: true;
+  /** For a stage whose API has work left when it is stopped. */
+  stopDeadlineMs?: number;
 };
 
 /** Three services over real links, one or two API replicas, demo data, in this process. */
 export const startSmallDeployment = (name: string, parts: Parts, options: DeploymentOptions): Promise<InProcess> => {
-  const { tenants, tokens = 4, breakable, limits: own = {} } = options;
+  const { tenants, tokens = 4, breakable, limits: own = {}, stopDeadlineMs = STOP_DEADLINE_MS } = options;
   const limits: Limits = {
     ...{ replicas: 1, slots: own.global_in_flight ?? MANY, service_ms: 20 },
     ...{ global_in_flight: MANY, org_in_flight: MANY, revocation_budget_ms: REVOCATION_BUDGET_MS },
@@ -50,7 +52,7 @@ export const startSmallDeployment = (name: string, parts: Parts, options: Deploy
   return startInProcess({
     ...{ name, parts, limits, tenants, breakable },
     role: {
-      ...{ controlPort: 0, stopDeadlineMs: STOP_DEADLINE_MS, logLevel: "debug", inference: { tokens } },
+      ...{ controlPort: 0, stopDeadlineMs, logLevel: "debug", inference: { tokens } },
       rateLimit: { perS: limits.rate_per_s ?? MANY, burst: limits.burst ?? MANY },
     },
     target: { limits, permits: { writes: true, quota_burn: true } },

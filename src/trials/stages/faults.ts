@@ -74,8 +74,11 @@ const afterRecovery = async ({ view, sendAll }: benches.Bench): Promise<void> =>
 };
 
 /** A stage whose links can be broken; a few calls come before `play`. */
-const faulty = (play: (bench: benches.Bench) => Promise<void>): benches.MiniStage => ({
-  options: { tenants: paid(TENANTS), breakable: true },
+const faulty = (
+  play: (bench: benches.Bench) => Promise<void>,
+  more: Partial<benches.DeploymentOptions> = {},
+): benches.MiniStage => ({
+  options: { tenants: paid(TENANTS), breakable: true, ...more },
   play: async (bench) => {
     await bench.sendAll(mixed(bench.view, 6), 3);
     await play(bench);
@@ -118,24 +121,29 @@ export const limiterReplyLost = faulty(async (bench) => {
 });
 
 const FORGETFUL_ENDS_MS = 1_200;
+/** The refunds come at once when the limiter is back. A machine that stands still for seconds must not end the API before. */
+const REFUNDS_WITHIN_MS = 30_000;
 
 /** Replies of the limiter are lost, then it is away, and the API is asked to end before it can refund. */
-export const restartUnsettled = faulty(async (bench) => {
-  const { running, silence, tell } = bench;
-  const limiter = linkOf(bench, "limiter");
-  await faultOf("reply-lost").put(limiter);
-  const { answers } = await chargedAndWaiting(bench);
-  await limiter.setEnabled(false);
-  await answers;
-  silence();
-  const ended = running.api?.close();
-  // The mutant has ended by then; the healthy API still retries its refunds.
-  await Promise.race([ended, pause(FORGETFUL_ENDS_MS)]);
-  limiter.toxics = [];
-  await limiter.setEnabled(true);
-  await ended;
-  tell({ ledger: await readLedger(bench.target.control?.limiter as string, "mutants.") });
-});
+export const restartUnsettled = faulty(
+  async (bench) => {
+    const { running, silence, tell } = bench;
+    const limiter = linkOf(bench, "limiter");
+    await faultOf("reply-lost").put(limiter);
+    const { answers } = await chargedAndWaiting(bench);
+    await limiter.setEnabled(false);
+    await answers;
+    silence();
+    const ended = running.api?.close();
+    // The mutant has ended by then; the healthy API still retries its refunds.
+    await Promise.race([ended, pause(FORGETFUL_ENDS_MS)]);
+    limiter.toxics = [];
+    await limiter.setEnabled(true);
+    await ended;
+    tell({ ledger: await readLedger(bench.target.control?.limiter as string, "mutants.") });
+  },
+  { stopDeadlineMs: REFUNDS_WITHIN_MS },
+);
 
 /** More calls, each on its own connection, than a pool may keep connections. */
 const LOST_CALLS = 40;
