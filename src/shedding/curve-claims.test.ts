@@ -359,6 +359,19 @@ test("the cost of a refusal passes only where its interval leaves out twice what
   expect([verdictOf(0.07, 0.3), verdictOf(0.09, 0.1)]).toEqual(["inconclusive", "fail"]);
 });
 
+test("a loss has to exceed what levels vary by beyond their batches", () => {
+  const curve = curveOf(queueing({ slots: 16, inFlight: 16, serviceMs: 200 }), 1, SHORT_S);
+  const kneePerS = curve.knee.overall?.value as number;
+  const verdictOf = (left: number, half: number): string | undefined => {
+    const levels = curve.levels.map((level): Curve["levels"][number] => {
+      const value = Math.min(level.ratePerS, kneePerS) * (level.pass === "up" ? 1 : left);
+      return { ...level, goodputPerS: { value, low: value - half * kneePerS, high: value + half * kneePerS } };
+    });
+    return claimsOf({ ...curve, levels, patient: null }).find(({ id }) => id === "curve/metastability")?.verdict;
+  };
+  expect([verdictOf(0.8, 0.03), verdictOf(0.8, 0.15)]).toEqual(["fail", "pass"]);
+});
+
 test("goodput that rises with the load shows no price of a refusal", () => {
   const curve = curveOf(queueing({ slots: 16, inFlight: 16, serviceMs: 200 }), 1, SHORT_S);
   const levels = curve.levels.map((level) => ({

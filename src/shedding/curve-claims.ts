@@ -280,7 +280,8 @@ const cameBack = (curve: Curve, facts: StageFacts): Finding => {
     const isLow = "a limit on calls in flight was low and rose again (state `shedding: fixed` if none adapts)";
     return adapts(curve, facts) ? open(`${isLow}: ${got}`) : found("fail", lost, got);
   };
-  if (left !== null && left.share.high <= LEFT) return lostGoodput(left.got);
+  const { value = 1, high = 1 } = left?.share ?? {};
+  if (left !== null && value + measures.WIDER * (high - value) <= LEFT) return lostGoodput(left.got);
   const pairsUpTo = (perS: number) => measures.pairsWith(curve, "down").filter(([up]) => up.ratePerS <= perS);
   const pairs = pairsUpTo(CALM * kneePerS);
   if (pairs.length === 0)

@@ -241,8 +241,8 @@ export const hasRisen = ({ levels }: Curve): boolean => {
   });
 };
 
-/** Widens the interval: the batches of a level share one state of an adaptive limiter, so levels vary more than batches do. */
-const WIDER = 1.3;
+/** Widens an interval: the batches of a level share one state of the deployment, so levels vary more than batches do. */
+export const WIDER = 1.5;
 
 /** The area between the goodput up and down, divided by the area under that of the way up; `null` below three pairs. */
 export const hysteresisOf = (curve: Curve): Estimate | null => {
