@@ -51,6 +51,8 @@ describe("mergeClaims", () => {
     expect(mergeClaims([claimOf("a/s"), ...unseen], []).reason).toBe(
       "1 of 1 required claim holds; 2 not judged: 2 (not seen on this target).",
     );
+    const cut = skipped("d/s", "needs fixed shedding (the file says unknown: caps move)");
+    expect(mergeClaims([claimOf("a/s"), cut], []).reason).toMatch(/1 \(needs fixed shedding\)\.$/);
   });
 
   test("a pass says what should hold and does not, and does not give reasons for what is only recorded", () => {

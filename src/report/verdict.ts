@@ -101,7 +101,10 @@ const notJudgedText = (claims: readonly Claim[]): string => {
   const minors = minor === 0 ? [] : [counted(minor, "info claim")];
   if (minor === skipped.length) return minor === 0 ? "" : `; ${minors} not judged`;
   // Reasons that begin alike, such as "not seen on this target: no refusal came", are one group here.
-  const of = (claim: Claim): string => bareReason(claim).split(": ")[0] || "no reason was given";
+  const of = (claim: Claim): string =>
+    bareReason(claim)
+      .split(": ")[0]
+      ?.replace(/ \([^)]*$/, "") || "no reason was given";
   const sizes = [...Map.groupBy(major, of)].map(([reason, { length: n }]) => ({ reason, n })).sort((a, b) => b.n - a.n);
   const shown = sizes.slice(0, REASONS_SHOWN).map(({ reason, n }) => `${n} (${clip(reason, REASON_MAX)})`);
   const rest = sizes.slice(REASONS_SHOWN).reduce((sum, { n }) => sum + n, 0);

@@ -87,7 +87,7 @@ export const skippedStage = (
   replay: string,
 ): doc.StageOutcome => {
   const { embedded } = deployment;
-  const reason = `skipped: ${embedded ? "the embedded deployment" : "the target file"} lacks ${lacking.join("; ")}`;
+  const reason = `skipped: ${embedded ? "the embedded deployment" : "the target file"} lacks ${[...new Set(lacking)].join("; ")}`;
   const verdict = embedded ? "inconclusive" : "skipped";
   return unplayedStage(plan, deployment, { verdict, reason, expected: "everything that the stage needs", replay });
 };
