@@ -269,25 +269,21 @@ const snapshot = () => ({
 });
 
 /**
- * Starts watching the host; the result ends that and returns the changes. `own`: this process is the generator and
- * sends on one thread; else `pids` are, to which the caller may add. `spunUs`: CPU time of busy-waiting.
+ * Starts watching the host; the result ends that and returns the changes. `pids`: the generator, to which the caller may add; if
+ * absent, this process is it and sends on one thread. `spunUs`: CPU time of busy-waiting.
  */
-export const watchHost = (
-  generator: { own: true } | { own: false; pids: readonly number[] } = { own: true },
-): ((spunUs?: number) => HostFacts) => {
+export const watchHost = (pids?: readonly number[]): ((spunUs?: number) => HostFacts) => {
   const delay = monitorEventLoopDelay({ resolution: 10 });
   delay.enable();
   const before = snapshot();
-  const other = generator.own ? null : watchPids(generator.pids);
+  const other = pids === undefined ? null : watchPids(pids);
   let ports: number | null = null;
   let descriptors: number | null = null;
   const look = (): void => {
     other?.look();
     const range = readProc("/proc/sys/net/ipv4/ip_local_port_range") ?? "";
     ports = larger(ports, parsePortsShare(readProc("/proc/net/sockstat") ?? "", range));
-    for (const pid of generator.own ? (["self"] as const) : generator.pids) {
-      descriptors = larger(descriptors, descriptorsShare(pid));
-    }
+    for (const pid of pids ?? (["self"] as const)) descriptors = larger(descriptors, descriptorsShare(pid));
   };
   look();
   const looking = setInterval(look, LOOK_EVERY_MS);

@@ -80,7 +80,7 @@ test.skipIf(process.platform !== "linux")(
 
 test.skipIf(process.platform !== "linux")("of a process beside it the CPU is read, and no event loop", async () => {
   const busy = spawn(process.execPath, ["-e", "for (;;);"], { stdio: "ignore" });
-  const ended = watchHost({ own: false, pids: [busy.pid as number] });
+  const ended = watchHost([busy.pid as number]);
   try {
     await new Promise((resolve) => setTimeout(resolve, 1_500));
     const notes = ended();

@@ -6,9 +6,7 @@ import * as serving from "./links/http-service.ts";
 import type { Clock } from "./ports.ts";
 
 /** 16 or more visible ASCII characters: valid in an HTTP header without encoding, and too long to guess. */
-const USABLE = /^[\x21-\x7e]{16,}$/;
-
-export const isUsableToken = (token: string): boolean => USABLE.test(token);
+export const isUsableToken = (token: string): boolean => /^[\x21-\x7e]{16,}$/.test(token);
 
 const Whole = Type.Integer({ minimum: 0 });
 /** A hundred years, within which dates stay valid and years have four digits. */

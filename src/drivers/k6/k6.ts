@@ -286,7 +286,7 @@ export const driveK6 =
   (setup: K6Setup): port.Driver =>
   async (drive, beside) => {
     const pids: number[] = [];
-    const host = port.watchHost({ own: false, pids });
+    const host = port.watchHost(pids);
     const onSpawn: port.Drive["onSpawn"] = (child) => {
       if (child.pid !== undefined) pids.push(child.pid);
       drive.onSpawn?.(child);
