@@ -92,8 +92,11 @@ const lookForLimits = async (file: string, copy: string, iOwn: readonly string[]
     if (times > 1) process.exit(EXIT_OF_SIGNAL[signal]);
   });
   atEnd.defer(stop.release);
-  const onProgress = (text: string): void => printNote(`limits: ${text}`);
-  const found = await findLimits({ ...prepared, signal: stop.signal, onProgress });
+  const found = await findLimits({
+    ...prepared,
+    signal: stop.signal,
+    onProgress: (text) => printNote(`limits: ${text}`),
+  });
   const decided = copies.decideLimits(found, target);
   const signal = stop.stoppedBy();
   const isWritten = signal === null && Object.keys(decided.limits).length > 0;
@@ -123,7 +126,7 @@ const doctor = async (options: DoctorOptions): Promise<void> => {
   const sections = [
     await toolsHere(),
     await machineHere(REPOSITORY),
-    ...(calibrated === null ? [] : [calibrationSection(calibrated.checks, calibrated.lacking, calibrated.ceilings)]),
+    ...(calibrated === null ? [] : [calibrationSection(calibrated)]),
     ...(diagnosis?.sections ?? []),
   ];
   const refused = diagnosis?.refusedByGuard ?? [];

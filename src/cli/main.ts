@@ -10,7 +10,6 @@ import { fileProblem } from "../supervision/user-file.ts";
 import { refuseRepeats } from "./options.ts";
 import { isCiJob, isOn, printNote, printResult } from "./printing.ts";
 
-type Made = (all: () => Promise<Command[]>) => Command;
 /** The file that exports `NAMECommand`, and the two examples in its help, as typed after `npx floodgate`. */
 type Entry = readonly [load: () => Promise<Readonly<Record<string, unknown>>>, first: string, second: string];
 
@@ -35,7 +34,7 @@ const COMMANDS: Readonly<Record<string, Entry>> = {
 
 const opened = async (name: string): Promise<Command> => {
   const [load, ...examples] = COMMANDS[name] as Entry;
-  const command = (await load())[`${name}Command`] as Made;
+  const command = (await load())[`${name}Command`] as (all: typeof commandsFor) => Command;
   const shown = examples.map((one) => `  npx floodgate ${one}`).join("\n");
   return command(commandsFor).addHelpText("after", `\nExamples:\n${shown}`);
 };

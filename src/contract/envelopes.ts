@@ -81,8 +81,6 @@ export const codingOf = (contentEncoding: string | undefined): string | null => 
  */
 const LIKE_JSON = /^\s*(?:$|[[{"]|(?:-?\d+(?:\.\d+)?|true|false|null)\s*$)/;
 
-const mayBeJson = (text: string): boolean => LIKE_JSON.test(text);
-
 /** Statuses of gateways, whatever the body: RFC 9110, and habits of nginx (49x), AWS (46x), Cloudflare (52x, 530). */
 const GATEWAYS = /^(?:3\d\d|408|413|414|431|46\d|49\d|502|504|52\d|530)$/;
 /** Statuses of both: a gateway puts a sentence in `error` (`Too Many Requests`), the API a subcode. */
@@ -128,14 +126,12 @@ export const readAnswer = (
   const said =
     typeof fields.detail === "string" ? fields.detail : typeof fields.error === "string" ? fields.error : null;
   const read = (outcome: string, subcode: string | null, seen = envelope): AnswerRead => {
-    const answer: AnswerRead = { outcome, subcode, envelope: seen, body };
-    if (subcode === "map_load_quota_exceeded") {
-      answer.quota = { meter: fields.meter, limit: fields.limit, used: fields.used };
-    }
-    return answer;
+    const answer = { outcome, subcode, envelope: seen, body };
+    if (subcode !== "map_load_quota_exceeded") return answer;
+    return { ...answer, quota: { meter: fields.meter, limit: fields.limit, used: fields.used } };
   };
   if (status >= 200 && status < 300) {
-    if (anyBody !== true && !mayBeJson(text)) return read(`edge ${status}`, null);
+    if (anyBody !== true && !LIKE_JSON.test(text)) return read(`edge ${status}`, null);
     return "error" in fields ? read(ERROR_IN_BODY, null) : read(`${status}`, null);
   }
   const subcode = said === null ? null : (SUBCODE_OF_OLDER_NAME.get(said) ?? said);

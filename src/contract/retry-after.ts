@@ -3,8 +3,6 @@
  * `-1`, `1, 2`) is not usable. `Date.parse` would take `1.5` for a day in January.
  */
 
-type RetryAfter = { readonly seconds: number } | { readonly atMs: number };
-
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const DAY_NAME = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)";
 const LONG_DAY_NAME = "(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day";
@@ -44,7 +42,7 @@ const dateMs = (text: string, nowMs: number): number | null => {
 };
 
 /** The header's value, or `null` if it is not usable. `nowMs` gives the century of a two-digit year. */
-export const readRetryAfter = (text: string, nowMs: number): RetryAfter | null => {
+export const readRetryAfter = (text: string, nowMs: number): { seconds: number } | { atMs: number } | null => {
   const trimmed = text.replace(/^[ \t]+|[ \t]+$/g, "");
   if (/^\d+$/.test(trimmed)) return { seconds: Number(trimmed) };
   const atMs = dateMs(trimmed, nowMs);

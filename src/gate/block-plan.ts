@@ -5,7 +5,7 @@
  */
 import { RATE_LIMITED } from "../contract/refusals.ts";
 import { type CallLine, dueWithin } from "../history/line.ts";
-import type { Piece, Profile } from "../workload/load-profiles.ts";
+import { level, type Profile } from "../workload/load-profiles.ts";
 import { saltOf, uniform } from "../workload/random.ts";
 import { type BlockPlan, isWhole } from "./block.ts";
 
@@ -49,11 +49,9 @@ export const loadFor = (capacityPerS: number, mostPerS = Number.POSITIVE_INFINIT
   return { lowPerS, overloadPerS, settleS: SETTLE_S, ...lengths };
 };
 
-const piece = (ratePerS: number, durationS: number): Piece => ({ from: ratePerS, to: ratePerS, durationS });
-
 export const profileOfBlock = ({ lowPerS, overloadPerS, settleS, lowS, overloadS }: BlockLoad): Profile => ({
   name: "gate-block",
-  pieces: [piece(lowPerS, settleS + lowS), piece(overloadPerS, overloadS)],
+  pieces: [level(lowPerS, settleS + lowS), level(overloadPerS, overloadS)],
 });
 
 export const callsOfBlock = ({ lowPerS, overloadPerS, settleS, lowS, overloadS }: BlockLoad): number =>

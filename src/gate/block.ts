@@ -80,8 +80,6 @@ const share = (some: number, all: number): number | null => (all === 0 ? null : 
 const gapMs = ({ events = 0, first_event_us: first, last_event_us: last }: CallLine): number[] =>
   first === undefined || last === undefined || events < ENOUGH_EVENTS ? [] : [(last - first) / 1000 / (events - 1)];
 
-const isStream = ({ ended, events }: CallLine): boolean => ended !== undefined || events !== undefined;
-
 export const measureBlock = (lines: readonly CallLine[], plan: BlockPlan): BlockValues => {
   const { steady, past, sloMs, noisy, foreignLastEvent = false } = plan;
   const below = dueWithin(lines, steady);
@@ -90,7 +88,7 @@ export const measureBlock = (lines: readonly CallLine[], plan: BlockPlan): Block
   const served = quiet.filter(isWhole);
   const latencies = served.map(stayMs);
   const firsts = served
-    .filter(isStream)
+    .filter(({ ended, events }) => ended !== undefined || events !== undefined)
     .flatMap(({ first_event_us: first, intended_us: at }) => (first === undefined ? [] : [(first - at) / 1000]));
   const measured = [...below, ...above].filter(({ aborted }) => aborted !== true);
   const lacksItsEnd = ({ ended }: CallLine): boolean => ended === "eof" && !foreignLastEvent;

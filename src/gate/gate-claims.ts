@@ -4,8 +4,7 @@
  */
 import { someOf } from "../contract/lists.ts";
 import type { CallLine } from "../history/line.ts";
-import type { Claim, Measurement } from "../history/run-document.ts";
-import { claimOf, ruleOf } from "../history/run-document.ts";
+import { type Claim, claimOf, type Measurement, ruleOf } from "../history/run-document.ts";
 import { inversionTails } from "../history/statistics/growth.ts";
 import { isRefusedForALimit, isWhole, logWorse, MEASUREMENT_FACTS } from "./block.ts";
 import { SIDES, type Side } from "./block-plan.ts";

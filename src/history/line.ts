@@ -171,10 +171,8 @@ export const showsApi = (line: Line): boolean =>
   line.type === "call" &&
   ((line.events ?? 0) > 0 || !/^(?:edge .*|indeterminate|2\d\d(?: empty)?)$/.test(line.outcome));
 
-type CallClass = "answered" | "refused" | "indeterminate";
-
 /** Answered: 2xx. Refused: a definite no. Indeterminate: no answer, so it may have happened; also a stream without one event. */
-export const classOf = (outcome: string): CallClass => {
+export const classOf = (outcome: string): "answered" | "refused" | "indeterminate" => {
   if (outcome === "indeterminate" || isEmptyOutcome(outcome)) return "indeterminate";
   return /^2\d\d/.test(outcome) ? "answered" : "refused";
 };

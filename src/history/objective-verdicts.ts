@@ -41,11 +41,9 @@ const isLeft = (call: CallLine): boolean => call.aborted === true && classOf(cal
 
 const isRefusal = (call: CallLine): boolean => classOf(call.outcome) === "refused" && !isError(call.outcome);
 
-const isStream = (call: CallLine): boolean => call.ended !== undefined || call.events !== undefined || isStreamed(call);
-
 /** `Infinity` if nothing came, so that unanswered calls improve no quantile; `null` for refusals and streams that the caller left. */
 const waitedMs = (call: CallLine, of: "answer" | "first event"): number | null => {
-  if (of === "first event" && !isStream(call)) return null;
+  if (of === "first event" && call.ended === undefined && call.events === undefined && !isStreamed(call)) return null;
   const kind = classOf(call.outcome);
   if (kind === "indeterminate") return Number.POSITIVE_INFINITY;
   if (kind !== "answered") return null;

@@ -69,16 +69,14 @@ export type SeriesEvent = {
 
 /** Calls by the moment at which they were due (all of the stage), were handed to the transport, and ended. */
 export const COUNTED = ["offered", "started", "ended"] as const;
-type Counts = Record<(typeof COUNTED)[number], number[]>;
 /** Rows of `DURATIONS` (tally.ts); a gap counts at the moment of its second event. */
 export const TIMED = ["latency", "refusals", "first_event", "gaps", "lag"] as const;
-type Durations = Record<(typeof TIMED)[number], SparseBuckets[]>;
 /** The largest in each bin. */
 type Samples = Partial<Record<SampleName, Gauge[]>>;
 type Gauge = number | null;
 
-export type StageSeries = Counts &
-  Durations & {
+export type StageSeries = Record<(typeof COUNTED)[number], number[]> &
+  Record<(typeof TIMED)[number], SparseBuckets[]> & {
     stage: string;
     /** When the first bin begins, in milliseconds on the run's clock. */
     from_ms: number;
@@ -119,12 +117,11 @@ const changed = (
   change: <T>(bins: readonly T[], joined: (some: readonly T[]) => T) => T[],
 ): StageSeries => {
   const counts = (bins: number[]): number[] => change(bins, sumOf);
-  const buckets = (bins: SparseBuckets[]): SparseBuckets[] => change(bins, mergeSparse);
   const gauges = (bins: Gauge[]): Gauge[] => change(bins, largestOf);
   return {
     ...series,
     ...listsOf(COUNTED, (name) => counts(series[name])),
-    ...listsOf(TIMED, (name) => buckets(series[name])),
+    ...listsOf(TIMED, (name) => change(series[name], mergeSparse)),
     by_outcome: each(series.by_outcome, counts),
     by_organization: each(series.by_organization, (of) => each(of, counts) as typeof of),
     gauges: each(series.gauges, gauges),

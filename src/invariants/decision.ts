@@ -2,7 +2,7 @@
 import { findSecrets } from "../contract/credentials.ts";
 import { admissionOf } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
-import { type CallLine, type Line, lineTimeUs } from "../history/line.ts";
+import { type CallLine, type Line, lineTimeUs, type Span } from "../history/line.ts";
 import type { StageFacts } from "../history/run-document.ts";
 import { known } from "../history/statistics/statistics.ts";
 import {
@@ -20,8 +20,6 @@ import { Evidence, failed, inconclusive, type Judge, passed, skipped, unseen } f
 const UNKNOWN_BUDGET_MS = 60_000;
 const MARGIN_US = 100_000;
 
-type Span = { fromUs: number; untilUs: number };
-
 const mayChangeKeys = (call: CallLine): boolean =>
   (call.route === "keys.update" || call.route === "keys.delete") && (isAdmitted(call) || !isDefinite(call));
 
@@ -32,12 +30,12 @@ const recordChanges = ({ limits: { revocation_budget_ms: budgetMs } }: StageFact
   // Without a stated budget the deployment is foreign, and its credentials are older than the run.
   const youthUs = budgetMs === undefined ? 0 : budgetUs;
   let startUs = Number.POSITIVE_INFINITY;
-  const addSpan = (org: string, fromUs: number, untilUs: number): void => {
+  const addSpan = (org: string, fromUs: number, toUs: number): void => {
     const spans = known(spansOf, org, () => []);
     const last = spans.at(-1);
     // Overlapping spans are merged, which bounds the state.
-    if (last !== undefined && fromUs <= last.untilUs) last.untilUs = Math.max(last.untilUs, untilUs);
-    else spans.push({ fromUs, untilUs });
+    if (last !== undefined && fromUs <= last.toUs) last.toUs = Math.max(last.toUs, toUs);
+    else spans.push({ fromUs, toUs });
   };
   return {
     see: (line: Line): void => {
@@ -51,7 +49,7 @@ const recordChanges = ({ limits: { revocation_budget_ms: budgetMs } }: StageFact
       [...spansOf].some(
         ([org, spans]) =>
           (org === call.org || isUnnamed(org) || isUnnamed(call.org)) &&
-          spans.some(({ fromUs, untilUs }) => latestUs(call) >= fromUs && earliestUs(call) <= untilUs),
+          spans.some(({ fromUs, toUs }) => latestUs(call) >= fromUs && earliestUs(call) <= toUs),
       ),
     /** Whether a change just before the stage may not have arrived yet. */
     isYoung: (call: CallLine): boolean => earliestUs(call) < startUs + youthUs,

@@ -35,8 +35,6 @@ const ALL: readonly Rule[] = [
 
 export const RULES: readonly Rule[] = PHASES.flatMap((phase) => ALL.filter((rule) => rule.phase === phase));
 
-export const ruleOf = (id: string): Rule | undefined => RULES.find((rule) => rule.id === id);
-
 /** Selects rules by `--only` and `--skip`, which name rules or phases. Returns names that are neither as `unknown`. */
 export const selectRules = (only: readonly string[] = [], skip: readonly string[] = []) => {
   const means = (names: readonly string[], { id, phase }: Rule): boolean =>

@@ -6,7 +6,7 @@ import { createRunClock, wallUs } from "../supervision/waiting.ts";
 import { SecretError, type Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
-import { chosenRules, ruleOf, withAnswers } from "./catalogue.ts";
+import { chosenRules, RULES, withAnswers } from "./catalogue.ts";
 import { CannotJudge, type Open, type Verdict } from "./checks.ts";
 import { type Context, type ContextParts, callersOf, createContext, createEffects } from "./context.ts";
 import { type Crash, crashOf } from "./crash.ts";
@@ -209,7 +209,7 @@ const REPLAYED = { pass: "fixed", fail: "failing", inconclusive: "unclear", skip
 /** Runs the crash's whole rule with its seed and permissions, because its calls need fresh sessions and keys. */
 export const replayCrash = async ({ rule, seed, allowed, expected }: Crash, target: Target, secrets: Secrets) => {
   const unclear = { verdict: "unclear", expected, got: "not tried" } as const;
-  if (ruleOf(rule) === undefined) return { ...unclear, reason: `there is no rule ${rule} any more` };
+  if (!RULES.some(({ id }) => id === rule)) return { ...unclear, reason: `there is no rule ${rule} any more` };
   const { claims } = await runVerify({
     ...{ target, secrets, seed, only: [rule], stage: "replay" },
     allowWrites: allowed.includes("writes"),

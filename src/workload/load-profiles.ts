@@ -11,7 +11,7 @@ export type Profile = {
   readonly momentsUs?: readonly number[];
 };
 
-const level = (ratePerS: number, durationS: number): Piece => ({ from: ratePerS, to: ratePerS, durationS });
+export const level = (ratePerS: number, durationS: number): Piece => ({ from: ratePerS, to: ratePerS, durationS });
 
 const profile = (name: string, ...pieces: Piece[]): Profile => ({ name, pieces });
 

@@ -135,8 +135,7 @@ export const layersOf = ({ by_outcome, offered }: Pick<StageSeries, "by_outcome"
     const layer = known(layers, name, () => ({ name, kind, pattern, counts: offered.map(() => 0) }));
     for (const [i, n] of counts.entries()) layer.counts[i] = (layer.counts[i] as number) + n;
   }
-  const kinds = Object.keys(OUTCOME_KINDS) as OutcomeKind[];
-  const order = ({ kind, pattern }: Layer): number => kinds.indexOf(kind) * 10 + REFUSAL_PATTERNS.indexOf(pattern);
+  const order = ({ kind, pattern }: Layer): number => KINDS.indexOf(kind) * 10 + REFUSAL_PATTERNS.indexOf(pattern);
   return [...layers.values()].sort((a, b) => order(a) - order(b));
 };
 

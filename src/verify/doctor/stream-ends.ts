@@ -1,5 +1,6 @@
 /** Finds the event that ends a kind of stream (item 173): the last one of two streams, only there, without content. */
 import { chmod, lstat, readFile } from "node:fs/promises";
+import { isObject } from "../../contract/envelopes.ts";
 import { foreignId, foreignName, isWord } from "../../contract/foreign-text.ts";
 import { isError } from "../../contract/refusals.ts";
 import { ROUTE_NAMES, type RouteName, routeOf, type Stream } from "../../contract/routes.ts";
@@ -129,8 +130,7 @@ export const askStreamEnds = (target: Target, folder: string, works: ReadonlySet
 /** Inserts the field after an object's last member; `null` if the text is no object with members or has the field. */
 export const withStreamEnds = (text: string, ends: StatedStreamEnds): string | null => {
   const value: unknown = JSON.parse(text);
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return null;
-  if ("stream_end" in value || Object.keys(value).length === 0) return null;
+  if (!isObject(value) || "stream_end" in value || Object.keys(value).length === 0) return null;
   const members = text.slice(0, text.lastIndexOf("}")).trimEnd();
   const indent = /\n([ \t]+)"/.exec(text)?.[1];
   const names = Object.entries(ends).map(([kind, name]) => `${JSON.stringify(kind)}: ${JSON.stringify(name)}`);

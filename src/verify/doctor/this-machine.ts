@@ -127,8 +127,6 @@ export const readMachine = async (folders: readonly string[]) => {
   };
 };
 
-const gib = (bytes: number): string => (bytes / 2 ** 30).toFixed(1);
-
 export const judgeMachine = (readings: MachineReadings): Section => {
   const { cores, cpu, load1, lagMs, portRange, limits, somaxconn, disk } = readings;
   const loaded = `${load1.toFixed(2)} over the last minute, on ${cores} cores`;
@@ -160,7 +158,7 @@ export const judgeMachine = (readings: MachineReadings): Section => {
       return finding("wrong", "disk", `TMPDIR ${folder}: ${unusable}`, TMPDIR_TODO);
     if (unusable !== undefined) return finding("warn", "disk", `${folder}: ${unusable}`, PLACE_TODO);
     if (free === null) return finding("info", "disk", `free space of ${folder} is unknown`);
-    return okIf(free >= DISK_FREE_MIN_BYTES, "disk", `${gib(free)} GiB free at ${folder}`, DISK_TODO);
+    return okIf(free >= DISK_FREE_MIN_BYTES, "disk", `${(free / 2 ** 30).toFixed(1)} GiB free at ${folder}`, DISK_TODO);
   });
   return { title: "This machine", findings: [...findings, ...disks] };
 };
@@ -178,12 +176,10 @@ const measuredText = ({ truth, measured, unit }: Calibration): string => {
   return `${rounded(measured)}${of} measured, ${rounded(truth)}${of} true`;
 };
 
+type Calibrated = Record<"checks" | "ceilings", readonly Calibration[]> & { lacking: readonly string[] };
+
 /** `lacking`: why drivers could not be tried. `ceilings`: rates that were tried, and those reached. */
-export const calibrationSection = (
-  checks: readonly Calibration[],
-  lacking: readonly string[],
-  ceilings: readonly Calibration[],
-): Section => ({
+export const calibrationSection = ({ checks, lacking, ceilings }: Calibrated): Section => ({
   title: "What it measures of known truths",
   findings: [
     ...checks.map((check) => okIf(check.verdict === "pass", check.name, measuredText(check), QUIET)),

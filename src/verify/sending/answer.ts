@@ -237,10 +237,9 @@ const lineFor = ({ open }: TestCall, { outcome, envelope }: Named, { facts, ...b
   return open === true || facts === undefined ? line : { ...line, facts };
 };
 
-type Called = Pick<Answer, "testCall" | "request" | "received" | "chunks">;
-type By = { step: Step; context: CallContext; errorUs: number };
+type Called = Pick<Answer, "testCall" | "request" | "received" | "chunks"> & { step: Step; context: CallContext };
 
-export const answerOfCall = ({ step, context, errorUs, ...called }: Called & By): Answer => {
+export const answerOfCall = ({ step, context, errorUs, ...called }: Called & { errorUs: number }): Answer => {
   const { testCall, request, received } = called;
   const { status, text } = received;
   const named = nameOf(received, mayHaveAnyBody({ route: testCall.route, method: request.method as Step["method"] }));

@@ -1,7 +1,8 @@
 /** What a story may know of a deployment: organizations, roles and what they may do, never a secret. */
-import type { Product, Scope } from "../../contract/routes.ts";
+import type { CallFacts } from "../../contract/call-facts.ts";
+import type { Scope } from "../../contract/routes.ts";
 
-export type Tier = "Free" | "Pro" | null;
+export type Tier = CallFacts["tier"];
 
 type AccountInView = {
   readonly tier?: Tier;
@@ -24,15 +25,8 @@ export type TenantInView = AccountInView & {
 
 export type RoleInView = AccountInView & { readonly org?: string; readonly hasOrigin: boolean };
 
-export type LimitsInView = {
-  readonly replicas?: number;
-  readonly slots?: number;
-  readonly service_ms?: number;
-  readonly global_in_flight?: number;
-  readonly org_in_flight?: number;
-  readonly rate_per_s?: number;
-  readonly burst?: number;
-};
+type Limit = "replicas" | "slots" | "service_ms" | "global_in_flight" | "org_in_flight" | "rate_per_s" | "burst";
+export type LimitsInView = Readonly<Partial<Record<Limit, number>>>;
 
 /** Calls per second admitted in a ramp. `by`: the outcome that ended the ramp; `null`: none, so a lower bound. */
 export type RateFound = { readonly perS: number; readonly by: string | null };
@@ -52,13 +46,8 @@ export type TargetView = {
 };
 
 /** What a key may do, by its role (`target/README.md`). Absent: unknown. */
-type KeyPowers = {
+type KeyPowers = Readonly<Pick<CallFacts, "tier" | "scopes" | "products" | "ip" | "state">> & {
   readonly kind: "publishable" | "server";
-  readonly tier?: Tier;
-  readonly scopes?: readonly Scope[];
-  readonly products?: readonly Product[];
-  readonly ip?: "foreign";
-  readonly state?: "revoked" | "expired";
 };
 
 const FULL: readonly Scope[] = ["ai", "design", "maps"];

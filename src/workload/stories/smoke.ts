@@ -194,8 +194,6 @@ const shuffled = (seed: number, round: number, at: number, count: number): numbe
 
 export const smokeRound = (view: TargetView): number => programOf(view).first.length;
 
-const hasSomebody = (view: TargetView): boolean => programOf(view).first.some(({ credential }) => "of" in credential);
-
 const plan = (seed: number, i: number, view: TargetView): Step[] => {
   const { first, later } = programOf(view);
   const isFirst = i < first.length;
@@ -229,7 +227,9 @@ export const smoke = storyOf({
   name: "smoke",
   purpose: "every route once as it should be called, and every refusal that the caller can provoke without load",
   missing: (view) =>
-    hasSomebody(view) ? [] : ["at least one role under `credentials`, or a tenant that is not on Free"],
+    programOf(view).first.some(({ credential }) => "of" in credential)
+      ? []
+      : ["at least one role under `credentials`, or a tenant that is not on Free"],
   profile: (view, { ratePerS = 25, durationS, maxPerS } = {}) => {
     const rate = Math.min(ratePerS, maxPerS ?? ratePerS);
     return constant(rate, durationS ?? Math.max(8, Math.ceil((3 * smokeRound(view)) / rate)));
