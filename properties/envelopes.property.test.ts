@@ -4,8 +4,16 @@
  */
 import fc from "fast-check";
 import { expect } from "vitest";
-import { type BodyError, readAnswer, writeEnvelope } from "../src/contract/envelopes.ts";
-import { type AnyRefusalName, GAP_REFUSALS, outcomeOf, REFUSALS, refusalOf } from "../src/contract/refusals.ts";
+import {
+  type AnyRefusalName,
+  type BodyError,
+  GAP_REFUSALS,
+  outcomeOf,
+  REFUSALS,
+  readAnswer,
+  refusalOf,
+  writeEnvelope,
+} from "../src/contract/refusals.ts";
 import { HEALTHY } from "../src/platform/parts.ts";
 import { FLAT, SILENT, writesTheEnvelopeOfItsSubcode } from "./laws/envelope-laws.ts";
 import { law } from "./laws/law.ts";

@@ -1,5 +1,5 @@
 /** A k6 script of streams at a rising rate. */
-import { findKnee } from "../src/workload/stories/find-knee.ts";
+import { findKnee } from "../src/workload/stories/reads.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
 const scenario = scenarioOf(findKnee, {

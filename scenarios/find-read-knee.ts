@@ -1,5 +1,5 @@
 /** A k6 script of reads at a rising rate. */
-import { findReadKnee } from "../src/workload/stories/find-knee.ts";
+import { findReadKnee } from "../src/workload/stories/reads.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
 const scenario = scenarioOf(findReadKnee, {

@@ -5,7 +5,7 @@
 import { randomUUID } from "node:crypto";
 import fc from "fast-check";
 import { expect } from "vitest";
-import { readAnswer } from "../../src/contract/envelopes.ts";
+import { readAnswer } from "../../src/contract/refusals.ts";
 import type { Link, RealApi, Request } from "../rigs/real-api.ts";
 import { unlessStalled } from "../rigs/stalls.ts";
 

@@ -4,8 +4,7 @@
  * option (a spent rate, a capped meter of analyses) are left to the core's own law.
  */
 import fc from "fast-check";
-import { readAnswer } from "../../src/contract/envelopes.ts";
-import { type AnyRefusalName, outcomeOf } from "../../src/contract/refusals.ts";
+import { type AnyRefusalName, outcomeOf, readAnswer } from "../../src/contract/refusals.ts";
 import { type Product, type RouteName, routeOf } from "../../src/contract/routes.ts";
 import type { KeyRecord } from "../../src/core/call.ts";
 import { BODIES } from "../model/call-commands.ts";

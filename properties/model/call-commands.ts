@@ -1,6 +1,6 @@
 /** Calls of the public API as commands: mints, uses of a session or a key, and many mints at once. */
 import { expect } from "vitest";
-import { readAnswer } from "../../src/contract/envelopes.ts";
+import { readAnswer } from "../../src/contract/refusals.ts";
 import { type Product, type RouteName, routeOf } from "../../src/contract/routes.ts";
 import type { Session } from "../../src/core/call.ts";
 import {

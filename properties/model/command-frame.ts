@@ -5,7 +5,7 @@
  */
 import type fc from "fast-check";
 import { expect } from "vitest";
-import { readAnswer } from "../../src/contract/envelopes.ts";
+import { readAnswer } from "../../src/contract/refusals.ts";
 import type { KeyRecord } from "../../src/core/call.ts";
 import type { Heard } from "../../src/platform/start-platform.fixture.ts";
 import type { RealApi } from "../rigs/real-api.ts";

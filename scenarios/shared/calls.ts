@@ -1,7 +1,6 @@
 /** Makes the calls of one iteration, each when it is due, and passes the answers to callbacks. */
 import type { SseParams, SseResponse } from "k6/x/sse";
-import { codingOf, readAnswer } from "../../src/contract/envelopes.ts";
-import { countedAs, emptyOutcome, outcomeOfStream } from "../../src/contract/refusals.ts";
+import { codingOf, countedAs, emptyOutcome, outcomeOfStream, readAnswer } from "../../src/contract/refusals.ts";
 import { isStreamed, routeOf } from "../../src/contract/routes.ts";
 import { ERROR_EVENT, lastEventOf, type StreamEnding } from "../../src/contract/streams.ts";
 import { type HandOver, needNoVu } from "../../src/workload/handover.ts";

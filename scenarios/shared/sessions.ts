@@ -3,7 +3,7 @@
 import { sleep } from "k6";
 import exec from "k6/execution";
 import type { SseResponse } from "k6/x/sse";
-import { isObject, parseJson } from "../../src/contract/envelopes.ts";
+import { isObject, parseJson } from "../../src/contract/refusals.ts";
 import type { HandOver, HeldSession } from "../../src/workload/handover.ts";
 import { credentialName, exchangeStep, type SessionWanted, type Step } from "../../src/workload/step.ts";
 import type { Story } from "../../src/workload/story.ts";

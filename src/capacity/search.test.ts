@@ -2,8 +2,7 @@
 import { describe, expect, test } from "vitest";
 import type { Arrivals } from "../workload/load-profiles.ts";
 import { type Answer, demandVerdict } from "./capacity-claims.ts";
-import type { ProbeResult } from "./probe.ts";
-import { nextStep, POLICY, type SearchPolicy } from "./search.ts";
+import { nextStep, POLICY, type ProbeResult, type SearchPolicy } from "./search.ts";
 import {
   playVirtually,
   REFUSALS,

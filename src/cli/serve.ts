@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { resolve } from "node:path";
 import { InvalidArgumentError } from "commander";
-import { isObject } from "../contract/envelopes.ts";
+import { isObject } from "../contract/refusals.ts";
 import { EMBEDDED_LIMITS, referenceTarget, seedNow } from "../deployments/tenants.ts";
 import type { InferenceOptions } from "../platform/inference.ts";
 import type { Parts } from "../platform/parts.ts";

@@ -1,7 +1,17 @@
 /** Sends the calls of stories and writes their lines: host, credential, origin, call id, outcome. */
-import { codingOf, isObject, parseJson, readAnswer } from "../contract/envelopes.ts";
+
 import { CODES_MOST, distinctNames, foreignMoment, foreignValue, OTHER_CODES } from "../contract/foreign-text.ts";
-import { countedAs, ERROR_IN_BODY, emptyOutcome, isListed, outcomeOfStream } from "../contract/refusals.ts";
+import {
+  codingOf,
+  countedAs,
+  ERROR_IN_BODY,
+  emptyOutcome,
+  isListed,
+  isObject,
+  outcomeOfStream,
+  parseJson,
+  readAnswer,
+} from "../contract/refusals.ts";
 import { isStreamed, routeOf } from "../contract/routes.ts";
 import { lastEventOf } from "../contract/streams.ts";
 import { transportCode } from "../contract/transport-codes.ts";

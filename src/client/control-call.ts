@@ -3,8 +3,8 @@
  * call has a deadline, a limit on the answer's length, and follows no redirects.
  */
 import { type Dispatcher, request } from "undici";
-import { parseJson } from "../contract/envelopes.ts";
 import { shapeOfBody } from "../contract/foreign-text.ts";
+import { parseJson } from "../contract/refusals.ts";
 import { tokenOfDoor } from "../supervision/private-file.ts";
 import { redactor } from "../supervision/redaction.ts";
 

@@ -1,7 +1,7 @@
 /** Reads counts, gauges and ledger, independent of the callers' observations. Values of a wrong type are left out. */
-import { parseJson } from "../contract/envelopes.ts";
+
 import { foreignId, foreignName, shapeOf, shapeOfBody } from "../contract/foreign-text.ts";
-import { isListed } from "../contract/refusals.ts";
+import { isListed, parseJson } from "../contract/refusals.ts";
 import type { LedgerLine } from "../history/line.ts";
 import type { Counts, Gauges } from "../history/run-document.ts";
 import { eachAtOnce } from "../supervision/waiting.ts";

@@ -1,8 +1,8 @@
 /** Sends one request and times its answer. A network failure is an ending, not a throw. Redirects are not followed. */
 import { createParser } from "eventsource-parser";
 import type { Dispatcher } from "undici";
-import { codingOf } from "../contract/envelopes.ts";
 import { EVENT_NAMES_MOST, foreignName } from "../contract/foreign-text.ts";
+import { codingOf } from "../contract/refusals.ts";
 import * as streams from "../contract/streams.ts";
 import type { RunClock } from "../supervision/waiting.ts";
 import type { Timeouts } from "../workload/timeouts.ts";

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { codingOf, readAnswer, writeEnvelope } from "./envelopes.ts";
-import type { AnyRefusalName } from "./refusals.ts";
+import { type AnyRefusalName, codingOf, readAnswer, writeEnvelope } from "./refusals.ts";
 
 const QUOTA = { meter: "map_loads", limit: 10, used: 10 };
 

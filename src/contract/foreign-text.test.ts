@@ -1,5 +1,4 @@
 import { describe, expect, test } from "vitest";
-import { readAnswer } from "./envelopes.ts";
 import {
   distinctNames,
   foreignError,
@@ -10,6 +9,7 @@ import {
   shapeOf,
   shapeOfBody,
 } from "./foreign-text.ts";
+import { readAnswer } from "./refusals.ts";
 
 describe("the boundary for foreign text", () => {
   // The same table stands in native/sse/foreign_test.go.

@@ -2,8 +2,7 @@
 
 import { type Static, Type } from "typebox";
 import { type CredentialKind, credentialKind } from "../contract/credentials.ts";
-import type { BodyError, QuotaFields } from "../contract/envelopes.ts";
-import type { AnyRefusalName } from "../contract/refusals.ts";
+import type { AnyRefusalName, BodyError, QuotaFields } from "../contract/refusals.ts";
 import { type Meter, PRODUCTS, type Product, type Route, SCOPES, type Scope } from "../contract/routes.ts";
 import type { Rate } from "./rate-limit.ts";
 import type { Shedder } from "./shedding.ts";

@@ -1,6 +1,5 @@
 /** The orders of checks (requirements.md B1-B5): the first check that fails decides. */
-import type { BodyError } from "../contract/envelopes.ts";
-import type { AnyRefusalName } from "../contract/refusals.ts";
+import type { AnyRefusalName, BodyError } from "../contract/refusals.ts";
 import type { Surface } from "../contract/routes.ts";
 import { type Ask, type Call, type MeterTake, type Refuse, UNAVAILABLE } from "./call.ts";
 import type { KeyUpdate } from "./management.ts";

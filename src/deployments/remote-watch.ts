@@ -3,8 +3,8 @@
  * injected, and heartbeats last as long as it does. A lost lease is never taken anew: its faults were healed.
  */
 import { bearer, type ControlCall, callControl } from "../client/control-call.ts";
-import { isObject, parseJson } from "../contract/envelopes.ts";
 import { clean, shapeOfBody } from "../contract/foreign-text.ts";
+import { isObject, parseJson } from "../contract/refusals.ts";
 
 /** A proxy, or a fault of the target file's `faults`. `disables`: healing must enable the proxy again. */
 export type Held = { proxy: string; disables: boolean } | { fault: string };

@@ -3,8 +3,7 @@
  * began). Every driver writes the same lines; a judge sees only these, the ledger and the stage's facts.
  */
 import type { CallFacts } from "../contract/call-facts.ts";
-import type { EnvelopeSeen } from "../contract/envelopes.ts";
-import { isEmptyOutcome } from "../contract/refusals.ts";
+import { type EnvelopeSeen, isEmptyOutcome } from "../contract/refusals.ts";
 import type { RouteName } from "../contract/routes.ts";
 import type { StreamEnd } from "../contract/streams.ts";
 import type { HistogramJson } from "./statistics/histogram.ts";

@@ -1,6 +1,6 @@
 /** The control plane of all parts of one process, guarded by a token. Every part applies a change, or none does. */
 import { type Static, Type } from "typebox";
-import { isObject } from "../contract/envelopes.ts";
+import { isObject } from "../contract/refusals.ts";
 import { ROUTE_NAMES } from "../contract/routes.ts";
 import * as serving from "./links/http-service.ts";
 import type { Clock } from "./ports.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { StageSummary } from "../history/run-document.ts";
 import { madeRun } from "./made-run.fixture.ts";
-import { faultsSection } from "./page/html-stages.ts";
+import { faultsSection } from "./page/html-facts.ts";
 import { statesMet } from "./run-facts.ts";
 import { summaryMarkdown } from "./summary-markdown.ts";
 

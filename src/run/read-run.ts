@@ -3,8 +3,7 @@
 import { closeSync, existsSync, readdirSync, readSync } from "node:fs";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import { parseJson } from "../contract/envelopes.ts";
-import { ERROR_IN_STREAM, OUTCOMES } from "../contract/refusals.ts";
+import { ERROR_IN_STREAM, OUTCOMES, parseJson } from "../contract/refusals.ts";
 import { transportCode } from "../contract/transport-codes.ts";
 import type { CallLine, LedgerLine, Line } from "../history/line.ts";
 import * as doc from "../history/run-document.ts";

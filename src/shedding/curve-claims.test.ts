@@ -3,7 +3,7 @@ import { CALM } from "../history/machines.fixture.ts";
 import { bareFacts, type Claim, type StageFacts } from "../history/run-document.ts";
 import { LOWEST_IF_GUESSED, profileDurationS, upAndDown } from "../workload/load-profiles.ts";
 import { uniform } from "../workload/random.ts";
-import { kneeRamp } from "../workload/stories/find-knee.ts";
+import { kneeRamp } from "../workload/stories/reads.ts";
 import { type Curve, type Estimate, type LossSystem, levelsOf, type PlannedLevel } from "./curve.ts";
 import { judgeCurve } from "./curve-claims.ts";
 import { openCurve } from "./curve-fold.ts";

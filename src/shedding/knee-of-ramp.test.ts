@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { kneeRamp } from "../workload/stories/find-knee.ts";
+import { kneeRamp } from "../workload/stories/reads.ts";
 import { readRamp } from "./knee-of-ramp.ts";
 import {
   adaptive,

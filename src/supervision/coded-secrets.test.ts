@@ -1,6 +1,5 @@
 /** A hostile server may send our own key back in any coding: none passes the boundary for foreign text. */
 import { describe, expect, test } from "vitest";
-import { readAnswer } from "../contract/envelopes.ts";
 import {
   foreignError,
   foreignHeader,
@@ -10,6 +9,7 @@ import {
   shapeOf,
   shapeOfBody,
 } from "../contract/foreign-text.ts";
+import { readAnswer } from "../contract/refusals.ts";
 import { CODED, CODED_OTHERWISE } from "./coded-secrets.fixture.ts";
 
 const KEY = "svc_sk_live_4f9aK2mQx7LpT3vBz8Ns";

@@ -5,8 +5,8 @@
 import { randomBytes } from "node:crypto";
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
 import { rm } from "node:fs/promises";
-import { parseJson } from "../contract/envelopes.ts";
 import { clean } from "../contract/foreign-text.ts";
+import { parseJson } from "../contract/refusals.ts";
 import { runShellCommand } from "./child.ts";
 import { openOwnFile } from "./private-file.ts";
 import { endGroup, type GroupId, type ProcessId } from "./processes.ts";

@@ -1,7 +1,7 @@
 /** Cuts streams into lines at LF only: `node:readline` also cuts at U+2028, U+2029 and CR, which JSON may contain. */
 import type { Readable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
-import { parseJson } from "../contract/envelopes.ts";
+import { parseJson } from "../contract/refusals.ts";
 
 /** Longer than any message of ours. A line without an end would fill the memory. */
 const LINE_MAX_CHARS = 64 << 20;

@@ -4,8 +4,8 @@
  * is secret by itself is masked too (of `Bearer x` also `x`), in every form that a text may contain.
  */
 import { maskCredential, maskSecrets } from "../contract/credentials.ts";
-import { parseJson } from "../contract/envelopes.ts";
 import { clean } from "../contract/foreign-text.ts";
+import { parseJson } from "../contract/refusals.ts";
 import { cutLines } from "./lines.ts";
 
 const MASK = "[masked]";

@@ -3,7 +3,7 @@
  * messages name the field and reference, never the value.
  */
 import { isAbsolute, join } from "node:path";
-import { parseJson } from "../contract/envelopes.ts";
+import { parseJson } from "../contract/refusals.ts";
 import { boundChild, spawnChild } from "../supervision/child.ts";
 import { unmarked } from "../supervision/processes.ts";
 import { redactor } from "../supervision/redaction.ts";

@@ -5,8 +5,8 @@
 import { Toxiproxy as NodeClient, Proxy as NodeProxy } from "toxiproxy-node-client";
 import { Agent } from "undici";
 import { CONTROL_CALL_MS, type ControlCall, callControl } from "../client/control-call.ts";
-import { parseJson } from "../contract/envelopes.ts";
 import { foreignId, foreignSentence } from "../contract/foreign-text.ts";
+import { parseJson } from "../contract/refusals.ts";
 import { inTime, pause, waitUntil } from "../supervision/waiting.ts";
 import { differenceTo, type Toxic, type ToxicEcho } from "./toxics.ts";
 

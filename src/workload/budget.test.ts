@@ -1,7 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { readAnswer } from "../contract/envelopes.ts";
-import { REFUSAL_BY_OUTCOME } from "../contract/refusals.ts";
+import { REFUSAL_BY_OUTCOME, readAnswer } from "../contract/refusals.ts";
 import type { StreamEnding } from "../contract/streams.ts";
 import { type Became, type Budget, type Charging, guardBudget, type Stopped, type Taken } from "./budget.ts";
 

@@ -1,8 +1,8 @@
 /** Every story by name, for `load SCENARIO` and the runner: what the files of `stories/` export. */
 import * as besideFaults from "./stories/beside-faults.ts";
-import * as findKnee from "./stories/find-knee.ts";
 import { MIXES_AND_STREAMS } from "./stories/mixes-and-streams.ts";
 import * as noisy from "./stories/noisy.ts";
+import * as findKnee from "./stories/reads.ts";
 import * as reads from "./stories/reads.ts";
 import * as smoke from "./stories/smoke.ts";
 import * as tileQuota from "./stories/tile-quota.ts";

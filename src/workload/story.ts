@@ -81,12 +81,11 @@ export const profileAt =
   };
 
 export const reaching = (...outcomes: string[]): Reach => ({ all: ["200", ...outcomes], oneOf: [], beyond: [] });
-export const notReaching = (outcome: string, reason: string, staysBelow?: true): Reach => ({
-  ...reaching(),
-  beyond: [{ outcome, reason, staysBelow }],
-});
+const withBeyond = (...beyond: Reach["beyond"]): Reach => ({ ...reaching(), beyond });
+export const notReaching = (outcome: string, reason: string): Reach => withBeyond({ outcome, reason });
 /** The load stays below what the story is made to exceed. */
-export const stayingBelow = (outcome: string, reason: string): Reach => notReaching(outcome, reason, true);
+export const stayingBelow = (outcome: string, reason: string): Reach =>
+  withBeyond({ outcome, reason, staysBelow: true });
 
 export const RAMPS = { chat: "find-knee", reads: "find-read-knee" } as const;
 

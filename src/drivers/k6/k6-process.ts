@@ -8,7 +8,7 @@ import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type CallContext, lineOf } from "../../client/api-client.ts";
 import type { Received } from "../../client/send-request.ts";
-import { parseJson } from "../../contract/envelopes.ts";
+import { parseJson } from "../../contract/refusals.ts";
 import { isStreamed } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
 import { Histogram } from "../../history/statistics/histogram.ts";

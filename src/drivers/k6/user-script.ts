@@ -5,8 +5,8 @@
  */
 import type { ChildProcess } from "node:child_process";
 import { maskSecrets } from "../../contract/credentials.ts";
-import { parseJson } from "../../contract/envelopes.ts";
 import { counted } from "../../contract/lists.ts";
+import { parseJson } from "../../contract/refusals.ts";
 import type { Measurement } from "../../history/run-document.ts";
 import { UNANSWERED_SHARE } from "../../invariants/answered.ts";
 import { boundChild, spawnChild } from "../../supervision/child.ts";

@@ -228,7 +228,7 @@ func fieldsOf(body string) (fields map[string]any) {
 
 var subcode = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
-// isGateways reports whether a gateway wrote a refusal without a specified subcode, as isProblem and isGateways of src/contract/envelopes.ts do
+// isGateways reports whether a gateway wrote a refusal without a specified subcode, as isProblem and isGateways of src/contract/refusals.ts do
 // together. A status whose `detail` the contract specifies is never a gateway's.
 func isGateways(status int, fields map[string]any, said string) bool {
 	_, hasDetail := fields["detail"]
@@ -275,7 +275,7 @@ func hasSpecified(status int, fields map[string]any) bool {
 	return false
 }
 
-// refusal returns the outcome of a refusal as readAnswer of src/contract/envelopes.ts does, without its subcode.
+// refusal returns the outcome of a refusal as readAnswer of src/contract/refusals.ts does, without its subcode.
 func refusal(status int, body string) string {
 	fields := fieldsOf(body)
 	said, ok := fields["detail"].(string)

@@ -198,7 +198,7 @@ func isEventStream(contentType string) bool {
 	return strings.EqualFold(strings.TrimSpace(media), "text/event-stream")
 }
 
-// hasCoding reports whether the body is encoded, as codingOf of src/contract/envelopes.ts does. No call asks for a coding, so it is not decoded.
+// hasCoding reports whether the body is encoded, as codingOf of src/contract/refusals.ts does. No call asks for a coding, so it is not decoded.
 func hasCoding(header http.Header) bool {
 	for part := range strings.SplitSeq(strings.Join(header["Content-Encoding"], ","), ",") {
 		if name := strings.TrimSpace(part); name != "" && !strings.EqualFold(name, "identity") {

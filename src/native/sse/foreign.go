@@ -75,7 +75,7 @@ func masked(text string) string {
 // tooLong replaces a body longer than any envelope of the contract. It is no JSON, so the answer counts as a gateway's.
 const tooLong = "<longer than an envelope>"
 
-// likeJSON matches bodies that may be the API's, by how they begin, as in src/contract/envelopes.ts.
+// likeJSON matches bodies that may be the API's, by how they begin, as in src/contract/refusals.ts.
 var likeJSON = regexp.MustCompile(`^\s*(?:$|[\[{"]|(?:-?\d+(?:\.\d+)?|true|false|null)\s*$)`)
 
 // printable returns the part of the body that the outcome is derived from; of a minted session, only the fields that judges read.

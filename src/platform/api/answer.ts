@@ -1,7 +1,6 @@
 /** Writes answers (headers as Node takes them: name, value, …), and watches, cuts and closes their connections. */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { writeEnvelope } from "../../contract/envelopes.ts";
-import { type AnyRefusalName, refusalOf } from "../../contract/refusals.ts";
+import { type AnyRefusalName, refusalOf, writeEnvelope } from "../../contract/refusals.ts";
 import { type Call, type Refuse, UNAVAILABLE } from "../../core/call.ts";
 import { originListed } from "../../core/origin.ts";
 

@@ -3,7 +3,7 @@ import { isUtf8 } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import { Type } from "typebox";
 import { Compile, type Validator } from "typebox/schema";
-import type { BodyError } from "../../contract/envelopes.ts";
+import type { BodyError } from "../../contract/refusals.ts";
 import { ROUTE_NAMES, type RouteName } from "../../contract/routes.ts";
 import type { BodyRead } from "../../core/call.ts";
 import { placeOf, SHAPES } from "../schemas.ts";

@@ -19,8 +19,13 @@ import { count, counted, duration, milliseconds, moment, seconds, share } from "
 import { claimsInOrder, countByVerdict, VERDICTS, whyOf } from "../verdict.ts";
 import { defined, definitionsSection } from "./definitions.ts";
 import { type ChartOf, openClaimsSection, passedClaimsSection, sign } from "./html-claims.ts";
-import { environmentSection, measurementsSection, notJudgedSection } from "./html-facts.ts";
-import { faultsSection, stagesSection } from "./html-stages.ts";
+import {
+  environmentSection,
+  faultsSection,
+  measurementsSection,
+  notJudgedSection,
+  stagesSection,
+} from "./html-facts.ts";
 import { card, html, type Markup, prose } from "./markup.ts";
 import { pageShell } from "./page-shell.ts";
 

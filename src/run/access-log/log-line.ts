@@ -1,5 +1,5 @@
 /** Parses a line of an access log into members or columns, and the notations of a moment. Nothing is guessed. */
-import { isObject, parseJson } from "../../contract/envelopes.ts";
+import { isObject, parseJson } from "../../contract/refusals.ts";
 
 /** The names of columns that stand above the lines: directives of a W3C log, or the header of a CSV file. */
 export type Header = {

@@ -2,7 +2,7 @@
 
 import * as claiming from "../../capacity/capacity-claims.ts";
 import { generatorDoubt } from "../../capacity/generator-limit.ts";
-import * as probing from "../../capacity/probe.ts";
+import * as probing from "../../capacity/search.ts";
 import { answerSoFar, nextStep, POLICY, type SearchPolicy, SHORT_POLICY } from "../../capacity/search.ts";
 import { type Deployment, openDeployment, type RunContext, stoppedBy } from "../../deployments/deployment.ts";
 import { hostDoubts } from "../../drivers/driver.ts";
@@ -18,7 +18,7 @@ import { IDLE_LOOK_MS, othersOnIdleMachine, witnessedFacts } from "../../stages/
 import { called, readUserJson, UsageError } from "../../supervision/user-file.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { Target } from "../../target/target.ts";
-import { viewOf } from "../../workload/callers/view-of-target.ts";
+import { viewOf } from "../../workload/callers/target-view.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { type Arrivals, constant } from "../../workload/load-profiles.ts";
 import { calibrateRun } from "../calibration/calibrate.ts";

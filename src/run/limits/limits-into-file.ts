@@ -3,7 +3,7 @@
  * leave only one number; it is written as a comment unless the file states `exclusive`.
  */
 import { resolve } from "node:path";
-import { isObject } from "../../contract/envelopes.ts";
+import { isObject } from "../../contract/refusals.ts";
 import { isContradiction, isExact, type WholeBounds, writtenRate } from "../../shedding/caps-found.ts";
 import { readUserJson, UsageError, writeNewJson } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";

@@ -1,8 +1,8 @@
 /** Looks for the API at and around an address: asks for the style catalog without a credential. Sends no secret. */
 import { networkAdvice, toldOf } from "../../client/network-errors.ts";
 import { isLoopbackHost, parseHttpUrl } from "../../contract/address.ts";
-import { codingOf, isObject, parseJson } from "../../contract/envelopes.ts";
 import { foreignAddress, foreignProduct, foreignSentence } from "../../contract/foreign-text.ts";
+import { codingOf, isObject, parseJson } from "../../contract/refusals.ts";
 import { ROUTES } from "../../contract/routes.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import type { Target, Transport } from "../../target/target.ts";

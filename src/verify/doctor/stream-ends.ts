@@ -1,8 +1,7 @@
 /** Finds the event that ends a kind of stream (item 173): the last one of two streams, only there, without content. */
 import { chmod, lstat, readFile } from "node:fs/promises";
-import { isObject } from "../../contract/envelopes.ts";
 import { foreignId, foreignName, isWord } from "../../contract/foreign-text.ts";
-import { isError } from "../../contract/refusals.ts";
+import { isError, isObject } from "../../contract/refusals.ts";
 import { ROUTE_NAMES, type RouteName, routeOf, type Stream } from "../../contract/routes.ts";
 import { ERROR_EVENT, NO_LAST_EVENT, STREAMS, type StatedStreamEnds, VOCABULARIES } from "../../contract/streams.ts";
 import { writePrivateFile } from "../../supervision/private-file.ts";

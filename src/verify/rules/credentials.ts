@@ -1,6 +1,6 @@
 /** Missing, unknown, forged, revoked, expired credentials are 401 (items 2, 20-21, 58-61, 107-111, 142, 153, 190). */
 import { credentialKind } from "../../contract/credentials.ts";
-import { isObject, parseJson } from "../../contract/envelopes.ts";
+import { isObject, parseJson } from "../../contract/refusals.ts";
 import { PRODUCTS, type RouteName } from "../../contract/routes.ts";
 import { GARBAGE_KEY, UNKNOWN_KEYS } from "../../workload/step.ts";
 import { type Context, callerOf, RUNTIME_ROUTES } from "../context.ts";

@@ -1,6 +1,7 @@
 /** Malformed bodies in calls that are otherwise right (items 64-65, 88-112, 202-203; A2), and routes not to be found. */
-import { isObject } from "../../contract/envelopes.ts";
+
 import { shapeOf, shapeOfBody } from "../../contract/foreign-text.ts";
+import { isObject } from "../../contract/refusals.ts";
 import type { RouteName } from "../../contract/routes.ts";
 import { type Context, callerOf, scopeOf } from "../context.ts";
 import { all, type Row, type Rule, rulesOf } from "../rule.ts";

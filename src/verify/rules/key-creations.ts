@@ -1,12 +1,10 @@
 /** Creations of keys that must be refused, and the rights of created keys. Only members shown to be read count. */
 import type { RefusalName } from "../../contract/refusals.ts";
 import type { AdminRole } from "../../target/roles.ts";
-import { ANY_SUCCESS, fits, recorded, skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
-import * as bodies from "../keys/key-bodies.ts";
 import * as keys from "../keys/managed-keys.ts";
 import type { Needs } from "../planning/needs.ts";
-import { type Cost, type Rule, rulesOf } from "../rule.ts";
+import { ANY_SUCCESS, type Cost, fits, type Rule, recorded, rulesOf, skipped } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { firstUse, until } from "../sending/settling.ts";
 import { FORMS } from "../sending/test-call.ts";
@@ -35,7 +33,7 @@ type Refused = {
 
 const isOurs = async (context: Context, admin: AdminRole, { status }: Answer): Promise<boolean> => {
   const asked = status === 422 ? admin : ANY_ADMIN.find((other) => other !== admin && context.has(other));
-  return asked !== undefined && bodies.readsOurBodies(context, asked);
+  return asked !== undefined && keys.readsOurBodies(context, asked);
 };
 
 const refused = (id: string, spec: readonly number[], rule: Refused): Rule => {
@@ -51,20 +49,20 @@ const refused = (id: string, spec: readonly number[], rule: Refused): Rule => {
         // Which check decides if two fail is not specified (item 135).
         if (fits(answer, "key_limit_reached") && accepts !== "key_limit_reached")
           return `the organization of ${admin} is at its key limit, and that is reported first`;
-        const left = isAdmitted(answer) ? bodies.noMoreKeys(context) : null;
+        const left = isAdmitted(answer) ? keys.noMoreKeys(context) : null;
         if (left !== null) checks.note(left);
         const or = what === undefined ? [] : (["malformed_body"] as const);
         let open: string | null = null;
         if (!fits(answer, [accepts, ...or]) && !answer.transient) {
-          const otherwise = bodies.notAsExpected(answer);
+          const otherwise = keys.notAsExpected(answer);
           if (otherwise !== null && !(await isOurs(context, admin, answer))) return otherwise;
-          open = (await bodies.misunderstood(context, answer)) ?? (await doubt?.(context, answer, secret)) ?? null;
+          open = (await keys.misunderstood(context, answer)) ?? (await doubt?.(context, answer, secret)) ?? null;
         }
         if (open !== null && what === undefined) return open;
         if (open !== null) checks.note(open);
         else checks.expect(answer, accepts, [], or);
       }
-      for (const given of checks.failed || bodies.noMoreKeys(context) !== null ? [] : evenAfter) {
+      for (const given of checks.failed || keys.noMoreKeys(context) !== null ? [] : evenAfter) {
         const { answer: before } = await keys.createKey(context, admin, given);
         if (!isAdmitted(before)) continue;
         checks.expect((await keys.createKey(context, admin, body)).answer, accepts, [before]);
@@ -76,21 +74,21 @@ const refused = (id: string, spec: readonly number[], rule: Refused): Rule => {
 };
 
 const unlessRead =
-  (member: bodies.ListMember): Doubt =>
+  (member: keys.ListMember): Doubt =>
   async (context, answer) =>
-    isAdmitted(answer) ? bodies.unread(context, member, bodies.adminOf(answer)) : null;
+    isAdmitted(answer) ? keys.unread(context, member, keys.adminOf(answer)) : null;
 
 /** A key that is not a live publishable one is no breach: `env` or `kind` may have other names. */
 const unlessLive: Doubt = async (context, answer, secret) => {
   if (!isAdmitted(answer)) return null;
-  if (secret?.startsWith("svc_sk_") === true) return bodies.notRead("the kind");
+  if (secret?.startsWith("svc_sk_") === true) return keys.notRead("the kind");
   const word = /^svc_pk_([a-z]+)_/.exec(secret ?? "")?.[1];
   if ((word !== undefined && /^(live|prod)/.test(word)) || keys.tellsText(answer, "live")) return null;
-  if (word !== undefined) return `the key that was made says ${word}: ${bodies.notRead("env")}`;
+  if (word !== undefined) return `the key that was made says ${word}: ${keys.notRead("env")}`;
   // A deployment that reads `env` refuses an unknown environment.
   const strange = { ...keys.TILE_KEY, env: "floodgate-no-such-env" as "live" };
-  const { answer: refusal } = await keys.createKey(context, bodies.adminOf(answer), strange);
-  return refusal.status === 422 || refusal.status === 400 ? null : bodies.notRead("env");
+  const { answer: refusal } = await keys.createKey(context, keys.adminOf(answer), strange);
+  return refusal.status === 422 || refusal.status === 400 ? null : keys.notRead("env");
 };
 
 const { allowed_origins: _, ...WITHOUT_ORIGINS } = keys.TILE_KEY;
@@ -100,7 +98,7 @@ const ACKNOWLEDGEMENTS = ["vendor_acknowledged", "acknowledge_vendor"] as const;
 
 const restricted = (context: Context) =>
   context.once("a key made for one product", async () => {
-    const key = await bodies.makeKey(context, { ...keys.FULL_KEY, products: ["editor"] });
+    const key = await keys.makeKey(context, { ...keys.FULL_KEY, products: ["editor"] });
     const within = await firstUse(context, keys.exchangeWith(key, "editor"));
     const beyond = isAdmitted(within)
       ? await until(context, keys.exchangeWith(key, "chat"), "product_not_allowed")
@@ -137,8 +135,8 @@ const REFUSED: readonly Rule[] = [
   refused("keys-free-plan-publishable-only", [48, 129], {
     title: "a Free organization cannot create a server key: 403 free_plan_publishable_only",
     writes: true, cost: { calls: 2 }, admins: ["admin_free"], body: { kind: "server", env: "live", scopes: ["maps"] },
-    accepts: bodies.FREE_ONLY,
-    doubt: async (context, _answer, secret) => secret?.startsWith("svc_sk_") ? null : bodies.unread(context, "kind"),
+    accepts: keys.FREE_ONLY,
+    doubt: async (context, _answer, secret) => secret?.startsWith("svc_sk_") ? null : keys.unread(context, "kind"),
     others: [{ what: "a server key of another environment", body: { kind: "server", env: "test", scopes: ["maps"] } }] }),
   refused("keys-plan-required", [130], {
     title: "an organization without a plan cannot create a key: 403 plan_required",
@@ -171,21 +169,21 @@ export const KEY_CREATION_RULES: readonly Rule[] = [
     cost: { calls: 4, keys: 1 },
     step: async (context, checks) => {
       const before = context.answers.length;
-      const key = await bodies.makeKey(context, keys.FULL_KEY).catch((error: unknown) => {
+      const key = await keys.makeKey(context, keys.FULL_KEY).catch((error: unknown) => {
         // Whatever the members are called, a body that is not understood must be refused.
-        const failed = context.answers.slice(before).find(bodies.isServerError);
+        const failed = context.answers.slice(before).find(keys.isServerError);
         if (failed === undefined) throw error;
         return failed;
       });
       if (!("created" in key)) return void checks.require(false, key, "a key, or a refusal", inWords(key));
       const { created } = key;
       const used = await firstUse(context, keys.exchangeWith(key, "chat"));
-      await bodies.mustHaveRead(context, used);
+      await keys.mustHaveRead(context, used);
       checks.require(key.secret.startsWith("svc_pk_"), created, "a key with the prefix svc_pk_", "it had another");
       checks.admits(used, [created]);
       const elsewhere = { originValue: "https://elsewhere.example", origin: "foreign" } as const;
       const foreign = await context.send(keys.exchangeWith(key, "chat", elsewhere));
-      const unseen = isAdmitted(foreign) ? await bodies.unread(context, "allowed_origins") : null;
+      const unseen = isAdmitted(foreign) ? await keys.unread(context, "allowed_origins") : null;
       if (unseen !== null) checks.note(unseen);
       else checks.expect(foreign, "session_origin_mismatch", [created]);
     },
@@ -195,9 +193,9 @@ export const KEY_CREATION_RULES: readonly Rule[] = [
     cost: { calls: 4, keys: 1 },
     step: async (context, checks) => {
       const { created, within, beyond } = await restricted(context);
-      bodies.mustServe(within);
+      keys.mustServe(within);
       checks.fine();
-      if (isAdmitted(beyond)) await bodies.mustRead(context, "products");
+      if (isAdmitted(beyond)) await keys.mustRead(context, "products");
       // The key has every scope and the tier every product, so only its own restriction can refuse.
       checks.expect(beyond, "product_not_allowed", [created, within]);
     },
@@ -206,19 +204,19 @@ export const KEY_CREATION_RULES: readonly Rule[] = [
     title: "a paid organization can create a server key; it has its prefix, serves its scopes and no browser",
     cost: { calls: 7, keys: 1 },
     step: async (context, checks) => {
-      bodies.mayMakeKeys(context);
+      keys.mayMakeKeys(context);
       const asked: keys.KeyBody = { kind: "server", env: "live", scopes: ["design"] };
       const { answer: created, key } = await keys.createKey(context, "admin_pro", asked);
-      if (created.subcode === bodies.FREE_ONLY) return void checks.admits(created);
+      if (created.subcode === keys.FREE_ONLY) return void checks.admits(created);
       // A plan may have other limits, which are not specified (items 13-14, 55).
-      if (key === null) throw await bodies.noKey(context, created, "no server key could be made");
+      if (key === null) throw await keys.noKey(context, created, "no server key could be made");
       const isServer = key.secret.startsWith("svc_sk_");
       const used = await firstUse(context, keys.serverCallWith(key, "design.styles"));
-      if (!isServer && fits(used, "publishable_requires_session")) return bodies.notRead("the kind");
+      if (!isServer && fits(used, "publishable_requires_session")) return keys.notRead("the kind");
       checks.require(isServer, created, "a key with the prefix svc_sk_", "it had another");
       if (fits(used, "ip_not_allowed") && !checks.failed)
         throw skipped("a new server key takes no call from here (what no allowlist of addresses means is item 55)");
-      if (fits(used, "insufficient_scope") && !checks.failed) await bodies.mustRead(context, "scopes");
+      if (fits(used, "insufficient_scope") && !checks.failed) await keys.mustRead(context, "scopes");
       const steps = [created, used];
       if (!checks.admits(used, [created])) return;
       for (const form of FORMS)
@@ -226,29 +224,29 @@ export const KEY_CREATION_RULES: readonly Rule[] = [
       const page = await context.send(keys.serverCallWith(key, "design.styles", { origin: "foreign" }));
       checks.expect(page, "server_key_in_browser", steps);
       const other = await context.send(keys.serverCallWith(key, "poi.enrich"));
-      if (!isAdmitted(other) || (await bodies.unread(context, "scopes")) === null)
+      if (!isAdmitted(other) || (await keys.unread(context, "scopes")) === null)
         checks.expect(other, "insufficient_scope", steps);
     },
   }),
   must("keys-free-plan-may-publish", [48, 129], {
     title: "a Free organization is not refused a publishable key for its plan",
-    expected: `no ${bodies.FREE_ONLY} for a publishable key`,
+    expected: `no ${keys.FREE_ONLY} for a publishable key`,
     needs: { permission: "writes", roles: ["admin_free"] },
     cost: { calls: 2, keys: 1 },
     step: async (context, checks) => {
-      bodies.mayMakeKeys(context);
+      keys.mayMakeKeys(context);
       const { answer } = await keys.createKey(context, "admin_free", keys.TILE_KEY);
-      const open = await bodies.misunderstood(context, answer);
+      const open = await keys.misunderstood(context, answer);
       if (checks.isUnclear(answer)) return;
       if (isAdmitted(answer)) return checks.fine();
       if (open !== null) return open;
       // The key asks for nothing beyond a tier that mints tiles (items 131, 136).
       const isBeyondTier =
         answer.subcode === "tier_capability_not_allowed" &&
-        (await bodies.unread(context, "kind")) === null &&
+        (await keys.unread(context, "kind")) === null &&
         (await freeMintsTiles(context));
-      if (answer.subcode === bodies.FREE_ONLY || isBeyondTier) checks.expect(answer, ANY_SUCCESS);
-      return bodies.notAsExpected(answer) ?? `no publishable key could be made: ${inWords(answer)}`;
+      if (answer.subcode === keys.FREE_ONLY || isBeyondTier) checks.expect(answer, ANY_SUCCESS);
+      return keys.notAsExpected(answer) ?? `no publishable key could be made: ${inWords(answer)}`;
     },
   }),
 ];

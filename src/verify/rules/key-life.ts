@@ -1,11 +1,9 @@
 /** Changes and deletions of a run's keys, which may take the revocation budget to arrive, and who may make them. */
 import { shapeOf } from "../../contract/foreign-text.ts";
 import type { AdminRole } from "../../target/roles.ts";
-import { type Checks, type Fits, fits, skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
-import * as bodies from "../keys/key-bodies.ts";
 import * as keys from "../keys/managed-keys.ts";
-import { type Rule, rulesOf } from "../rule.ts";
+import { type Checks, type Fits, fits, type Rule, rulesOf, skipped } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { afterArrival, firstUse, until, untilEverywhere } from "../sending/settling.ts";
 import {
@@ -29,9 +27,9 @@ const ON_FREE = { permission: "writes", roles: ["admin_free"] } as const;
  * member may explain the refusal.
  */
 const mintingKey = async (context: Context, checks: Checks) => {
-  const key = await bodies.makeKey(context, keys.FULL_KEY);
+  const key = await keys.makeKey(context, keys.FULL_KEY);
   const used = await firstUse(context, keys.exchangeWith(key, "chat"));
-  await bodies.mustHaveRead(context, used);
+  await keys.mustHaveRead(context, used);
   return checks.admits(used, [key.created]) ? { key, used } : null;
 };
 
@@ -41,17 +39,17 @@ const patch = ({ id, admin }: keys.MadeKey, change: Partial<keys.KeyBody>): Test
 /** Whether a change was made. A refusal ends the rule, unless it is transient, `isBreach` or a server error. */
 const isMade = (checks: Checks, patched: Answer, steps: readonly Answer[], isBreach = false): boolean => {
   if (isAdmitted(patched)) return true;
-  const why = bodies.notAsExpected(patched) ?? `PATCH was refused: ${inWords(patched)}`;
+  const why = keys.notAsExpected(patched) ?? `PATCH was refused: ${inWords(patched)}`;
   if (patched.transient) checks.unclear(why);
-  else if (isBreach || bodies.isServerError(patched)) checks.admits(patched, steps);
+  else if (isBreach || keys.isServerError(patched)) checks.admits(patched, steps);
   else throw skipped(why);
   return false;
 };
 
 /** Waits until the call is refused. Ends the rule if it stays admitted because the member is not read. */
-const refusedOnceRead = async (context: Context, call: TestCall, accepts: Fits, member: bodies.ListMember) => {
+const refusedOnceRead = async (context: Context, call: TestCall, accepts: Fits, member: keys.ListMember) => {
   const answer = await until(context, call, accepts);
-  if (isAdmitted(answer)) await bodies.mustRead(context, member);
+  if (isAdmitted(answer)) await keys.mustRead(context, member);
   return answer;
 };
 
@@ -59,9 +57,9 @@ const SERVER_KEY: keys.KeyBody = { kind: "server", env: "live", scopes: ["ai", "
 
 /** A server key that is served. Ends the rule if none can be made, which other rules judge. */
 const serving = async (context: Context): Promise<{ key: keys.MadeKey; steps: readonly Answer[] }> => {
-  const key = await bodies.makeKey(context, SERVER_KEY);
+  const key = await keys.makeKey(context, SERVER_KEY);
   const used = await firstUse(context, keys.serverCallWith(key, "design.styles"));
-  bodies.mustServe(used, "the server key that was made is not served");
+  keys.mustServe(used, "the server key that was made is not served");
   return { key, steps: [key.created, used] };
 };
 
@@ -129,7 +127,7 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
       ];
       for (const caller of callers) {
         const { answer } = await keys.createKey(context, admin, keys.TILE_KEY, { ...caller, open: true });
-        const otherwise = bodies.notAsExpected(answer);
+        const otherwise = keys.notAsExpected(answer);
         if (otherwise !== null && answer.status !== 422) return otherwise;
         if (checks.isUnclear(answer)) continue;
         const isKept = answer.status === 401 || answer.status === 403 || answer.status === 422;
@@ -148,8 +146,8 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
         what: "a creation with broken JSON",
         open: true,
       });
-      if (answer.status === 404 || answer.status === 405) return bodies.notAsExpected(answer) ?? inWords(answer);
-      if (!answer.transient && !(await bodies.readsOurBodies(context, "admin_pro")))
+      if (answer.status === 404 || answer.status === 405) return keys.notAsExpected(answer) ?? inWords(answer);
+      if (!answer.transient && !(await keys.readsOurBodies(context, "admin_pro")))
         return "key management takes another body (its fields are not shown in the specification)";
       // The key limit may be checked before the body is read (item 135).
       checks.expect(answer, "malformed_body", [], "key_limit_reached");
@@ -174,14 +172,14 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
     needs: ON_FREE,
     cost: { calls: 6, keys: 1 },
     step: async (context, checks) => {
-      const key = await bodies.makeKey(context, keys.TILE_KEY, "admin_free", skipped);
+      const key = await keys.makeKey(context, keys.TILE_KEY, "admin_free", skipped);
       // A restriction of the key is reported before one of its tier, so the answer shows what is stored.
       const before = await firstUse(context, keys.exchangeWith(key, "chat"));
       for (const member of ["scopes", "products"] as const) {
         const patched = await context.send(patch(key, { [member]: WIDER[member] }));
-        let open = bodies.notAsExpected(patched);
-        if (patched.subcode === bodies.NEEDS_ORIGINS) open ??= await bodies.unread(context, "allowed_origins");
-        if (isAdmitted(patched)) open ??= await bodies.unread(context, member, "admin_free");
+        let open = keys.notAsExpected(patched);
+        if (patched.subcode === keys.NEEDS_ORIGINS) open ??= await keys.unread(context, "allowed_origins");
+        if (isAdmitted(patched)) open ??= await keys.unread(context, member, "admin_free");
         if (open !== null) checks.note(open);
         else if (member === "products" && isAdmitted(patched) && !(await keepsProducts(context)))
           checks.note("a creation does not keep the products that it names, so naming some afterwards widens nothing");
@@ -202,12 +200,12 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
     expected: "a session from the new origin, 403 session_origin_mismatch from the old one",
     cost: { calls: 6, keys: 1 },
     step: async (context, checks) => {
-      const key = await bodies.makeKey(context, { ...keys.TILE_KEY, scopes: ["ai"], products: ["chat"] });
+      const key = await keys.makeKey(context, { ...keys.TILE_KEY, scopes: ["ai"], products: ["chat"] });
       const before = await firstUse(context, keys.exchangeWith(key, "chat"));
-      bodies.mustServe(before);
+      keys.mustServe(before);
       const patched = await context.send(patch(key, { allowed_origins: [MOVED_TO] }));
       if (!isMade(checks, patched, [key.created, before])) return;
-      await bodies.mustRead(context, "allowed_origins");
+      await keys.mustRead(context, "allowed_origins");
       const steps = [key.created, before, patched];
       const moved = await until(context, keys.exchangeWith(key, "chat", { originValue: MOVED_TO }), ["2xx"]);
       if (!checks.admits(moved, steps)) return;
@@ -275,7 +273,7 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
     expected: "a refusal, and the key as it was",
     cost: { calls: 14, keys: 1 },
     step: async (context, checks) => {
-      const key = await bodies.makeKey(context, keys.FULL_KEY);
+      const key = await keys.makeKey(context, keys.FULL_KEY);
       const before = await firstUse(context, keys.exchangeWith(key, "chat"));
       const { credentials } = context.target;
       const own = credentials?.admin_pro?.org;
@@ -331,9 +329,9 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
     title: "a server key that was created for other addresses is not served here: 403 ip_not_allowed",
     cost: { calls: 3, keys: 1 },
     step: async (context, checks) => {
-      const key = await bodies.makeKey(context, { ...SERVER_KEY, allowed_ips: [ELSEWHERE] });
+      const key = await keys.makeKey(context, { ...SERVER_KEY, allowed_ips: [ELSEWHERE] });
       const used = await firstUse(context, keys.serverCallWith(key, "design.styles"));
-      if (isAdmitted(used) && !(await readsAddresses(context, key.created))) return bodies.notRead("allowed_ips");
+      if (isAdmitted(used) && !(await readsAddresses(context, key.created))) return keys.notRead("allowed_ips");
       if (!isAdmitted(used) && !fits(used, "ip_not_allowed") && !used.transient)
         return `the server key that was made is of no use: ${inWords(used)}`;
       checks.expect(used, "ip_not_allowed", [key.created]);

@@ -1,6 +1,7 @@
 /** Who may call at runtime, from where, and what is answered (items 2-5, 22, 40-48, 89-117, 143-156, 191-209). */
-import { BYTE_ORDER_MARK } from "../../contract/envelopes.ts";
+
 import { foreignHeader } from "../../contract/foreign-text.ts";
+import { BYTE_ORDER_MARK } from "../../contract/refusals.ts";
 import { type RouteName, routeOf } from "../../contract/routes.ts";
 import type { KeyRole } from "../../target/roles.ts";
 import { CATALOGS } from "../../workload/stories/reads.ts";

@@ -1,12 +1,12 @@
 /** The exchange's answer: form and life of the token, stored style (items 2, 9, 16, 20-37, 61-69, 80, 164, 224). */
-import { isObject, parseJson } from "../../contract/envelopes.ts";
+
 import { shapeOf } from "../../contract/foreign-text.ts";
+import { isObject, parseJson } from "../../contract/refusals.ts";
 import type { Product } from "../../contract/routes.ts";
 import type { KeyRole } from "../../target/roles.ts";
-import { type Checks, callInWords, type Judgement } from "../checks.ts";
 import type { Context } from "../context.ts";
 import { hintOf } from "../reach.ts";
-import { type Rule, roleOf, rulesOf } from "../rule.ts";
+import { type Checks, callInWords, type Judgement, type Rule, roleOf, rulesOf } from "../rule.ts";
 import { type Answer, isAdmitted } from "../sending/answer.ts";
 import { until } from "../sending/settling.ts";
 import { inSession, mint } from "../sending/test-call.ts";

@@ -1,13 +1,12 @@
 /** Event streams (section 6; items 8, 92-95, 166-178, 187). All rules share one of each kind, read to its end. */
 import { ANSWER_TOO_LARGE } from "../../client/send-request.ts";
-import { isObject, parseJson } from "../../contract/envelopes.ts";
 import * as foreign from "../../contract/foreign-text.ts";
+import { isObject, parseJson } from "../../contract/refusals.ts";
 import type { Stream } from "../../contract/routes.ts";
 import { ERROR_EVENT, isEventStream, mediaTypes, STREAMS, VOCABULARIES } from "../../contract/streams.ts";
 import type { Level } from "../../history/run-document.ts";
-import { type Checks, type Judgement, recorded } from "../checks.ts";
 import { type Context, callerOf } from "../context.ts";
-import { type Rule, rulesOf } from "../rule.ts";
+import { type Checks, type Judgement, type Rule, recorded, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isPage } from "../sending/answer.ts";
 import { codingOf, readSseText, type SseText } from "../sending/answer-bytes.ts";
 import type { TestCall } from "../sending/test-call.ts";

@@ -1,7 +1,7 @@
 /** How the bytes of an answer become text: content codings, the pieces of a stream, a strict parser for its frames. */
 import * as zlib from "node:zlib";
 import type { Dispatcher } from "undici";
-import { parseJson } from "../../contract/envelopes.ts";
+import { parseJson } from "../../contract/refusals.ts";
 
 const { Z_SYNC_FLUSH, BROTLI_OPERATION_FLUSH, ZSTD_e_flush } = zlib.constants;
 const gunzip = () => zlib.createGunzip({ flush: Z_SYNC_FLUSH });

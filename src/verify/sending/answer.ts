@@ -1,17 +1,18 @@
 /** An answer and its outcome. A subcode is found wherever a deployment puts it; another rule judges the envelope. */
 import { type CallContext, countedOutcome, lineOf } from "../../client/api-client.ts";
 import type { Received } from "../../client/send-request.ts";
+import * as foreignText from "../../contract/foreign-text.ts";
 import {
   envelopeSeen,
   isGateways,
   isObject,
   isProblem,
+  OUTCOMES,
+  outcomeOfStream,
   parseJson,
   SUBCODE_OF_OLDER_NAME,
   subcodeElsewhere,
-} from "../../contract/envelopes.ts";
-import * as foreignText from "../../contract/foreign-text.ts";
-import { OUTCOMES, outcomeOfStream } from "../../contract/refusals.ts";
+} from "../../contract/refusals.ts";
 import { statedWaitMs } from "../../contract/retry-after.ts";
 import { routeOf } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";

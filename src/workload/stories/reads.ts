@@ -1,11 +1,13 @@
-/** Stories of the cheapest calls, which hold a slot only briefly: catalog reads, exchanges, calls at a key's rate. */
+/** Stories of the cheapest calls, which hold a slot only briefly: catalog reads, exchanges, calls at a key's rate; and ramps. */
+
+import type { RouteName } from "../../contract/routes.ts";
 import { type Caller, callAs, minting, mintingMissing, runtimeCallers, sessionsOf } from "../callers/callers.ts";
-import { KEY } from "../callers/overload.ts";
+import { KEY, streamers } from "../callers/overload.ts";
 import { inTurn, partOf, readsPerS, turnsOf, withinMax } from "../callers/rates.ts";
 import { oncePerView, type TargetView } from "../callers/target-view.ts";
-import { constant, profileCalls, profileDurationS } from "../load-profiles.ts";
+import { constant, type Profile, profileCalls, profileDurationS, steps } from "../load-profiles.ts";
 import { exchangeStep } from "../step.ts";
-import { type ProfileWish, profileAt, type Reach, reaching, stayingBelow, storyOf } from "../story.ts";
+import { type ProfileWish, profileAt, type Reach, reaching, type Story, stayingBelow, storyOf } from "../story.ts";
 
 /** A profile at a share of the rate that the keys of these callers allow together, at most `mostPerS`. */
 const profileOf = (callersOf: (view: TargetView) => readonly Caller[], share: number, mostPerS: number) =>
@@ -88,3 +90,40 @@ export const rateLimitEdge = storyOf({
   plan: (_seed, i, view) => [callAs(view, i, inTurn(asked(view), i), { route: "design.themes" })],
   sessions: (view) => sessionsOf(asked(view), ["design.themes"]),
 });
+
+/** Growth of a ramp for targets without a stated capacity. `readRamp` of shedding/ finds the knee in its lines. */
+const GROWTH = 1.5;
+const STEP_S = 2;
+/** The lowest rate at which a step of two seconds has enough calls to judge. */
+const FIRST_PER_S = 2;
+/** The highest rate if neither the user nor a permit states one. */
+const MAX_PER_S = 200;
+
+/** Steps up to `maxPerS` that begin between 2 and 3 calls/s; a single step if `maxPerS` is lower. */
+export const kneeRamp = (maxPerS: number, durationS?: number): Profile => {
+  const levels: number[] = [maxPerS];
+  while ((levels[0] as number) / GROWTH >= FIRST_PER_S) levels.unshift((levels[0] as number) / GROWTH);
+  return steps(levels, durationS ?? STEP_S * levels.length);
+};
+
+const rampStory = (name: string, purpose: string, routes: readonly RouteName[]): Story =>
+  storyOf({
+    name,
+    purpose,
+    profile: (_view, { ratePerS, durationS, maxPerS } = {}) => kneeRamp(ratePerS ?? maxPerS ?? MAX_PER_S, durationS),
+    plan: (_seed, i, view) => {
+      const { at } = streamers(view);
+      return [callAs(view, i, at(i), { route: inTurn(routes, i) })];
+    },
+    routes,
+  });
+
+export const findKnee = rampStory("find-knee", "streams at a rate that grows until the target refuses some", [
+  "chat.control",
+]);
+
+export const findReadKnee = rampStory(
+  "find-read-knee",
+  "catalog reads at a rate that grows until the target refuses some",
+  CATALOGS,
+);

@@ -1,5 +1,5 @@
 /** What each route does for an admitted call (items 90-128). Chat and design analysis hold a slot of the inference. */
-import { isObject } from "../../../contract/envelopes.ts";
+import { isObject } from "../../../contract/refusals.ts";
 import type { Product, RouteName } from "../../../contract/routes.ts";
 import type { ChangedKey } from "../../../core/call.ts";
 import { jsonHeaders } from "../answer.ts";
