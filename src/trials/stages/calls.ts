@@ -222,8 +222,6 @@ export const recordChanges: MiniStage = {
 const SEED = 1;
 /** The origin in the allowlist of every seeded publishable key (`platform/seed.ts`). */
 const SEED_ORIGIN = "https://app.example";
-/** A judge accepts key records that are this much older than the revocation budget. */
-const RECORD_MARGIN_MS = 150;
 
 const keyOf = (as: "publishable" | "server", name: string = as): CredentialRef => ({ as, of: `role:${name}` });
 const CHAT: CredentialRef = { as: "session", of: "role:publishable", product: "chat" };
@@ -258,7 +256,7 @@ export const answers: MiniStage = {
     const round = Array.from({ length: smokeRound(view) }, (_, i) => smoke.plan(SEED, i, view)).flat();
     // This call begins the stage: one revocation budget later, earlier changes of records count as arrived.
     await send(stepOf(view, 0, { route: "design.styles", credential: keyOf("server") }));
-    await pause(REVOCATION_BUDGET_MS + RECORD_MARGIN_MS);
+    await pause(ARRIVED_MS);
     const doubled = DOUBLE_FAULTS.map((wish, n) => stepOf(view, n, wish));
     await sendAll([...round, ...doubled, lookalike(view)], 12);
   },
@@ -328,7 +326,6 @@ export const monthEdge: MiniStage = {
 
 /** Higher than the deployment can answer, so that `verify` does not wait between calls. */
 const RATE_PER_S = 5_000;
-const RULES_SEED = 1;
 const ERROR_EVENTS = ["verify/stream-error-event", "verify/stream-nothing-after-error"];
 /** Opens the streams that the rules about error events judge. */
 const A_STREAM_RULE = "verify/stream-content-type";
@@ -338,7 +335,7 @@ const judge = async ({ target, clock, stage }: Bench, part: string, more: Partia
   const { claims } = await runVerify({
     target,
     secrets: createSecrets("."),
-    seed: RULES_SEED,
+    seed: SEED,
     clock,
     ratePerS: RATE_PER_S,
     idPrefix: `mutants.${stage}.${part}`,

@@ -7,11 +7,13 @@ import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
 import type { KeyRole } from "../../target/roles.ts";
 import type { Target } from "../../target/target.ts";
 import { type Reference, startReference } from "../reference.fixture.ts";
-import { diagnoseTarget, type TargetDiagnosis } from "./diagnose-target.ts";
+import { diagnoseTarget } from "./diagnose-target.ts";
 import { type Finding, worstOf } from "./finding.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "floodgate-doctor-"));
 afterAll(() => rmSync(folder, { recursive: true }));
+
+type TargetDiagnosis = Awaited<ReturnType<typeof diagnoseTarget>>;
 
 const diagnose = async (target: unknown, owned: string[] = []): Promise<TargetDiagnosis> => {
   const file = join(folder, "target.json");

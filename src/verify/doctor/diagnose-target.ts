@@ -378,8 +378,6 @@ const askDeployment = async (file: string, parts: Parts): Promise<Section[]> => 
   ];
 };
 
-export type TargetDiagnosis = Awaited<ReturnType<typeof diagnoseTarget>>;
-
 /** Throws `TargetFileError` and `TargetBusyError`; all else is a finding. `judgesOf`: findings of a run's judges. */
 export const diagnoseTarget = async (
   file: string,

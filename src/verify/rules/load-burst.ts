@@ -18,16 +18,16 @@ const WAVES = [8, 16, 32, 64, 128, 256];
 const WAVE_MOST = 256;
 const WAVES_CALLS_MAX = 512;
 export const REST_MS = 1_500;
+export const WAIT_MAX_MS = 15_000;
+export const RECOVER_WITHIN_MS = 12_000;
 /** A wave has reached a cap when this share of it is shed. */
 const SHED_SHARE = 0.05;
 
-const SHED = /^429 (b2b_overloaded|org_overloaded)$/;
-export const isShed = ({ outcome }: Answer): boolean => SHED.test(outcome);
+export const isShed = ({ outcome }: Answer): boolean => /^429 (b2b|org)_overloaded$/.test(outcome);
 export const shedIn = (answers: readonly Answer[]): Answer[] => answers.filter(isShed);
 
 /** Outcomes that say that the key service or a balancer's upstream is down. */
-const DOWN = /^(503|edge 50[234])$/;
-export const isDown = ({ outcome }: Answer): boolean => DOWN.test(outcome);
+export const isDown = ({ outcome }: Answer): boolean => /^(503|edge 50[234])$/.test(outcome);
 /** Whether the answer reports an outage, which is the wrong name for a limit. */
 export const saysAway = (answer: Answer): boolean => answer.subcode === "limiter_unavailable" || isDown(answer);
 
@@ -49,12 +49,11 @@ const rateOf = ({ permits }: Target): number => permits?.load_max_rps ?? RATE_UN
 export const rateAllowed = (context: Context): number => rateOf(context.target);
 
 export const rules = rulesOf("load", { needs: NEEDS_LOAD });
-const wavesCost = (target: Target): Cost => ({
-  calls: Math.min(WAVES_CALLS_MAX, 4 * rateOf(target)),
-  shared: "overload",
-});
 /** Rules about the waves that reach the caps. */
-export const ofWaves = rulesOf("load", { needs: NEEDS_LOAD, cost: wavesCost });
+export const ofWaves = rulesOf("load", {
+  needs: NEEDS_LOAD,
+  cost: (target) => ({ calls: Math.min(WAVES_CALLS_MAX, 4 * rateOf(target)), shared: "overload" }),
+});
 const edgeCost = (target: Target): Cost => ({ calls: EDGE_FOR_S * rateOf(target) + 5, shared: "rate edge" });
 /** Rules about the burst that reaches the rate limit. */
 export const ofEdge = rulesOf("load", { needs: NEEDS_LOAD, cost: edgeCost });

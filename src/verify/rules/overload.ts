@@ -67,8 +67,6 @@ const QUICK_CALLS = 9;
 const firstByteMs = ({ received }: Answer): number => ((received.firstUs ?? received.doneUs) - received.sentUs) / 1000;
 const wholeMs = ({ received }: Answer): number => (received.doneUs - received.sentUs) / 1000;
 
-const WAIT_MAX_MS = 15_000;
-const RECOVER_WITHIN_MS = 12_000;
 const LOOK_EVERY_MS = 1_000;
 const REFUSALS_MAX = 120;
 const AT_A_TIME = 8;
@@ -172,7 +170,7 @@ export const OVERLOAD_RULES: readonly Rule[] = [
   }),
   load.rules.must("slots-come-back", [180, 210, 211, 220], {
     title: "after clients have left and calls were refused, as many are served as before",
-    expected: `half as many streams at once as before, none shed, within ${RECOVER_WITHIN_MS / 1000} s`,
+    expected: `half as many streams at once as before, none shed, within ${load.RECOVER_WITHIN_MS / 1000} s`,
     cost: load.wavesAroundAnEdgeCost,
     step: async (context, checks) => {
       const { capacity, caller } = await load.overCap(context);
@@ -183,8 +181,8 @@ export const OVERLOAD_RULES: readonly Rule[] = [
       await refuseMany(context, refusals);
       const limited = (await load.pressRate(context, refusals)).limited.at(-1);
       const restMs = limited === undefined ? 0 : (retryAfterMs(limited) ?? 0);
-      await wait(Math.min(restMs, WAIT_MAX_MS), context.signal);
-      const endMs = performance.now() + RECOVER_WITHIN_MS;
+      await wait(Math.min(restMs, load.WAIT_MAX_MS), context.signal);
+      const endMs = performance.now() + load.RECOVER_WITHIN_MS;
       for (;;) {
         await wait(LOOK_EVERY_MS, context.signal);
         const answers = await load.wave(context, half, [caller]);

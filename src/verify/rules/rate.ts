@@ -84,8 +84,6 @@ const misnamed = async (context: Context, first: load.Edge): Promise<Answer | nu
 
 const retryAfterIn = ({ headers }: Answer): string => foreignHeader(headers["retry-after"]);
 
-const WAIT_MAX_MS = 15_000;
-
 export const RATE_RULES: readonly Rule[] = [
   load.ofEdge.must("rate-limit-is-reported", [214, 215, 218], {
     title:
@@ -117,7 +115,7 @@ export const RATE_RULES: readonly Rule[] = [
       const last = edge.limited.at(-1);
       if (last === undefined) return notMet(context, edge);
       const waitMs = retryAfterMs(last);
-      if (waitMs === undefined || waitMs > WAIT_MAX_MS) return `Retry-After was ${retryAfterIn(last)}`;
+      if (waitMs === undefined || waitMs > load.WAIT_MAX_MS) return `Retry-After was ${retryAfterIn(last)}`;
       await wait(waitMs, context.signal);
       const again = await context.send({ ...last.testCall, once: true, atOnce: true });
       checks.require(!load.isLimited(again), again, "no rate_limited", inWords(again));

@@ -91,8 +91,7 @@ export const nameAnswer = (status: number, text: string, anyBody = false): Named
   const legacy = said !== null && SUBCODE_OF_OLDER_NAME.has(said);
   if (subcode !== null && KNOWN.has(`${status} ${subcode}`)) return named(`${status} ${subcode}`, subcode, legacy);
   const elsewhere = subcodeElsewhere(status, fields);
-  if (elsewhere !== null)
-    return { outcome: `${status} ${elsewhere}`, subcode: elsewhere, envelope: "other", legacy: false };
+  if (elsewhere !== null) return { ...named(`${status} ${elsewhere}`, elsewhere), envelope: "other" };
   if (status === 401 || status === 503) return named(`${status}`, null);
   // Item 202 says "various"; FastAPI's list of errors is a reading of item 203.
   if (status === 422) return named("422 malformed_body", subcode);
