@@ -13,8 +13,6 @@ import { type DemoProgress, PLANTABLE, PLANTED, playDemo } from "../trials/trial
 import { commandOf } from "./options.ts";
 import { printJson, printNote, printResult } from "./printing.ts";
 
-type DemoOptions = { list?: boolean; page?: string; json?: boolean; quiet?: boolean };
-
 const chosen = (names: readonly string[]): Mutant[] =>
   (names.length === 0 ? PLANTED : names).map((name) =>
     called("defect", name, PLANTABLE, "--list shows what can be planted"),
@@ -50,7 +48,7 @@ export const demoCommand = () =>
       ["--quiet", "the verdict alone"],
     ],
     help: "\nExit codes: 1 everything that was planted is found, which is a failed run;\n4 something was not found.",
-  }).action(async (names: string[], options: DemoOptions) => {
+  }).action(async (names: string[], options: { list?: boolean; page?: string; json?: boolean; quiet?: boolean }) => {
     if (options.list === true) {
       for (const { name, harm } of PLANTABLE) printResult(`${wrapped(harm, `${name}  `, 4).join("\n")}\n`);
       return;

@@ -18,9 +18,7 @@ export const figuresOf = ({ id, profile, environment, measurements, claims }: Ru
   claims: claims.map(({ id: claim, level, verdict }) => ({ id: eitherOf(claim), level, verdict })),
 });
 
-type Rule = readonly [matches: RegExp, worse: "higher" | "lower", margin: number, added: number];
-
-const RULES: readonly Rule[] = [
+const RULES: readonly (readonly [matches: RegExp, worse: "higher" | "lower", margin: number, added: number])[] = [
   [/^(latency|ttfe|event_gap)_ms_p50$/, "higher", 1.05, 1],
   [/^(latency|ttfe|event_gap)_ms_p(90|99)$/, "higher", 1.2, 5],
   [/^refusal(_at_top)?_ms_p(50|99)$/, "higher", 1.3, 5],

@@ -25,10 +25,8 @@ const FOLDED = { folded: true } as const;
 const CHARGES = { charges: true } as const;
 const SHOULD = { level: "should" } as const;
 
-type Row = [id: string, more: Partial<Invariant>, spec: number[], judge: Judge, statement: string];
-
 // biome-ignore format: a row is a line
-const ROWS: Row[] = [
+const ROWS: [id: string, more: Partial<Invariant>, spec: number[], judge: Judge, statement: string][] = [
   ["answered", FOLDED, [], answered, "what no fault of ours explains is answered by the API itself, and not by a gateway, with a server error other than 503 or by nobody"],
   ["first-failing-check-decides", FOLDED, [68, 69, 70, 71, 72, 74, 75, 76, 77, 78, 79, 80, 81, 145, 147, 149, 150, 151, 153, 156, 158, 161, 162, 202], firstFailingCheckDecides, "every call is answered by the first check that it fails, and admitted only when it fails none"],
   ["envelope-fits-subcode", FOLDED, [59, 182, 183, 184, 185, 188, 189, 190, 216, 227], envelopeFitsSubcode, "every refusal is one of the specification's, in the envelope that its subcode has"],

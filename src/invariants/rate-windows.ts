@@ -9,7 +9,6 @@ import { Evidence, failed, type Judge, passed, skipped, unseen } from "./invaria
 /** Calls may arrive this much out of order; younger edges are not merged. */
 const LAG_US = 2_000_000;
 
-type Edge = { fromUs: number; level: number };
 type Span = { fromUs: number; toUs: number; id: string };
 
 /**
@@ -24,7 +23,7 @@ type Span = { fromUs: number; toUs: number; id: string };
 const rateBound = (ratePerS: number, burst: number) => {
   const perUs = ratePerS / 1_000_000;
   const undecided = new Heap<Span>();
-  let edges: Edge[] = [];
+  let edges: { fromUs: number; level: number }[] = [];
   let mergeAt = 64;
   let resetUs = Number.NEGATIVE_INFINITY;
 

@@ -36,8 +36,6 @@ const generatorStalls = () => {
   };
 };
 
-type Late = { id: string; got: string; sentUs: number; tookUs: number; allowedUs: number };
-
 /** Waiting calls hold slots (items 213, 216), so each is decided within the broken dependency's budget and some slack. */
 export const refusesInTime: Judge = (facts, settling) => {
   if (!facts.faults) return skipped("a fault of the limiter or the key service");
@@ -48,7 +46,7 @@ export const refusesInTime: Judge = (facts, settling) => {
   const windows = new FaultWindows();
   const stalls = generatorStalls();
   /** Late calls, undecided until later calls show whether the generator stood still. */
-  let undecided: Late[] = [];
+  let undecided: { id: string; got: string; sentUs: number; tookUs: number; allowedUs: number }[] = [];
   const proved = new Evidence();
   let judged = 0;
   const isBudgeted = ({ link, tookEffect }: FaultWindow): boolean => tookEffect && budgetMs[link] !== undefined;

@@ -22,9 +22,7 @@ export const bisect = (high: number, isAbove: (value: number) => boolean): numbe
 /** Terms this far below the largest one no longer change a sum of doubles. */
 const NEGLIGIBLE = 1e-20;
 
-type Terms = { first: number; terms: number[]; total: number };
-
-const termsOf = (n: number, p: number): Terms => {
+const termsOf = (n: number, p: number): { first: number; terms: number[]; total: number } => {
   const mode = Math.min(n, Math.floor((n + 1) * p));
   const odds = p / (1 - p);
   /** The terms on one side of the largest one, each computed by its ratio to the one before. */

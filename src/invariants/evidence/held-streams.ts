@@ -60,10 +60,8 @@ export const BY_CONTENT: TimesAtServer = {
       : call.first_event_us + sumOf(contentGaps(call)) - call.clock_error_us,
 };
 
-type Held = { call: CallLine; fromUs: number; untilUs: number };
-
 export const heldStreams = (times: TimesAtServer) => {
-  let held: Held[] = [];
+  let held: { call: CallLine; fromUs: number; untilUs: number }[] = [];
   let pruneAt = 64;
   const all = new Uint32Array(STEPS);
   const ofOrg = new Uint32Array(STEPS);
