@@ -220,7 +220,7 @@ export const capacityMeasurement = ({ answer, calls: n }: Found, stage: string):
 const COLUMNS = 80;
 /** Widths of probe, rate, calls and seconds; the objectives and the verdict share the rest. */
 const FIXED = [8, 8, 7, 6] as const;
-const VERDICT = 9;
+const VERDICT = "  left out".length;
 const OBJECTIVE_LEAST = 10;
 
 const cut = (text: string, width: number): string => (text.length <= width ? text : `${text.slice(0, width - 1)}…`);
