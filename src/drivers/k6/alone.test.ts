@@ -261,12 +261,13 @@ describe.skipIf(binary === null)("a scenario without the runner", () => {
   });
 
   test("every scenario starts from a target file", async () => {
+    const SHORT = { RATE: "10", DURATION: "200ms" };
     const names = [...STORIES.keys()];
     const all = await Promise.all(
       [0, 1].map(async (half) => {
         const seen: [string, string][] = [];
         for (const name of names.filter((_, n) => n % 2 === half)) {
-          seen.push([name, (await alone(name, { permits: { quota_burn: true } }, { RATE: "10" })).out]);
+          seen.push([name, (await alone(name, { permits: { quota_burn: true } }, SHORT)).out]);
         }
         return seen;
       }),
