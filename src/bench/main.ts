@@ -8,7 +8,7 @@ import { commitOf } from "../run/run-reports.ts";
 import { openJournal } from "../supervision/journal.ts";
 import { REPOSITORY } from "../supervision/run-folder.ts";
 import { listenForStop } from "../supervision/stop-signals.ts";
-import { Supervisor } from "../supervision/supervisor.ts";
+import { openSupervisor } from "../supervision/supervisor.ts";
 import { type Bench, type BenchRoom, type Row, type Settings, tableOf } from "./comparison.ts";
 import { generators, k6Generators } from "./generators-bench.ts";
 import { ROUTE_BENCHES, STREAM_BENCHES, soak } from "./routes-benches.ts";
@@ -77,7 +77,7 @@ const supervised = async <T>(body: (room: BenchRoom) => Promise<T>): Promise<T> 
   const journal = atEnd.adopt(openJournal(join(folder, "journal.ndjson")), ({ close }) => close());
   // The watchdog removes the folder if this process is killed.
   journal.about({ kind: "folder", name: "stores and journal", undo: { how: "remove-folder", path: folder } });
-  const supervisor = await Supervisor.open({ journal, watchdog: WATCHDOG_PROCESS, stopMs: 0 });
+  const supervisor = await openSupervisor({ journal, watchdog: WATCHDOG_PROCESS, stopMs: 0 });
   return await supervisor.within(stop.signal, () => body({ supervisor, folder }));
 };
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { request } from "undici";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openJournal } from "../supervision/journal.ts";
-import { Supervisor } from "../supervision/supervisor.ts";
+import { openSupervisor, type Supervisor } from "../supervision/supervisor.ts";
 import { type LoadCall, playLoad } from "./closed-loop.ts";
 import { openStreams } from "./routes-benches.ts";
 import { type ServerOptions, startServer } from "./server-process.ts";
@@ -27,7 +27,7 @@ const streams: ServerOptions = {
 const folder = mkdtempSync(join(tmpdir(), "floodgate-bench-"));
 let supervisor: Supervisor;
 beforeAll(async () => {
-  supervisor = await Supervisor.open({ journal: openJournal(join(folder, "journal.ndjson")), watchdog: null });
+  supervisor = await openSupervisor({ journal: openJournal(join(folder, "journal.ndjson")), watchdog: null });
 });
 afterAll(async () => {
   expect(await supervisor.close()).toEqual([]);

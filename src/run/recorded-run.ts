@@ -22,7 +22,7 @@ import { openJournal } from "../supervision/journal.ts";
 import { redactor } from "../supervision/redaction.ts";
 import { REPOSITORY, type RunFolder } from "../supervision/run-folder.ts";
 import { listenForStop } from "../supervision/stop-signals.ts";
-import { Supervisor } from "../supervision/supervisor.ts";
+import { openSupervisor, type Supervisor } from "../supervision/supervisor.ts";
 import { UsageError } from "../supervision/user-file.ts";
 import { wallUs } from "../supervision/waiting.ts";
 import { lockTarget } from "../target/target-file.ts";
@@ -251,7 +251,7 @@ export const recordRun = async <T>(
   const unfinished = doc.doubt("run/completed", "the run was ended from outside", WHOLE, replay);
   await recorder.begin(() => documentOf(request, recorded, [unfinished]));
   try {
-    const open = await Supervisor.open({ journal, watchdog: WATCHDOG_PROCESS, stopMs: request.stopMs });
+    const open = await openSupervisor({ journal, watchdog: WATCHDOG_PROCESS, stopMs: request.stopMs });
     supervisor = open;
     if (!stop.signal.aborted) {
       came = await open.within(stop.signal, async (signal) => {

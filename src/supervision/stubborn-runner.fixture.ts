@@ -6,11 +6,11 @@ import { makeFault } from "../faults/link-faults.ts";
 import { WATCHDOG_PROCESS } from "../faults/watchdog-process.ts";
 import { openToxiproxy } from "../tools/toxiproxy.ts";
 import { openJournal } from "./journal.ts";
-import { Supervisor } from "./supervisor.ts";
+import { openSupervisor } from "./supervisor.ts";
 
 const [journalPath, apiUrl, proxy] = process.argv.slice(2) as [string, string | undefined, string | undefined];
 const journal = openJournal(journalPath);
-const supervisor = await Supervisor.open({ journal, watchdog: WATCHDOG_PROCESS });
+const supervisor = await openSupervisor({ journal, watchdog: WATCHDOG_PROCESS });
 
 // Ignores the end of its stdin, SIGTERM and SIGHUP, and has a child of its own that does not know of any of this.
 const STUBBORN = `

@@ -11,7 +11,7 @@ import { type Journal, openEffects, openJournal, RUN_ITSELF, readJournal } from 
 import { startTimeOf } from "./processes.ts";
 import { redactor } from "./redaction.ts";
 import { listenForStop } from "./stop-signals.ts";
-import { Supervisor } from "./supervisor.ts";
+import { openSupervisor, type Supervisor } from "./supervisor.ts";
 import { pause, waitUntil } from "./waiting.ts";
 
 let folder: string;
@@ -20,7 +20,7 @@ let supervisor: Supervisor;
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), "floodgate-supervision-"));
   journal = openJournal(join(folder, "journal.ndjson"));
-  supervisor = await Supervisor.open({ journal, watchdog: null, stopMs: 300 });
+  supervisor = await openSupervisor({ journal, watchdog: null, stopMs: 300 });
 });
 afterEach(async () => {
   await supervisor.close();
@@ -305,9 +305,9 @@ describe("a whole runner", () => {
   const SCRIPT = `
     import { openJournal } from ${JSON.stringify(join(import.meta.dirname, "journal.ts"))};
     import { listenForStop } from ${JSON.stringify(join(import.meta.dirname, "stop-signals.ts"))};
-    import { Supervisor } from ${JSON.stringify(join(import.meta.dirname, "supervisor.ts"))};
+    import { openSupervisor } from ${JSON.stringify(join(import.meta.dirname, "supervisor.ts"))};
     const journal = openJournal(process.argv[1]);
-    const supervisor = await Supervisor.open({ journal, watchdog: ${JSON.stringify(WATCHDOG_PROCESS)} });
+    const supervisor = await openSupervisor({ journal, watchdog: ${JSON.stringify(WATCHDOG_PROCESS)} });
     const stop = listenForStop((signal, times) => console.log(signal, times));
     supervisor.registerUndo("heal", async () => console.log("healed"));
     await supervisor.within(stop.signal, async (signal) => {

@@ -41,7 +41,7 @@ type SupervisorOptions = { journal: Journal; watchdog: string | null; stopMs?: n
 export type Supervisor = Awaited<ReturnType<typeof openSupervisor>>;
 export type Child = Awaited<ReturnType<Supervisor["start"]>>;
 
-const openSupervisor = async ({ journal, watchdog: entry, stopMs = STOP_MS }: SupervisorOptions) => {
+export const openSupervisor = async ({ journal, watchdog: entry, stopMs = STOP_MS }: SupervisorOptions) => {
   const mark = randomBytes(8).toString("hex");
   const watchdog = entry === null ? null : await startWatchdog(entry, journal.path, mark);
   const run = { pid: process.pid, start: birthOf(process.pid), mark };
@@ -216,5 +216,3 @@ const openSupervisor = async ({ journal, watchdog: entry, stopMs = STOP_MS }: Su
     },
   };
 };
-
-export const Supervisor = { open: openSupervisor };

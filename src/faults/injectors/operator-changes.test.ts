@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type Journal, openEffects, openJournal, readJournal } from "../../supervision/journal.ts";
-import { Supervisor } from "../../supervision/supervisor.ts";
+import { openSupervisor, type Supervisor } from "../../supervision/supervisor.ts";
 import type { DisturbanceContext, OperatorChanges } from "../disturbance.ts";
 import { changeDeployment } from "./operator.ts";
 
@@ -20,7 +20,7 @@ let servers: Server[];
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "floodgate-operator-"));
   journal = openJournal(join(folder, "journal.ndjson"));
-  supervisor = await Supervisor.open({ journal, watchdog: null });
+  supervisor = await openSupervisor({ journal, watchdog: null });
   servers = [];
 });
 afterEach(async () => {

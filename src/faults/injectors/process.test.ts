@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type OwnParts, openPart, type Part } from "../../deployments/deployment.ts";
 import { openEffects, openJournal, readJournal } from "../../supervision/journal.ts";
-import { Supervisor } from "../../supervision/supervisor.ts";
+import { openSupervisor, type Supervisor } from "../../supervision/supervisor.ts";
 import { waitUntil } from "../../supervision/waiting.ts";
 import { httpProbe, observeLink } from "../../tools/link-probe.ts";
 import { processInjector } from "./own-parts.ts";
@@ -23,7 +23,7 @@ let port: number;
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), "floodgate-part-"));
-  supervisor = await Supervisor.open({ journal: openJournal(join(folder, "journal.ndjson")), watchdog: null });
+  supervisor = await openSupervisor({ journal: openJournal(join(folder, "journal.ndjson")), watchdog: null });
   const opened = await openPart(
     "service",
     async (again: number | null) => {

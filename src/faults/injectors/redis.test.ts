@@ -8,7 +8,7 @@ import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type OwnParts, type RedisPart, startRedisPart } from "../../deployments/deployment.ts";
 import { openJournal } from "../../supervision/journal.ts";
-import { Supervisor } from "../../supervision/supervisor.ts";
+import { openSupervisor, type Supervisor } from "../../supervision/supervisor.ts";
 import { waitUntil } from "../../supervision/waiting.ts";
 import { storeInjector } from "./own-parts.ts";
 
@@ -23,7 +23,7 @@ describe.skipIf(!hasRedis)(`errors of Redis${skipped}`, () => {
   let redis: RedisPart;
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), "floodgate-redis-errors-"));
-    supervisor = await Supervisor.open({ journal: openJournal(join(folder, "journal.ndjson")), watchdog: null });
+    supervisor = await openSupervisor({ journal: openJournal(join(folder, "journal.ndjson")), watchdog: null });
     redis = await startRedisPart({
       supervisor,
       path: "redis-server",

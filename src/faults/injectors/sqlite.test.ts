@@ -8,7 +8,7 @@ import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { openPart } from "../../deployments/deployment.ts";
 import { openJournal } from "../../supervision/journal.ts";
-import { Supervisor } from "../../supervision/supervisor.ts";
+import { openSupervisor } from "../../supervision/supervisor.ts";
 import { httpProbe } from "../../tools/link-probe.ts";
 import { diskFull, locked } from "./own-parts.ts";
 
@@ -45,7 +45,7 @@ const server = require("node:http").createServer((_, response) => response.end(s
 server.listen(0, "127.0.0.1", () => console.log("on " + server.address().port));`;
 
 test.skipIf(!hasPrlimit)("disk full: writes fail and the process lives, until the heal", async () => {
-  const supervisor = await Supervisor.open({ journal: openJournal(join(folder, "journal.ndjson")), watchdog: null });
+  const supervisor = await openSupervisor({ journal: openJournal(join(folder, "journal.ndjson")), watchdog: null });
   try {
     const { part, at } = await openPart(
       "writer",

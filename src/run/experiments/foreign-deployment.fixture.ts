@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { openEmbedded, type RunEvents } from "../../deployments/deployment.ts";
 import { openJournal, readJournal } from "../../supervision/journal.ts";
 import { Redactor } from "../../supervision/redaction.ts";
-import { Supervisor } from "../../supervision/supervisor.ts";
+import { openSupervisor } from "../../supervision/supervisor.ts";
 import type { Target } from "../../target/target.ts";
 import type { ProxyState, Toxiproxy } from "../../tools/toxiproxy.ts";
 import { makeRunFolder } from "../recorder.ts";
@@ -28,7 +28,7 @@ export const startForeign = async (folder: string, toxiproxyPath: string): Promi
   const redactor = new Redactor();
   const run = makeRunFolder({ profile: "theirs", now: new Date(), reports: folder, out: join(folder, "theirs") });
   const journal = openJournal(run.pathOf("journal.ndjson"), redactor);
-  const supervisor = await Supervisor.open({ journal, watchdog: null });
+  const supervisor = await openSupervisor({ journal, watchdog: null });
   const quiet = { step: () => undefined } as unknown as RunEvents;
   const theirs = { supervisor, folder: run, seed: 1, events: quiet, toolOrStandIn: async () => toxiproxyPath };
   const { target, faults } = await openEmbedded(theirs, { limiter: "sqlite" });
