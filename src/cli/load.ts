@@ -1,5 +1,6 @@
 /** `floodgate run` and `floodgate load`: a suite; one scenario, or a k6 script of the user's own. */
 import { closeSync } from "node:fs";
+import { stated } from "../contract/stated.ts";
 import { plannedEmbedded } from "../deployments/tenants.ts";
 import { closedLoopRefusal } from "../drivers/autocannon/autocannon.ts";
 import { clip, oneLine } from "../report/escape.ts";
@@ -226,8 +227,7 @@ const stageOf = async (scenario: string, options: LoadOptions): Promise<LoadStag
   called("scenario", scenario, suites.SCENARIOS, `expected one of\n${LISTED}`);
   const { driver, rate: ratePerS, duration: durationS, arrivals, segments, fold, precise } = options;
   const wish = { driver, ratePerS, durationS, arrivals, segments, fold, precise, ...(await profileOf(options)) };
-  const stated = Object.entries(wish).filter(([, value]) => value !== undefined);
-  const stage = suites.scenarioStage(scenario, Object.fromEntries(stated) as suites.ScenarioWish) as LoadStage;
+  const stage = suites.scenarioStage(scenario, stated(wish) as suites.ScenarioWish) as LoadStage;
   if (fold === true && (stage.disturbance !== undefined || stage.curve === true)) {
     throw new UsageError(`${stage.name} is judged by each call, so there is no --fold; leave it out`);
   }

@@ -34,6 +34,20 @@ const verify = async (more: Partial<VerifyOptions> = {}): Promise<VerifyResult &
   return { ...(await runVerify({ ...usual, ...more })), lines };
 };
 
+test("an option that is undefined takes its default", async () => {
+  const unstated = {
+    stage: undefined,
+    onLine: undefined,
+    patienceMs: undefined,
+    wallMs: undefined,
+    leewayMs: undefined,
+  };
+  const { claims } = await verify({ only: ["missing-credential"], ...unstated });
+  expect(claims.map(({ id, stage, verdict }) => [id, stage, verdict])).toEqual([
+    ["verify/missing-credential", "verify", "pass"],
+  ]);
+});
+
 describe("the catalogue", () => {
   test("has ids that are unique and kebab-case, a sentence and item numbers for each rule", () => {
     const ids = RULES.map(({ id }) => id);

@@ -1,5 +1,6 @@
 /** Runs the rules one after the other. Keys that a rule makes are deleted before the next rule begins. */
 import { openTransport } from "../client/transport.ts";
+import { stated } from "../contract/stated.ts";
 import { type Claim, claimOf } from "../history/run-document.ts";
 import type { SideEffects } from "../supervision/journal.ts";
 import { createRunClock, wallUs } from "../supervision/waiting.ts";
@@ -133,7 +134,7 @@ const leftOpen = async (judged: readonly Judged[], context: Context): Promise<Ju
 
 /** Throws `UnknownRuleError`, `TargetUnreachableError`, and errors of reading a secret. */
 export const runVerify = async (options: VerifyOptions) => {
-  const given = { ...USUAL, ...options };
+  const given = { ...USUAL, ...stated(options) };
   const { target, secrets, seed, signal, runBudget, stage, onProgress } = given;
   const rules = chosenRules(options.only, options.skip);
   const denied = deniedBy(target, options);

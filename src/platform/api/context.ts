@@ -1,6 +1,7 @@
 /** What all calls of one API replica share, and how a finished call is recorded: its outcome, and a line in the log. */
 import { randomBytes } from "node:crypto";
 import type { DestinationStream } from "pino";
+import { stated } from "../../contract/stated.ts";
 import type { Deployment } from "../../core/call.ts";
 import type { Rate } from "../../core/rate-limit.ts";
 import { adaptiveShedder } from "../../core/shedding.ts";
@@ -147,14 +148,16 @@ export const createContext = (options: ApiOptions, links: { keys: Keys; limiter:
     keyManagement: links.keys,
     limiter,
     settlement: createSettlement(limiter, parts.settlement, REFUND_BUDGET_MS),
-    inference: createInference({ ...DEFAULT_INFERENCE, ...options.inference }, parts.serviceMs, (waitMs) =>
-      shedder.sample(waitMs, performance.now()),
+    inference: createInference(
+      { ...DEFAULT_INFERENCE, ...stated(options.inference ?? {}) },
+      parts.serviceMs,
+      (waitMs) => shedder.sample(waitMs, performance.now()),
     ),
     counts: countedOutcomes(),
     log,
     logsCalls: log.isLevelEnabled("debug"),
     freshId: freshIds(),
-    streamLimits: { ...STREAM_LIMITS, ...options.streamLimits },
+    streamLimits: { ...STREAM_LIMITS, ...stated(options.streamLimits ?? {}) },
     limiterBudgetMs: options.limiterBudgetMs ?? 250,
     keyServiceBudgetMs,
     sessionLifetimeS: options.sessionLifetimeS ?? SESSION_LIFETIME_S,
