@@ -31,7 +31,18 @@ const playedS = (nth: number, calls: number, gatewayMs?: number) => {
 test("a run whose every second call is never answered ends in minutes, and says so", () => {
   const { seconds, spent } = playedS(2, 700);
   expect(seconds).toBeLessThan(240);
-  expect(spent).toMatch(/^14 of 28 calls got no answer, or 502 to 504 \(150 s in all\).*one of several backends/);
+  expect(spent).toMatch(/^150 s .* most often indeterminate \(14 times in 28 calls\).* backends dead\?/);
+});
+
+test.each([
+  ["429 b2b_overloaded", /most often 429 b2b_overloaded \(597 times.*if nobody does, slots are lost/],
+  ["edge 403", /most often edge 403 .*let the gateway in front pass the calls on/],
+])("calls that end with %s end a run, by the time that they took together, and say what to do", (outcome, words) => {
+  const waits = createAnswerWaits();
+  for (let i = 0; i < 149; i++) for (const _ of "four") waits.lose(outcome, i * 1e6, (i + 1) * 1e6);
+  expect(waits.spent()).toBeNull();
+  waits.lose(outcome, 149e6, 150e6);
+  expect(waits.spent()).toMatch(words);
 });
 
 test("a gateway that gives up after three seconds ends it as well, and one that answers 502 at once does not", () => {

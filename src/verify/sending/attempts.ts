@@ -5,6 +5,7 @@ import { inFlightMax } from "../../client/transport.ts";
 import { routeOf } from "../../contract/routes.ts";
 import { lastEventOf } from "../../contract/streams.ts";
 import type { CallLine } from "../../history/line.ts";
+import { add } from "../../history/statistics/statistics.ts";
 import type { RunClock } from "../../supervision/waiting.ts";
 import type { Target } from "../../target/target.ts";
 import { type BudgetGuard, NOTHING_SPENT, type Taken } from "../../workload/budget.ts";
@@ -58,13 +59,29 @@ const FULL: Timeouts = { callMs: 45_000, firstEventMs: 15_000, idleMs: 15_000 };
 const FULL_WAITS = 2;
 const SLOWEST_TIMES = 5;
 const SHORTEST_MS = 5_000;
-/** The most time that a run loses to calls without an answer, or with a gateway's in its place. */
+/** The most time that a run loses to calls whose answers decide nothing, so that it ends whatever comes. */
 const LOST_MAX_MS = 150_000;
 
 type Ended = Pick<Received, "startedUs" | "doneUs" | "ended" | "status">;
 
+/** What to look into, by the outcome that took most of the time. */
+const adviceOn = (outcome: string): string => {
+  if (/^(?:429|503)/.test(outcome))
+    return "run it while nobody else loads the deployment; if nobody does, slots are lost";
+  if (/^edge (?!50[234])/.test(outcome))
+    return "let the gateway in front pass the calls on, or set base_url to an address behind it";
+  return "is one of several backends dead?";
+};
+
 export const createAnswerWaits = () => {
-  let [calls, lost, timedOut, slowestUs, lostUs, lostUntilUs] = [0, 0, 0, 0, 0, 0];
+  let [calls, timedOut, slowestUs, lostUs, lostUntilUs] = [0, 0, 0, 0, 0];
+  const lost = new Map<string, number>();
+  /** Calls that waited at the same time lost that time once. */
+  const lose = (outcome: string, fromUs: number, toUs: number): void => {
+    add(lost, outcome, 1);
+    lostUs += Math.max(0, toUs - Math.max(fromUs, lostUntilUs));
+    lostUntilUs = Math.max(toUs, lostUntilUs);
+  };
   return {
     timeouts: (): Timeouts => {
       if (timedOut < FULL_WAITS) return FULL;
@@ -76,17 +93,16 @@ export const createAnswerWaits = () => {
       calls += 1;
       if (ended === "timeout") timedOut += 1;
       else if (status !== null) slowestUs = Math.max(slowestUs, doneUs - startedUs);
-      if (ended !== "timeout" && status !== null && !/^50[234]$/.test(`${status}`)) return;
-      lost += 1;
-      // Calls that waited at the same time lost that time once.
-      lostUs += Math.max(0, doneUs - Math.max(startedUs, lostUntilUs));
-      lostUntilUs = Math.max(doneUs, lostUntilUs);
+      if (ended === "timeout" || status === null) lose("indeterminate", startedUs, doneUs);
+      else if (/^50[234]$/.test(`${status}`)) lose(`edge ${status}`, startedUs, doneUs);
     },
+    lose,
     /** Why no more calls are sent; `null` while they are. */
     spent: (): string | null => {
       if (lostUs < LOST_MAX_MS * 1000) return null;
-      const seen = `${lost} of ${calls} calls got no answer, or 502 to 504 (${Math.round(lostUs / 1e6)} s in all)`;
-      return `${seen}, so the rest was not sent: is one of several backends dead?`;
+      const [[most, times] = ["", 0]] = [...lost].sort(([, one], [, other]) => other - one);
+      const seen = `${Math.round(lostUs / 1e6)} s were spent on answers that decide nothing, most often ${most} (${times} times in ${calls} calls)`;
+      return `${seen}, so the rest was not sent: ${adviceOn(most)}`;
     },
   };
 };
@@ -282,5 +298,5 @@ export const createAttempts = (parts: AttemptParts) => {
     return answer;
   };
 
-  return { attempt, answers: answers as readonly Answer[] };
+  return { attempt, answers: answers as readonly Answer[], lose: waits.lose };
 };

@@ -82,9 +82,9 @@ export const answerBeside = async <A extends Tried>(
 };
 
 export const createSender = (parts: SenderParts) => {
-  const { throttle, signal } = parts;
+  const { throttle, signal, clock } = parts;
   let { patienceMs } = parts;
-  const { attempt, answers } = createAttempts(parts);
+  const { attempt, answers, lose } = createAttempts(parts);
 
   const tryOnce = async (call: TestCall, looking = false): Promise<Answer> => {
     const answer = await attempt(call, looking);
@@ -135,7 +135,7 @@ export const createSender = (parts: SenderParts) => {
 
   const ownBefore = new Set<string>();
 
-  const send = async (call: TestCall): Promise<Answer> => {
+  const sendUntilClear = async (call: TestCall): Promise<Answer> => {
     let answer = await trySeveralTimes(call);
     if (!answer.transient) throttle.faster();
     if (!answer.transient || call.once === true) return answer;
@@ -160,6 +160,14 @@ export const createSender = (parts: SenderParts) => {
       answer = await tryOnce(call);
       if (!answer.transient) return answer;
     }
+    return answer;
+  };
+
+  /** What ends without a clear answer counts as lost time, whatever it waited for; so a run ends in bounded time. */
+  const send = async (call: TestCall): Promise<Answer> => {
+    const fromUs = clock.nowUs();
+    const answer = await sendUntilClear(call);
+    if (call.once !== true && (answer.transient || isToRepeat(answer))) lose(answer.outcome, fromUs, clock.nowUs());
     return answer;
   };
 
