@@ -1,5 +1,16 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { type AnyRefusalName, codingOf, readAnswer, writeEnvelope } from "./refusals.ts";
+
+type Case = {
+  says: string;
+  status: number;
+  body?: string;
+  base64?: string;
+  fill?: (string | number)[];
+  outcome: string;
+};
+const CASES = JSON.parse(readFileSync(new URL("answer-cases.json", import.meta.url), "utf8")) as Case[];
 
 const QUOTA = { meter: "map_loads", limit: 10, used: 10 };
 
@@ -158,6 +169,14 @@ describe("an answer is read as (item 188)", () => {
     ["an API's exception", 500, '{"error":"Internal Server Error"}', "500 other_21_c932", "other_21_c932", "flat"],
   ])("%s", (_, status, text, outcome, subcode, envelope) => {
     expect(readAnswer(status, text)).toMatchObject({ outcome, subcode, envelope });
+  });
+
+  // src/native/sse/answer_cases_test.go reads the same cases; it does not name subcodes.
+  test.each(CASES)("$says, as in Go", ({ status, body, base64, fill, outcome }) => {
+    const written = base64 === undefined ? (body as string) : new TextDecoder().decode(Buffer.from(base64, "base64"));
+    const [piece, times] = fill ?? ["", 0];
+    const { outcome: read } = readAnswer(status, written.replace("$", (piece as string).repeat(times as number)));
+    expect(read.startsWith("edge ") ? read : read.slice(0, 3)).toBe(outcome);
   });
 
   test("a success of any kind where that may be, and nobody's where it is coded", () => {

@@ -259,7 +259,8 @@ func TestABodyIsPrintedWhereAnOutcomeIsNamedByIt(t *testing.T) {
 		{200, `{"error":"no route"}`, `{"error":"no route"}`},
 		{429, `{"error":"b2b_overloaded"}`, `{"error":"b2b_overloaded"}`},
 		{502, strings.Repeat("é", 1000), strings.Repeat("é", 1000)},
-		{502, strings.Repeat("é", 10_000), tooLong},
+		{502, strings.Repeat("é", 20_000), tooLong},
+		{502, "<html>" + strings.Repeat("x", 20_000), longPage},
 	} {
 		x := &exchange{record: record{Status: c.status, Body: c.body}}
 		expect(t, fmt.Sprint(c.status, " ", len(c.body)), x.printable(false), c.want)

@@ -218,9 +218,16 @@ func (x *exchange) admitted() string {
 	return status + " empty"
 }
 
-// fieldsOf returns the members of a JSON object, after a byte order mark or none; nil if the text is no object.
+// fieldsOf returns the members of a JSON object, after a byte order mark or none; nil if the text is no object. Numbers stay text: one that no
+// float64 can hold is still JSON, as for JSON.parse.
 func fieldsOf(body string) (fields map[string]any) {
-	if json.Unmarshal([]byte(strings.TrimPrefix(body, "\ufeff")), &fields) != nil {
+	text := strings.TrimPrefix(body, "\ufeff")
+	if !json.Valid([]byte(text)) {
+		return nil
+	}
+	reading := json.NewDecoder(strings.NewReader(text))
+	reading.UseNumber()
+	if reading.Decode(&fields) != nil {
 		return nil
 	}
 	return fields
@@ -229,12 +236,12 @@ func fieldsOf(body string) (fields map[string]any) {
 var subcode = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
 // isGateways reports whether a gateway wrote a refusal without a specified subcode, as isProblem and isGateways of src/contract/refusals.ts do
-// together. A status whose `detail` the contract specifies is never a gateway's.
+// together.
 func isGateways(status int, fields map[string]any, said string) bool {
 	_, hasDetail := fields["detail"]
 	_, isProblem := fields["title"].(string)
 	return isProblem || status/100 == 3 || slices.Contains([]int{46, 49, 52}, status/10) ||
-		slices.Contains([]int{408, 414, 431, 502, 504, 530}, status) ||
+		slices.Contains([]int{408, 413, 414, 431, 502, 504, 530}, status) ||
 		slices.Contains([]int{403, 404, 405, 429}, status) && !hasDetail && !subcode.MatchString(said)
 }
 
@@ -277,7 +284,10 @@ func hasSpecified(status int, fields map[string]any) bool {
 
 // refusal returns the outcome of a refusal as readAnswer of src/contract/refusals.ts does, without its subcode.
 func refusal(status int, body string) string {
-	fields := fieldsOf(body)
+	var fields map[string]any
+	if !isTooLong(body) {
+		fields = fieldsOf(body)
+	}
 	said, ok := fields["detail"].(string)
 	if !ok {
 		said, ok = fields["error"].(string)

@@ -12,9 +12,9 @@ import (
 
 // The boundary for foreign text, as in src/contract/foreign-text.ts.
 const (
-	namesKept       = 32       // distinct names of one stream's events
-	printedBodyMost = 16 << 10 // longest body that is printed, in bytes
-	hashedMost      = 4096
+	namesKept    = 32       // distinct names of one stream's events
+	envelopeMost = 16 << 10 // longest body of a refusal that is read, in units of UTF-16, as JavaScript counts
+	hashedMost   = 4096
 )
 
 var (
@@ -72,8 +72,22 @@ func masked(text string) string {
 	})
 }
 
-// tooLong replaces a body longer than any envelope of the contract. It is no JSON, so the answer counts as a gateway's.
-const tooLong = "<longer than an envelope>"
+// tooLong replaces a body longer than any envelope of the contract, and longPage one that begins like HTML. Neither is JSON.
+const (
+	tooLong  = "longer than an envelope"
+	longPage = "<longer than an envelope>"
+)
+
+func isTooLong(body string) bool {
+	if len(body) <= envelopeMost {
+		return false
+	}
+	units := 0
+	for _, char := range body {
+		units += max(1, utf16.RuneLen(char))
+	}
+	return units > envelopeMost
+}
 
 // likeJSON matches bodies that may be the API's, by how they begin, as in src/contract/refusals.ts.
 var likeJSON = regexp.MustCompile(`^\s*(?:$|[\[{"]|(?:-?\d+(?:\.\d+)?|true|false|null)\s*$)`)
@@ -96,10 +110,12 @@ func (x *exchange) printable(isSession bool) string {
 	switch mayBeJSON := isSuccess && likeJSON.MatchString(x.Body); {
 	case mayBeJSON && !strings.Contains(x.Body, `"error"`):
 		return ""
-	case len(x.Body) <= printedBodyMost:
+	case !isTooLong(x.Body):
 		return masked(x.Body)
 	case mayBeJSON:
 		return ""
+	case strings.HasPrefix(strings.TrimSpace(x.Body), "<"):
+		return longPage
 	}
 	return tooLong
 }
