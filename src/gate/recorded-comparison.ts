@@ -3,20 +3,39 @@
  * scatter between runs. Claims come first: a *must* that passed before and fails now is a regression, even in one run.
  */
 import { someOf } from "../contract/lists.ts";
-import { type Claim, eitherOf, type RunDocument } from "../history/run-document.ts";
+import { failedChecks } from "../history/calibration-checks.ts";
+import { type Claim, eitherOf, type Measurement, type RunDocument } from "../history/run-document.ts";
 import { median } from "../history/statistics/statistics.ts";
+import { calibrationDoubts } from "../history/time-doubts.ts";
 import { doubledRanks, holm } from "./paired-comparison.ts";
 
-export type RunFigures = ReturnType<typeof figuresOf>;
+/** Older baselines have no `left_out`. */
+export type RunFigures = Omit<ReturnType<typeof figuresOf>, "left_out"> & Partial<ReturnType<typeof figuresOf>>;
 
-/** The part of a run that is compared; a baseline file keeps no more. */
-export const figuresOf = ({ id, profile, environment, measurements, claims }: RunDocument) => ({
-  id,
-  profile,
-  environment: { os: environment.os, cores: environment.cores, cpu: environment.cpu, node: environment.node },
-  measurements: measurements.map(({ stage, name, value, unit }) => ({ stage, name, value, unit })),
-  claims: claims.map(({ id: claim, level, verdict }) => ({ id: eitherOf(claim), level, verdict })),
-});
+/** Why the times of a stage may not be believed: its driver failed checks that move a time of this length. */
+const doubtOf = (run: Pick<RunDocument, "stages" | "calibration">, { stage, unit, value }: Measurement): string[] => {
+  const driver = run.stages.find(({ name }) => name === stage)?.driver;
+  if (unit !== "ms" || driver === undefined) return [];
+  return calibrationDoubts(failedChecks(run.calibration ?? [], driver), value);
+};
+
+/** The part of a run that is compared; a baseline file keeps no more. `left_out`: times that are not, by `stage name`. */
+export const figuresOf = (run: RunDocument) => {
+  const { id, profile, environment, claims } = run;
+  const measured = run.measurements.map((one) => ({ one, doubts: doubtOf(run, one) }));
+  return {
+    id,
+    profile,
+    environment: { os: environment.os, cores: environment.cores, cpu: environment.cpu, node: environment.node },
+    measurements: measured
+      .filter(({ doubts }) => doubts.length === 0)
+      .map(({ one: { stage, name, value, unit } }) => ({ stage, name, value, unit })),
+    left_out: measured
+      .filter(({ doubts }) => doubts.length > 0)
+      .map(({ one: { stage, name }, doubts }) => ({ measurement: `${stage} ${name}`, why: doubts.join("; ") })),
+    claims: claims.map(({ id: claim, level, verdict }) => ({ id: eitherOf(claim), level, verdict })),
+  };
+};
 
 const RULES: readonly (readonly [matches: RegExp, worse: "higher" | "lower", margin: number, added: number])[] = [
   [/^(latency|ttfe|event_gap)_ms_p50$/, "higher", 1.05, 1],
@@ -68,14 +87,23 @@ const byName = (runs: readonly RunFigures[]): Map<string, Measured> =>
 
 /**
  * Lists the measurements that cannot be compared because a run lacks them. `gone`: all runs before have it, some run after
- * does not. `sparse`: some run before lacks it.
+ * does not. `sparse`: some run before lacks it. `doubted`: the runs whose generator measured it wrongly, each with why.
  */
 const incomplete = (before: readonly RunFigures[], after: readonly RunFigures[]) => {
   const now = byName(after);
-  const of = [...byName(before)].filter(([, first]) => RULES.some(([matches]) => matches.test(first[0]?.name ?? "")));
+  const left = [...before, ...after].flatMap(({ id, left_out = [] }) => left_out.map((one) => ({ id, ...one })));
+  const compared = left.filter(({ measurement }) =>
+    RULES.some(([matches]) => matches.test(measurement.split(" ").at(-1) ?? "")),
+  );
+  const doubted = new Map(compared.map(({ id, why }) => [id, `${id} (${why})`]));
+  const of = [...byName(before)].filter(
+    ([of, [first]]) =>
+      RULES.some(([matches]) => matches.test(first?.name ?? "")) &&
+      !compared.some(({ measurement }) => measurement === of),
+  );
   const gone = of.filter(([name, first]) => first.length === before.length && now.get(name)?.length !== after.length);
   const sparse = of.filter(([, first]) => first.length !== before.length);
-  return { gone: gone.map(([name]) => name), sparse: sparse.map(([name]) => name) };
+  return { gone: gone.map(([name]) => name), sparse: sparse.map(([name]) => name), doubted: [...doubted.values()] };
 };
 
 const FIRST_NAMED = 5;
@@ -158,7 +186,7 @@ export const compareRecorded = (before: readonly RunFigures[], after: readonly R
   const otherRates = atOtherRates(before, after);
   const rows = judge(before, after, otherRates);
   const worse = rows.filter(({ verdict }) => verdict === "regression").map(({ measurement }) => measurement);
-  const { gone, sparse } = incomplete(before, after);
+  const { gone, sparse, doubted } = incomplete(before, after);
   const notCompared = [
     ...(gone.length === 0
       ? []
@@ -168,6 +196,11 @@ export const compareRecorded = (before: readonly RunFigures[], after: readonly R
     ...(sparse.length === 0
       ? []
       : [`not measured in every earlier run, so not compared: ${someOf(sparse, FIRST_NAMED)}`]),
+    ...(doubted.length === 0
+      ? []
+      : [
+          `measured by a generator that failed its calibration, so times are not compared: ${someOf(doubted, FIRST_NAMED)}. Leave these runs out`,
+        ]),
     ...(otherRates.size === 0
       ? []
       : [
@@ -184,7 +217,7 @@ export const compareRecorded = (before: readonly RunFigures[], after: readonly R
   const undecided = rows.filter(({ verdict }) => verdict === "inconclusive").length;
   if (undecided === 0) {
     // A measurement that every earlier run has and a later one lacks may have become worse, and nobody can tell.
-    const isWhole = gone.length === 0 && otherRates.size === 0;
+    const isWhole = gone.length === 0 && doubted.length === 0 && otherRates.size === 0;
     const verdict: RecordedVerdict = isWhole ? "no-regression" : "inconclusive";
     return { verdict, reasons: ["nothing is worse than allowed", ...notCompared], broken, rows };
   }

@@ -9,7 +9,7 @@ import { compareRuns, compareWithBaseline, readFigures, saveBaseline } from "./r
 const folder = mkdtempSync(join(tmpdir(), "floodgate-gate-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-type About = Partial<Pick<RunDocument, "target" | "commit">> & { lengthS?: number };
+type About = Partial<Pick<RunDocument, "target" | "commit" | "calibration">> & { lengthS?: number };
 const TARGET = { name: "staging", base_url: "https://maps.example/v1", embedded: false };
 
 const write = (
@@ -30,7 +30,7 @@ const write = (
     profile: "smoke",
     environment,
     claims,
-    stages: [{ name: "load", duration_ms: lengthS * 1000 }],
+    stages: [{ name: "load", driver: "k6", duration_ms: lengthS * 1000 }],
     measurements: [measured("latency_ms_p50", latencyMs, "ms"), measured("offered_rate", 20, "1/s")],
     ...{ target: TARGET, commit: "2dd9bd4c", ...about },
   };
@@ -46,6 +46,33 @@ describe("the gate on recorded runs", () => {
     const [was, same, slow] = [many("was", 100), many("same", 100), many("slow", 120)];
     expect(compareRuns(was, same).verdict).toBe("no-regression");
     expect(compareRuns(was, slow).verdict).toBe("regression");
+  });
+
+  test("compares no time of a run whose generator failed its calibration, and says so", () => {
+    const failed = (name: string, driver: string, measured: number) => {
+      const check = {
+        name: `${driver}: known delay, p50`,
+        driver,
+        truth: 50,
+        measured,
+        unit: "ms",
+        verdict: "fail" as const,
+      };
+      return write(name, 120, undefined, { calibration: [check] });
+    };
+    const [was, slow] = [many("before", 100), many("after", 120)];
+    for (const [runs, verdict] of [
+      [[failed("by-k6", "k6", 95), ...slow.slice(1)], "inconclusive"],
+      [[failed("by-another", "open-loop", 95), ...slow.slice(1)], "regression"],
+      [[failed("by-little", "k6", 51), ...slow.slice(1)], "regression"],
+    ] as const) {
+      const found = compareRuns(was, runs);
+      expect(found.verdict).toBe(verdict);
+      const said = found.reasons.filter((one) =>
+        /^measured by a generator that failed.*: by-k6 \(calibration: /.test(one),
+      );
+      expect(said).toHaveLength(verdict === "inconclusive" ? 1 : 0);
+    }
   });
 
   test("says that runs are of two targets, or by two revisions, and decides nothing by it", () => {
