@@ -43,6 +43,8 @@ test.each([
   expect(waits.spent()).toBeNull();
   waits.lose(outcome, 149e6, 150e6);
   expect(waits.spent()).toMatch(words);
+  // A call that is tried once costs no waiting, and shows whether slots are lost.
+  expect(waits.spent(true)).toBeNull();
 });
 
 test("a gateway that gives up after three seconds ends it as well, and one that answers 502 at once does not", () => {

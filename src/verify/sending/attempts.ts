@@ -73,14 +73,26 @@ const adviceOn = (outcome: string): string => {
   return "is one of several backends dead?";
 };
 
+/** Calls that waited at the same time lost that time once. */
+const createLostTime = () => {
+  let [us, untilUs] = [0, 0];
+  return {
+    add: (fromUs: number, toUs: number): void => {
+      us += Math.max(0, toUs - Math.max(fromUs, untilUs));
+      untilUs = Math.max(toUs, untilUs);
+    },
+    isTooMuch: (): boolean => us >= LOST_MAX_MS * 1000,
+    inSeconds: (): number => Math.round(us / 1e6),
+  };
+};
+
 export const createAnswerWaits = () => {
-  let [calls, timedOut, slowestUs, lostUs, lostUntilUs] = [0, 0, 0, 0, 0];
-  const lost = new Map<string, number>();
-  /** Calls that waited at the same time lost that time once. */
+  let [calls, timedOut, slowestUs] = [0, 0, 0];
+  const often = new Map<string, number>();
+  const [unanswered, all] = [createLostTime(), createLostTime()];
   const lose = (outcome: string, fromUs: number, toUs: number): void => {
-    add(lost, outcome, 1);
-    lostUs += Math.max(0, toUs - Math.max(fromUs, lostUntilUs));
-    lostUntilUs = Math.max(toUs, lostUntilUs);
+    add(often, outcome, 1);
+    all.add(fromUs, toUs);
   };
   return {
     timeouts: (): Timeouts => {
@@ -93,15 +105,18 @@ export const createAnswerWaits = () => {
       calls += 1;
       if (ended === "timeout") timedOut += 1;
       else if (status !== null) slowestUs = Math.max(slowestUs, doneUs - startedUs);
-      if (ended === "timeout" || status === null) lose("indeterminate", startedUs, doneUs);
-      else if (/^50[234]$/.test(`${status}`)) lose(`edge ${status}`, startedUs, doneUs);
+      const isGatewayAlone = /^50[234]$/.test(`${status}`);
+      if (ended !== "timeout" && status !== null && !isGatewayAlone) return;
+      lose(isGatewayAlone ? `edge ${status}` : "indeterminate", startedUs, doneUs);
+      unanswered.add(startedUs, doneUs);
     },
+    /** Takes a call that had no clear answer, however often it was tried. */
     lose,
-    /** Why no more calls are sent; `null` while they are. */
-    spent: (): string | null => {
-      if (lostUs < LOST_MAX_MS * 1000) return null;
-      const [[most, times] = ["", 0]] = [...lost].sort(([, one], [, other]) => other - one);
-      const seen = `${Math.round(lostUs / 1e6)} s were spent on answers that decide nothing, most often ${most} (${times} times in ${calls} calls)`;
+    /** Why no more calls are sent; `null` while they are. `isOnce`: the call is tried once, whatever is answered. */
+    spent: (isOnce = false): string | null => {
+      if (!(isOnce ? unanswered : all).isTooMuch()) return null;
+      const [[most, times] = ["", 0]] = [...often].sort(([, one], [, other]) => other - one);
+      const seen = `${all.inSeconds()} s were spent on answers that decide nothing, most often ${most} (${times} times in ${calls} calls)`;
       return `${seen}, so the rest was not sent: ${adviceOn(most)}`;
     },
   };
@@ -219,7 +234,7 @@ export const createAttempts = (parts: AttemptParts) => {
       returning ??= looksForAWhile();
       if (!(await returning)) throw inconclusive(`the target has stopped answering, since ${silentSince}`);
     }
-    const spent = anyway === true ? null : waits.spent();
+    const spent = anyway === true ? null : waits.spent(call.once);
     if (spent !== null) throw inconclusive(spent);
     await parts.secretOf(call);
     // A call that undoes something is sent even beyond the budget.
