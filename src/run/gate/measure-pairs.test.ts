@@ -21,6 +21,8 @@ type Head = Partial<VirtualDeployment> & {
   problems?: (pair: number) => string[];
   /** In what streams end, in place of what the virtual deployment says. */
   ends?: Readonly<Record<Side, Ends>>;
+  /** Refusals of the head have another subcode. */
+  refusesOtherwise?: true;
 };
 
 /** Each block meets a machine that is busier or less busy than the one before: its overhead is drawn anew. */
@@ -43,7 +45,7 @@ const compare = async (seed: number, head: Head, isOver = (): boolean => false):
       );
     };
   };
-  const { problems = () => [], ends, ...more } = head;
+  const { problems = () => [], ends, refusesOtherwise, ...more } = head;
   const sides: Record<Side, ReturnType<typeof open>> = { base: open("base", {}), head: open("head", more) };
   let atUs = 0;
   return measurePairs({
@@ -56,9 +58,10 @@ const compare = async (seed: number, head: Head, isOver = (): boolean => false):
     play: async (side, pair): Promise<PlayedBlock> => {
       atUs += BETWEEN_US;
       return {
-        lines: sides[side](pair, atUs).map((line) =>
-          ends === undefined || line.outcome !== "200" ? line : { ...line, ended: ends[side] },
-        ),
+        lines: sides[side](pair, atUs).map((line) => {
+          if (line.outcome === "200") return ends === undefined ? line : { ...line, ended: ends[side] };
+          return side === "head" && refusesOtherwise ? { ...line, outcome: "429 rate_limited" } : line;
+        }),
         startUs: atUs,
         claims: [],
         problems: side === "head" ? problems(pair) : [],
@@ -115,7 +118,9 @@ describe("the design of the gate", () => {
     };
     expect(Math.min(...(await lengths({})))).toBe(PAIRS_DEFAULT);
     // Close to the edge of what is allowed, nobody can say on which side it lies.
-    expect(Math.max(...(await lengths({ serviceMs: () => 1.045 * SERVICE_MS })))).toBe(30);
+    const closeToTheEdge = { serviceMs: () => 1.045 * SERVICE_MS };
+    expect(Math.max(...(await lengths(closeToTheEdge)))).toBe(30);
+    expect(Math.max(...(await lengths({ ...closeToTheEdge, refusesOtherwise: true })))).toBe(PAIRS_DEFAULT);
   });
 
   test("leaves out pairs that the generator could not play", async () => {

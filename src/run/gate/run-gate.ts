@@ -150,6 +150,15 @@ type GatePairsPlan = {
   isOver(): boolean;
 };
 
+const answersOf = (
+  forms: Parameters<typeof verdicts.answersClaim>[0],
+  comparisons: readonly Comparison[],
+  replay: string,
+): doc.Claim => {
+  const carriesMore = comparisons.some(({ measurement, improved }) => measurement === "goodput" && improved);
+  return verdicts.answersClaim(forms, replay, carriesMore);
+};
+
 /** Compares at fixed numbers of pairs, and measures more only while something is open. */
 export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ...plan }: GatePairsPlan) => {
   const policy = { ...GATE_POLICY, looks: looks.filter((look) => look >= blocks.PAIRS_DEFAULT).length };
@@ -188,7 +197,9 @@ export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ..
     comparisons = comparePairs(pairs, policy);
     const { alone, outage } = verdicts.brokenOnHead(findings);
     const isDecided = look >= blocks.PAIRS_DEFAULT && verdictOf(comparisons) !== "inconclusive";
-    const isOpen = alone.length === 0 && (outage !== undefined || !isDecided);
+    // More pairs make no difference to a head that answers otherwise.
+    const isOther = answersOf(forms, comparisons, "").verdict === "fail";
+    const isOpen = alone.length === 0 && !isOther && (outage !== undefined || !isDecided);
     const next = looks[at + 1];
     if (next === undefined || !isOpen || isOver()) break;
     plan.onMore?.(pairs.length, number, next);
@@ -309,8 +320,7 @@ export const runGate = async (
   const sinking = verdicts.sinkingOf(pairs, MEASUREMENT_FACTS.goodput.margin, policy.falseAlarm / policy.looks);
   const broken = verdicts.invariantsClaim(findings, replay);
   const kept = verdicts.sinkingClaim(sinking, replay);
-  const carriesMore = comparisons.some(({ measurement, improved }) => measurement === "goodput" && improved);
-  const answers = verdicts.answersClaim(forms, replay, carriesMore);
+  const answers = answersOf(forms, comparisons, replay);
   const compared = verdicts.gateClaims(comparisons, replay);
   const carried = median(pairs.flatMap(({ base: { goodput } }) => goodput ?? [])) ?? 0;
   const isCarried = isOverload && !slo.isDelayed && carried >= blocks.ALL_SERVED * overloadPerS;
