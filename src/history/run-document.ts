@@ -276,6 +276,8 @@ export type StageFacts = {
   curve?: CurveFacts;
   step?: StepFacts;
   faults: boolean;
+  /** Until when, by the run's clock, each call of earlier stages may hold a slot, if nothing showed that it does not. */
+  held_before?: number[];
   /** Whether the stage waited until nothing was in flight before counts and ledger were read. */
   drained: boolean;
   counts?: Counts;

@@ -1,6 +1,7 @@
 /** Judges sheds below a cap by the most calls that can have been in flight. */
 import { Heap } from "../history/heap.ts";
 import { type CallLine, type Line, lineTimeUs } from "../history/line.ts";
+import type { StageFacts } from "../history/run-document.ts";
 import { add as addTo, known } from "../history/statistics/statistics.ts";
 import {
   changesCaps,
@@ -45,6 +46,20 @@ const heldUntilUs = (call: CallLine, ours: boolean): number | null => {
   if (endedCleanly && call.aborted !== true) return latestUs(call) + (ours ? 0 : LATE_RELEASE_US);
   return ours ? latestUs(call) + LINGER_US : Number.POSITIVE_INFINITY;
 };
+
+/** A deployment that keeps the slot of a gone caller for longer than this has lost it. */
+const FORGOTTEN_US = 60_000_000;
+
+/** Until when a call of a stage that has ended may hold a slot of somebody else's deployment; `null`: not any more. */
+export const mayHoldUntilUs = (call: CallLine): number | null =>
+  heldUntilUs(call, false) === Number.POSITIVE_INFINITY ? latestUs(call) + FORGOTTEN_US : null;
+
+/** How many calls of earlier stages may hold a slot while this call is decided. */
+const heldBefore = ({ held_before: untilUs = [], reference }: StageFacts, call: CallLine): number =>
+  reference === true ? 0 : untilUs.filter((us) => us >= earliestUs(call)).length;
+
+const FROM_BEFORE =
+  "of an earlier stage were left or cut and may hold slots still, which gauges (control.api in the target file) would show";
 
 /**
  * An upper bound on the calls that a replica had in flight while it decided about one call, from callers' times:
@@ -141,6 +156,8 @@ export const shedsOnlyOverTheCap: Judge = (facts) => {
   const evidence = new Evidence();
   let sheds = 0;
   let others = 0;
+  /** Sheds that calls of earlier stages may explain. */
+  const unsure = new Evidence();
   /** `plain`: sheds explained by the reference's count; `far`: at less than half of the cap; `most`: calls in flight. */
   const kinds = new Map<string, { sheds: number; plain: number; far: number; most: number; cap: number }>();
   const flightFor = (judge: (call: CallLine, seen: number, cap: number) => void, ours: boolean) =>
@@ -154,7 +171,9 @@ export const shedsOnlyOverTheCap: Judge = (facts) => {
     sheds += 1;
     const whose = call.outcome === GLOBAL_SHED ? "in flight" : `of ${call.org} in flight`;
     const got = `${call.outcome} with at most ${seen} calls ${whose}; the cap is ${cap}`;
-    if (seen < cap) evidence.breach(call.id, got);
+    const before = heldBefore(facts, call);
+    if (seen + before < cap) evidence.breach(call.id, got);
+    else if (seen < cap) unsure.breach(call.id, `${got}, and ${before} calls ${FROM_BEFORE}`);
   }, isOurs);
   const countPlain = ({ outcome }: CallLine, seen: number, cap: number): void => {
     const kind = known(kinds, outcome, () => ({ sheds: 0, plain: 0, far: 0, most: 0, cap }));
@@ -175,6 +194,7 @@ export const shedsOnlyOverTheCap: Judge = (facts) => {
       narrow?.finish();
       if (!flight.finish()) return inconclusive(CLOCK_OFF);
       if (evidence.count > 0) return failed("a call was shed below the cap", evidence);
+      if (unsure.count > 0) return inconclusive(unsure.first, unsure.first, unsure.ids);
       for (const [outcome, { sheds: all, plain, far, most, cap }] of kinds) {
         if (all < ENOUGH || (plain > 0 && far <= all / 2)) continue;
         const got =
@@ -213,7 +233,7 @@ export const organizationsDoNotShare: Judge = (facts) => {
   const flight = mostInFlight((call, _, most) => {
     const cap = tenants[call.org]?.in_flight_cap ?? limits.org_in_flight;
     const got = `${call.org} was shed with at most ${most} calls in flight; its cap is ${cap}`;
-    if (capsKnown && cap !== undefined && most < cap) evidence.breach(call.id, got);
+    if (capsKnown && cap !== undefined && most + heldBefore(facts, call) < cap) evidence.breach(call.id, got);
   }, facts.reference === true);
   return {
     see(line) {

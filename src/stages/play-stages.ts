@@ -29,6 +29,7 @@ import { RAMPS } from "../workload/story.ts";
 import { playLoadStage } from "./play.ts";
 import { unplayedStage, watchGrowth } from "./stage-claims.ts";
 import * as planning from "./stage-plan.ts";
+import { watchHeldSlots } from "./witnesses.ts";
 
 /** The deployment with a stage's tenants, replicas and edge proxy; changes only one that this run started. */
 const deploymentFor = async (
@@ -141,6 +142,7 @@ export const playRules = async (
   const command = verifyCommandOf(replay);
   const began = performance.now();
   const measure = stageMeasure(stage);
+  const slots = await watchHeldSlots(deployment, context.nowUs());
   takeProtocols(target.base_url);
   const answers = keepsAnswers ? keepAnswers(folder) : null;
   const result = await runVerify({
@@ -150,10 +152,12 @@ export const playRules = async (
     ...wish,
     onLine: (line) => {
       measure.see(line);
+      slots.see(line);
       context.line(line);
     },
     onAnswer: answers?.see,
   }).finally(() => answers?.close());
+  slots.end(false);
   for (const crash of result.crashes) {
     await folder.writeJson(`crashes/${stage === "verify" ? "" : `${stage}-`}${crash.rule}.json`, crash);
   }

@@ -290,8 +290,10 @@ export const playLoadStage = async (
   const isClosedLoop = plan.driver === "autocannon";
   const objectives = plan.objectives === true ? openObjectives(target, stage) : null;
   const machineUse = witnesses.watchMachineUse(target.base_url);
+  const slots = await witnesses.watchHeldSlots(deployment, context.nowUs());
   const see = (line: Line): void => {
     measure.see(line);
+    slots.see(line);
     objectives?.see(line);
     onLine?.(line);
   };
@@ -303,6 +305,7 @@ export const playLoadStage = async (
   const measurements = isClosedLoop ? closedLoopFigures(figures.measurements) : figures.measurements;
   const calibration = context.failedChecks(plan.driver);
   const { seen, observed, interference } = await witness.end();
+  slots.end(seen.drained === true);
   const idle = await witnesses.idleOtherCores(used, target.base_url, context.signal);
   const host = witnesses.stageHost(measure.lag, { driven, used: { ...used, ...idle }, measurements, calibration });
   const isCutOff = context.signal.aborted || stoppedBy(context) !== null || driven.isCutOff === true;
@@ -313,7 +316,7 @@ export const playLoadStage = async (
     incidental: planning.isIncidental(plan) ? true : undefined,
     closed_loop: isClosedLoop ? true : undefined,
     cut_off: isCutOff ? true : undefined,
-    ...{ tenants, host },
+    ...{ tenants, host, held_before: slots.before },
     ...faulted,
     ...shapeFacts(plan, offered, view, deployment),
     ...seen,

@@ -7,13 +7,14 @@ import { chargeOf, readCounts, readGauges, readLedger, readLookups, readUsedOf }
 import { isLoopbackHost } from "../contract/address.ts";
 import type { Deployment, RunContext } from "../deployments/deployment.ts";
 import type { Driven } from "../drivers/driver.ts";
-import type { LedgerLine } from "../history/line.ts";
+import type { LedgerLine, Line } from "../history/line.ts";
 import * as doc from "../history/run-document.ts";
 import type { Sample } from "../history/series.ts";
 import type { Histogram } from "../history/statistics/histogram.ts";
 import { sumOf } from "../history/statistics/statistics.ts";
 import { OTHERS_TENTH } from "../history/time-doubts.ts";
 import { holdsMore } from "../invariants/given-back.ts";
+import { mayHoldUntilUs } from "../invariants/in-flight-caps.ts";
 import { runShellCommand } from "../supervision/child.ts";
 import * as proc from "../supervision/processes.ts";
 import { pause, waitUntil, wallUs } from "../supervision/waiting.ts";
@@ -254,6 +255,27 @@ export const comparedCharges = (
       return `${what}: others call this deployment, stated to be exclusive, or the ledger or map_loads_used is wrong`;
     });
   return { taints, differ: differ.length === 0 ? undefined : differ };
+};
+
+/** Until when calls that have ended may hold slots, keyed by the budget that all stages of a deployment share. */
+const heldSlots = new WeakMap<Deployment["budget"], number[]>();
+
+/** Follows which calls may hold a slot when a stage has ended. `before`: those of earlier stages. */
+export const watchHeldSlots = async (deployment: Pick<Deployment, "budget" | "target">, nowUs: number) => {
+  const { budget } = deployment;
+  const open = (heldSlots.get(budget) ?? []).filter((us) => us > nowUs);
+  const isFree = open.length > 0 && (await heldNow(deployment))?.every(isDrained) === true;
+  const before = isFree ? [] : open;
+  const held: number[] = [];
+  return {
+    before: before.length === 0 ? undefined : before,
+    see: (line: Line): void => {
+      const untilUs = line.type === "call" ? mayHoldUntilUs(line) : null;
+      if (untilUs !== null) held.push(untilUs);
+    },
+    /** `drained`: gauges showed that nothing is held. */
+    end: (drained: boolean): void => void heldSlots.set(budget, drained ? [] : [...before, ...held]),
+  };
 };
 
 /** Changes that observers have yet to show, keyed by the budget that all stages of a deployment share. */

@@ -75,6 +75,12 @@ export const shedsOnlyOverTheCap: Specimens = {
   ],
   bad: [
     {
+      name: "streams that an earlier stage left are too few, or too long ago",
+      facts: foreignStage({ held_before: [40_000, 60_000, 60_000, 60_000] }),
+      lines: [shed("x", 50)],
+      says: /at most 0 calls in flight/,
+    },
+    {
       name: "sheds too early elsewhere",
       facts: foreignStage(),
       lines: [...streams(3), shed("x", 50)],
@@ -116,6 +122,13 @@ export const shedsOnlyOverTheCap: Specimens = {
     },
   ],
   thin: [
+    {
+      name: "streams that an earlier stage left may hold slots still",
+      facts: foreignStage({ held_before: [40_000, 60_000, 60_000, 60_000, 60_000] }),
+      lines: [shed("x", 50)],
+      verdict: "inconclusive",
+      says: /at most 0 calls in flight; the cap is 4, and 4 calls of an earlier stage were left or cut/,
+    },
     {
       name: "elsewhere: half of the cap is kept, and calls come so close together that sheds which count explain it",
       facts: foreignStage(),
