@@ -57,6 +57,10 @@ const attributes = (values: Record<string, string | number>): string =>
 /** CDATA needs no entities; only its end mark is split. */
 const cdata = (text: string): string => `<![CDATA[${clean(text).replaceAll("]]>", "]]]]><![CDATA[>")}]]>`;
 
+/** The first line that a CI system shows of a case: why, and of a failure what came, unless the reason says so. */
+const messageOf = ({ verdict, reason, got }: Claim): string =>
+  verdict !== "fail" || reason.includes(got) ? reason : `${reason} (${got})`;
+
 const detailsOf = (claim: Claim): string =>
   [
     `expected: ${claim.expected}`,
@@ -64,6 +68,7 @@ const detailsOf = (claim: Claim): string =>
     `why: ${claim.reason}`,
     ...(claim.spec.length > 0 ? [`specification items: ${claim.spec.join(", ")}`] : []),
     ...(claim.evidence.length > 0 ? [`evidence: ${claim.evidence.join(", ")}`] : []),
+    `what it means and what breaks it: npx floodgate explain ${claim.id}`,
     ...(claim.replay === "" ? [] : [`replay: ${claim.replay}`]),
   ].join("\n");
 
@@ -75,7 +80,7 @@ const resultOf = (claim: Claim): string => {
   if (kind === "held") return "";
   if (kind === "skipped") return `<skipped${attributes({ message: clip(oneLine(reason), MESSAGE_MAX) })}/>`;
   const what = kind === "remark" ? `${verdict} (${level}; the run is not judged by it): ` : "";
-  const message = clip(oneLine(what + reason), MESSAGE_MAX);
+  const message = clip(oneLine(what + messageOf(claim)), MESSAGE_MAX);
   const type = verdict === "fail" ? level : verdict;
   return `<${TAGS[kind]}${attributes({ message, type })}>${cdata(detailsOf(claim))}</${TAGS[kind]}>`;
 };
@@ -131,8 +136,8 @@ const testOf = (claim: Claim): object => ({
   // The format demands a duration; a claim is judged over a whole stage and has none of its own.
   duration: 0,
   suite: [clean(claim.stage === "" ? "run" : claim.stage)],
-  message: clean(claim.reason),
-  ...(claim.verdict === "pass" ? {} : { trace: clean(`expected: ${claim.expected}\ngot: ${claim.got}`) }),
+  message: clean(messageOf(claim)),
+  ...(claim.verdict === "pass" ? {} : { trace: clean(detailsOf(claim)) }),
   rawStatus: claim.verdict,
   type: claim.level,
   tags: claim.spec.map((item) => `spec-${item}`),

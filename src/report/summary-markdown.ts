@@ -18,6 +18,7 @@ const SIGN = { fail: "❌ fail", inconclusive: "❓ inconclusive", skipped: "➖
 
 const cell = (text: string): string => escapeMarkdown(clip(oneLine(text), CELL_MAX)) || "–";
 const code = (text: string): string => markdownCode(clip(oneLine(text), CELL_MAX)) || "–";
+const EXPLAINED = "`npx floodgate explain CLAIM` says what a claim means and what usually breaks it.";
 const row = (...cells: string[]): string => `| ${cells.join(" | ")} |`;
 const head = (...cells: string[]): string[] => [row(...cells), row(...cells.map(() => "---"))];
 
@@ -87,6 +88,7 @@ const sections = (run: RunDocument, curve: unknown): Section[] => {
   const claims = claimsInOrder(run.claims);
   const claimHeads = ["verdict", "level", "claim", "why", "evidence, replay"];
   const having = (...verdicts: ClaimVerdict[]): Claim[] => claims.filter(({ verdict }) => verdicts.includes(verdict));
+  const notPassed = table("Not passed", claimHeads, having("fail", "inconclusive").map(claimRow));
   const passed = having("pass").map((c) => row(SIGN.pass, c.level, code(c.id), cell(c.reason)));
   const outcomes = run.stages.flatMap((stage) =>
     outcomeRows(stage).map(({ outcome, kind, n }) => {
@@ -111,7 +113,7 @@ const sections = (run: RunDocument, curve: unknown): Section[] => {
   });
   const notes = run.environment.host_notes.map((note) => row(cell(note)));
   return [
-    table("Not passed", claimHeads, having("fail", "inconclusive").map(claimRow)),
+    { ...notPassed, before: [...notPassed.before.slice(0, 2), EXPLAINED, "", ...notPassed.before.slice(2)] },
     ...curveSection(curve),
     { before: ["## Not judged", ""], rows: notJudgedLines(run), after: [""] },
     table("Skipped claims", claimHeads, having("skipped").map(claimRow), true),
