@@ -83,10 +83,10 @@ export const joinCharges = (facts: StageFacts, settled: boolean) => {
   };
 };
 
-const GATEWAY = "a gateway that retries, mirrors or hedges would look the same";
+export const GATEWAY = "a gateway that retries, mirrors or hedges would look the same";
 const REPEATED = `more was charged than callers saw admitted, and the platform counted as many calls that this run did not send: ${GATEWAY}`;
 const OR_OTHERS = "; without `exclusive` they may also be other callers'";
-const UNCOUNTED = `${GATEWAY}, if there is one; the platform's counts (control.api) would tell`;
+export const UNCOUNTED = `${GATEWAY}, if there is one; the platform's counts (control.api) would tell`;
 
 /**
  * Counts calls that the platform saw beyond those that callers sent. A gateway that retries, mirrors or hedges sends a
