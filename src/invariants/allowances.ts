@@ -3,7 +3,7 @@ import { HARD_STOP_FACTOR } from "../contract/refusals.ts";
 import type { CallLine, Line } from "../history/line.ts";
 import type { StageFacts } from "../history/run-document.ts";
 import { known } from "../history/statistics/statistics.ts";
-import { joinCharges, meterOf, Sums, signedSize } from "./evidence/charges.ts";
+import { createRepeats, joinCharges, meterOf, Sums, signedSize } from "./evidence/charges.ts";
 import { earliestUs, isAdmitted, isDefinite, isUnnamed, latestUs, MARK_MARGIN_US } from "./evidence/moments.ts";
 import { Evidence, failed, inconclusive, type Judge, passed, skipped, skippedWhenShared, unseen } from "./invariant.ts";
 
@@ -224,10 +224,14 @@ const legalFrom = (facts: StageFacts, refusal: CallLine, use: Use): number | nul
 export const admitsWhatIsAllowed: Judge = (facts, settling) => {
   const evidence = new Evidence();
   let [legal, unknown, afterTurn] = [0, 0, 0];
+  /** Loads that a gateway sends several times are charged as often; `lacking`: how many of them a refusal would take. */
+  const repeats = createRepeats(facts);
+  let lacking = 0;
   const allowances = openAllowances(facts, settling, (refusal, use, month, possible) => {
     const { limit, used } = refusal.quota ?? {};
     if (typeof limit === "number" && typeof used === "number" && used < limit) {
       evidence.breach(refusal.id, `refused although the answer itself says that ${used} of ${limit} are used`);
+      lacking = Number.POSITIVE_INFINITY;
       return;
     }
     if (!facts.exclusive) return;
@@ -239,16 +243,20 @@ export const admitsWhatIsAllowed: Judge = (facts, settling) => {
     else {
       const most = `${before} used before and at most ${possible} in the stage`;
       evidence.breach(refusal.id, `${refusal.outcome} for ${refusal.org} with ${most}; it ends at ${from}`);
+      lacking = Math.max(lacking, from - before - possible);
     }
   });
   return {
-    see: allowances.see,
+    see: (line) => {
+      allowances.see(line);
+      if (line.type === "call") repeats.see();
+    },
     settled: allowances.settled,
     end() {
       for (const use of allowances.uses.values()) {
         for (const [number, { certain }] of use.months) if (number > 0) afterTurn += certain;
       }
-      if (evidence.count > 0) return failed("an allowed map load was refused", evidence);
+      if (evidence.count > 0) return repeats.foundOf("an allowed map load was refused", lacking, evidence);
       if (!facts.exclusive)
         return skippedWhenShared("others may have used up an allowance at which a call was refused");
       if (legal === 0 && unknown > 0) {

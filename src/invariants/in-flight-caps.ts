@@ -3,7 +3,7 @@ import { Heap } from "../history/heap.ts";
 import { type CallLine, type Line, lineTimeUs } from "../history/line.ts";
 import type { StageFacts } from "../history/run-document.ts";
 import { add as addTo, known } from "../history/statistics/statistics.ts";
-import { createRepeats, GATEWAY, UNCOUNTED } from "./evidence/charges.ts";
+import { createRepeats } from "./evidence/charges.ts";
 import {
   changesCaps,
   earliestUs,
@@ -200,13 +200,7 @@ export const shedsOnlyOverTheCap: Judge = (facts) => {
     end() {
       narrow?.finish();
       if (!flight.finish()) return inconclusive(CLOCK_OFF);
-      if (evidence.count > 0 && repeats.explain(lacking)) {
-        const why = `${evidence.first}, but the platform counted more calls than this run sent: ${GATEWAY}`;
-        return inconclusive(why, evidence.first, evidence.ids);
-      }
-      const isUncounted = !isOurs && facts.counts === undefined;
-      const below = "a call was shed below the cap";
-      if (evidence.count > 0) return failed(isUncounted ? `${below}; ${UNCOUNTED}` : below, evidence);
+      if (evidence.count > 0) return repeats.foundOf("a call was shed below the cap", lacking, evidence);
       if (unsure.count > 0) return inconclusive(unsure.first, unsure.first, unsure.ids);
       for (const [outcome, { sheds: all, plain, far, most, cap }] of kinds) {
         if (all < ENOUGH || (plain > 0 && far <= all / 2)) continue;

@@ -83,10 +83,10 @@ export const joinCharges = (facts: StageFacts, settled: boolean) => {
   };
 };
 
-export const GATEWAY = "a gateway that retries, mirrors or hedges would look the same";
+const GATEWAY = "a gateway that retries, mirrors or hedges would look the same";
 const REPEATED = `more was charged than callers saw admitted, and the platform counted as many calls that this run did not send: ${GATEWAY}`;
 const OR_OTHERS = "; without `exclusive` they may also be other callers'";
-export const UNCOUNTED = `${GATEWAY}, if there is one; the platform's counts (control.api) would tell`;
+const UNCOUNTED = `${GATEWAY}, if there is one; the platform's counts (control.api) would tell`;
 
 /**
  * Counts calls that the platform saw beyond those that callers sent. A gateway that retries, mirrors or hedges sends a
@@ -107,6 +107,15 @@ export const createRepeats = (facts: StageFacts) => {
     },
     /** Reports whether the platform counted at least as many repeats as there are charges too many. */
     explain,
+    /** The same for breaches that are no charges: `lacking` repeats, unseen by the caller, would explain each of them. */
+    foundOf: (why: string, lacking: number, evidence: Evidence): Found => {
+      const { first, ids } = evidence;
+      if (explain(lacking)) {
+        return inconclusive(`${first}, but the platform counted more calls than this run sent: ${GATEWAY}`, first, ids);
+      }
+      const isUncounted = facts.counts === undefined && !isReference(facts) && Number.isFinite(lacking);
+      return failed(isUncounted ? `${why}; ${UNCOUNTED}` : why, evidence);
+    },
     /** Inconclusive where repeats explain every breach. Without counts the charges fail, and the sentence names the gateway. */
     found: (why: string, evidence: Evidence): Found => {
       const { count, first, ids } = evidence;

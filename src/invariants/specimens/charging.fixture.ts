@@ -219,6 +219,13 @@ export const admitsWhatIsAllowed: Specimens = {
     { name: "contradicts itself", facts: unknownUse, lines: [refusedLoad("r", "f", 0, 1)], says: /1 of 3 are used/ },
   ],
   thin: [
+    {
+      name: "a gateway mirrors each load, and the platform counts both",
+      facts: foreignStage({ counts: { "200": { f: 4 } } }),
+      lines: [...loads(2, "f"), refusedLoad("r", "f", 100)],
+      verdict: "inconclusive",
+      says: /at most 2 in the stage; it ends at 3, but the platform counted more calls than this run sent/,
+    },
     { name: "nobody refused", lines: loads(1, "f"), verdict: "inconclusive", says: /no refusal/ },
     {
       name: "refused early beside others",
