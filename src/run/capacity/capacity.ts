@@ -3,7 +3,6 @@
 import * as claiming from "../../capacity/capacity-claims.ts";
 import { generatorDoubt } from "../../capacity/generator-limit.ts";
 import * as probing from "../../capacity/search.ts";
-import { answerSoFar, nextStep, POLICY, type SearchPolicy, SHORT_POLICY } from "../../capacity/search.ts";
 import { type Deployment, openDeployment, type RunContext, stoppedBy } from "../../deployments/deployment.ts";
 import { hostDoubts } from "../../drivers/driver.ts";
 import type { CallLine } from "../../history/line.ts";
@@ -33,7 +32,7 @@ export type CapacityWishes = {
   slo: string | undefined;
   demandFile: string | undefined;
   short: boolean;
-  policy?: Partial<SearchPolicy>;
+  policy?: Partial<probing.SearchPolicy>;
 };
 
 export type CapacityRun = Asked &
@@ -82,7 +81,7 @@ const questionOf = ({ story, arrivals, slo, demandFile, short, policy }: Capacit
   const maxPerS = (target.permits?.load_max_rps ?? Number.POSITIVE_INFINITY) * SHARE_OF_PERMIT[arrivals];
   return {
     ...{ story, arrivals, objectives, demand, limits: objectives.map(({ limit }) => limit) },
-    policy: { ...(short ? SHORT_POLICY : POLICY), maxPerS, ...policy },
+    policy: { ...(short ? probing.SHORT_POLICY : probing.POLICY), maxPerS, ...policy },
     lacks: played.missing(viewOf(target)),
   };
 };
@@ -190,14 +189,14 @@ const search = async (
   const probes: PlayedProbe[] = [];
   let doubts = 0;
   for (;;) {
-    const step = nextStep(probes, limits, policy);
+    const step = probing.nextStep(probes, limits, policy);
     if ("answer" in step) return { answer: step.answer, probes, cutOff: null };
     const { probe } = step;
     const rate = probe.ratePerS.toFixed(1);
     context.events.progress(`capacity: probe ${probes.length + 1}, ${probe.purpose}, ${rate} calls/s`);
     const played = await play(probe, probes.length);
     const cutOff = context.signal.aborted ? "the run was stopped" : (stoppedBy(context) ?? played.failure);
-    if (cutOff !== null) return { answer: answerSoFar(probes, limits, policy), probes, cutOff };
+    if (cutOff !== null) return { answer: probing.answerSoFar(probes, limits, policy), probes, cutOff };
     probes.push(played);
     onProbe(played);
     doubts = generatorDoubt(played) === null ? 0 : doubts + 1;
