@@ -8,7 +8,7 @@ import { INVARIANTS } from "../src/invariants/catalogue.ts";
 import { mergeClaims } from "../src/report/verdict.ts";
 import { judgeAgain } from "../src/run/read-run.ts";
 import { RULES } from "../src/verify/catalogue.ts";
-import { CannotJudge } from "../src/verify/rule.ts";
+import { CannotJudge } from "../src/verify/checks.ts";
 import { verifySecondApi } from "../src/verify/verify-second-api.fixture.ts";
 
 const words = vi.hoisted(() => ({ areReplaced: false }));

@@ -1,7 +1,8 @@
 /** Makes the input that a script gets from the runner, from the target file instead. */
 
 import { budgetShare, statedBudget } from "../../src/workload/budget.ts";
-import { keysFor, originsOf, type TargetView, viewOf } from "../../src/workload/callers/target-view.ts";
+import type { TargetView } from "../../src/workload/callers/target-view.ts";
+import { keysFor, originsOf, viewOf } from "../../src/workload/callers/view-of-target.ts";
 import {
   callsAtOnceFor,
   concurrencyOf,

@@ -5,7 +5,7 @@
 import { AddressError, canonicalHost, isLoopbackHost, parseHttpUrl } from "../../src/contract/address.ts";
 import type { StatedStreamEnds } from "../../src/contract/streams.ts";
 import type { StatedBounds } from "../../src/workload/budget.ts";
-import type { StatedTarget } from "../../src/workload/callers/target-view.ts";
+import type { StatedTarget } from "../../src/workload/callers/view-of-target.ts";
 import { PLACEHOLDER } from "../../src/workload/handover.ts";
 
 /** A mistake in the user's input; the message is a sentence for the user. */

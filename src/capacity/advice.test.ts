@@ -12,7 +12,7 @@ import {
   limitPhrase,
   probeTable,
 } from "./capacity-claims.ts";
-import type { ProbeResult } from "./search.ts";
+import type { ProbeResult } from "./probe.ts";
 import { CALM_GENERATOR } from "./virtual-server.fixture.ts";
 
 const probe = (ratePerS: number, outcomes: Record<string, number>, bad = 0, lagMsP99 = 1): ProbeResult => {

@@ -6,7 +6,7 @@ import { outcomeOf, type RefusalName } from "../contract/refusals.ts";
 import { type Claim, claimOf, type Measurement } from "../history/run-document.ts";
 import { add } from "../history/statistics/statistics.ts";
 import { generatorDoubt } from "./generator-limit.ts";
-import { judgeTallies, type ProbeResult, perS } from "./search.ts";
+import { judgeTallies, type ProbeResult, perS } from "./probe.ts";
 
 export type Answer = {
   /** `at-least`: met at `low`, and nothing higher could be tried. `never`: broken at the lowest rate that was tried. */

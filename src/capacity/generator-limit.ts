@@ -1,6 +1,6 @@
 /** Finds probes that the generator or its host spoilt, which are left out, and says why in a sentence. */
 import { OTHERS_HALF } from "../history/time-doubts.ts";
-import { type ProbeResult, perS } from "./search.ts";
+import { type ProbeResult, perS } from "./probe.ts";
 
 /** A p99 lag up to this, or up to this share of the median latency, does not change what the deployment sees. */
 const LAG_MS = 20;

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import type { CallLine } from "../history/line.ts";
 import { parseObjectives } from "../history/objectives.ts";
-import { shareObjective, tallyCalls } from "./search.ts";
+import { shareObjective, tallyCalls } from "./probe.ts";
 
 const call = (atMs: number, tookMs: number, outcome = "200"): CallLine => ({
   type: "call",

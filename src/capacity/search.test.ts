@@ -2,7 +2,8 @@
 import { describe, expect, test } from "vitest";
 import type { Arrivals } from "../workload/load-profiles.ts";
 import { type Answer, demandVerdict } from "./capacity-claims.ts";
-import { nextStep, POLICY, type ProbeResult, type SearchPolicy } from "./search.ts";
+import type { ProbeResult } from "./probe.ts";
+import { nextStep, POLICY, type SearchPolicy } from "./search.ts";
 import {
   playVirtually,
   REFUSALS,

@@ -3,7 +3,7 @@
  * the logit of the share is taken as linear in the logarithm of the rate, and the rate at the limit and the slope are
  * weighed on a grid with a uniform prior, so undecided probes count as well.
  */
-import * as probing from "./search.ts";
+import * as probing from "./probe.ts";
 
 /** Weights over `logRates` (natural logarithms of calls per second, ascending), summing to 1. */
 type Posterior = { readonly logRates: readonly number[]; readonly weights: readonly number[] };

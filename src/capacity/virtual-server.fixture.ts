@@ -1,7 +1,7 @@
 /** A server whose capacity is known from books, in virtual time: C slots, a queue up to K calls, and probes played on it. */
 import { type Arrivals, constant, scheduleOf } from "../workload/load-profiles.ts";
 import { exponential } from "../workload/random.ts";
-import { judgeTallies, type ProbePlan, type ProbeResult, type Tally } from "./search.ts";
+import { judgeTallies, type ProbePlan, type ProbeResult, type Tally } from "./probe.ts";
 
 export type VirtualServer = {
   slots: number;

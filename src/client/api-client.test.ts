@@ -3,7 +3,7 @@ import type { CallLine } from "../history/line.ts";
 import { createRunClock, wallUs } from "../supervision/waiting.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
-import { viewOf } from "../workload/callers/target-view.ts";
+import { viewOf } from "../workload/callers/view-of-target.ts";
 import { exchangeStep, type Step, stepOf } from "../workload/step.ts";
 import { type ApiClient, openApiClient } from "./api-client.ts";
 import { type StubApi, startStubApi } from "./stub-api.fixture.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { viewOf } from "../workload/callers/target-view.ts";
+import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { plannedEmbedded, plannedTenants } from "./tenants.ts";
 

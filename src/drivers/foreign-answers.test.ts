@@ -9,7 +9,7 @@ import type { CallLine } from "../history/line.ts";
 import { wallUs } from "../supervision/waiting.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { guardBudget } from "../workload/budget.ts";
-import { viewOf } from "../workload/callers/target-view.ts";
+import { viewOf } from "../workload/callers/view-of-target.ts";
 import { constant } from "../workload/load-profiles.ts";
 import { driveAutocannon } from "./autocannon/autocannon.ts";
 import { runK6 } from "./k6/k6.ts";

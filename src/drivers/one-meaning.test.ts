@@ -12,7 +12,7 @@ import { wallUs } from "../supervision/waiting.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import { guardBudget } from "../workload/budget.ts";
-import { viewOf } from "../workload/callers/target-view.ts";
+import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { arrivalTimesUs, constant, type Profile } from "../workload/load-profiles.ts";
 import { driveAutocannon, notPlain } from "./autocannon/autocannon.ts";

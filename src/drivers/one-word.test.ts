@@ -13,7 +13,7 @@ import { wallUs } from "../supervision/waiting.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import { guardBudget } from "../workload/budget.ts";
-import { viewOf } from "../workload/callers/target-view.ts";
+import { viewOf } from "../workload/callers/view-of-target.ts";
 import { constant } from "../workload/load-profiles.ts";
 import type { Drive, Driver } from "./driver.ts";
 import { driveK6 } from "./k6/k6.ts";

@@ -9,7 +9,7 @@ import { measureStage } from "../history/measure-stage.fixture.ts";
 import { wallUs } from "../supervision/waiting.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
-import { viewOf } from "../workload/callers/target-view.ts";
+import { viewOf } from "../workload/callers/view-of-target.ts";
 import { constant } from "../workload/load-profiles.ts";
 import { k6OrSkip, playK6 } from "./k6/run-k6.fixture.ts";
 import { runOpenLoop } from "./open-loop/run-open-loop.fixture.ts";

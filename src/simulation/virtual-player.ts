@@ -21,7 +21,7 @@ import { inTime, type RunClock } from "../supervision/waiting.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import type { ProxyControl } from "../tools/toxiproxy.ts";
-import { viewOf } from "../workload/callers/target-view.ts";
+import { viewOf } from "../workload/callers/view-of-target.ts";
 import { storyCalled } from "../workload/catalogue.ts";
 import { constant, type Profile } from "../workload/load-profiles.ts";
 import type { PlaySchedule, Trial } from "./search-schedules.ts";

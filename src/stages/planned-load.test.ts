@@ -6,7 +6,7 @@ import { plannedEmbedded } from "../deployments/tenants.ts";
 import { slowedReplayText } from "../report/replayed-log-text.ts";
 import { afterScenario, SCENARIOS, scenarioStage, withItsPair } from "../run/suites/suites.ts";
 import type { Target } from "../target/target.ts";
-import { viewOf } from "../workload/callers/target-view.ts";
+import { viewOf } from "../workload/callers/view-of-target.ts";
 import { profileDurationS } from "../workload/load-profiles.ts";
 import { callsOfCutLog, type LoadStage, plannedFor, planStages, shortened } from "./stage-plan.ts";
 

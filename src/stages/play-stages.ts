@@ -23,7 +23,7 @@ import { SHED_SINCE_MIN } from "../verify/rules/caps.ts";
 import { PATIENCE_MS, runVerify, VERIFY_COMMAND, type VerifyOptions, type VerifyResult } from "../verify/run-verify.ts";
 import type { Answer } from "../verify/sending/answer.ts";
 import { runtimeCallers } from "../workload/callers/callers.ts";
-import { viewOf } from "../workload/callers/target-view.ts";
+import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { RAMPS } from "../workload/story.ts";
 import { playLoadStage } from "./play.ts";

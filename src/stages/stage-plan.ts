@@ -19,7 +19,8 @@ import { guardTarget, type Intent, readTargetFile, TargetFileError } from "../ta
 import { chosenRules, RULES } from "../verify/catalogue.ts";
 import { planVerify, type VerifyOptions } from "../verify/run-verify.ts";
 import { guardBudget, statedBudget } from "../workload/budget.ts";
-import { type TargetView, type TenantReadings, viewOf } from "../workload/callers/target-view.ts";
+import type { TargetView } from "../workload/callers/target-view.ts";
+import { type TenantReadings, viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES, storyCalled } from "../workload/catalogue.ts";
 import * as shapes from "../workload/load-profiles.ts";
 import { type Reach, SHARE_OF_PERMIT } from "../workload/story.ts";

@@ -13,7 +13,7 @@ import type { Running } from "../platform/start-role.ts";
 import { createRunClock, eachAtOnce, pause, waitUntil, wallUs } from "../supervision/waiting.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
-import { viewOf } from "../workload/callers/target-view.ts";
+import { viewOf } from "../workload/callers/view-of-target.ts";
 import type { Step } from "../workload/step.ts";
 
 /** Short, so that stages can wait for a changed record. */

@@ -1,8 +1,9 @@
 /** A failing case as a replayable file: variables stand for secrets, and each call is also a curl command. */
 import { maskSecrets } from "../contract/credentials.ts";
 import { RECORDED_BOUNDS, readUserJson, UserFileError } from "../supervision/user-file.ts";
+import type { Failure } from "./checks.ts";
 import type { Permission } from "./planning/needs.ts";
-import type { Failure, Rule } from "./rule.ts";
+import type { Rule } from "./rule.ts";
 import type { Answer } from "./sending/answer.ts";
 import type { SentRequest } from "./sending/test-call.ts";
 

@@ -6,13 +6,14 @@ import type { SideEffects } from "../supervision/journal.ts";
 import { createRunClock, wallUs } from "../supervision/waiting.ts";
 import { SecretError, type Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
-import { viewOf } from "../workload/callers/target-view.ts";
+import { viewOf } from "../workload/callers/view-of-target.ts";
 import { chosenRules, RULES, withAnswers } from "./catalogue.ts";
+import { CannotJudge, type Open, type Verdict } from "./checks.ts";
 import { type Context, type ContextParts, callersOf, createContext, createEffects } from "./context.ts";
 import { type Crash, crashOf } from "./crash.ts";
 import { type Asked, createBudget, deniedBy, lackOf, OPTION_OF, type Spending } from "./planning/needs.ts";
 import { openByCredential, openByStrangers, reach } from "./reach.ts";
-import { CannotJudge, type Cost, type Open, type Rule, type Verdict } from "./rule.ts";
+import type { Cost, Rule } from "./rule.ts";
 import { createThrottle, lookEverySecond, RATE_PER_S, wait } from "./sending/throttle.ts";
 
 const isStopped = ({ signal }: Context): boolean => signal?.aborted === true;

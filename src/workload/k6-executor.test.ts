@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { viewOf } from "./callers/target-view.ts";
+import { viewOf } from "./callers/view-of-target.ts";
 import { STORIES } from "./catalogue.ts";
 import { callsAtOnceFor, callsThatFit, concurrencyOf, tooFewCalls, vusFor } from "./handover.ts";
 import { constant } from "./load-profiles.ts";

@@ -8,7 +8,7 @@ import { wallUs } from "../../supervision/waiting.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import { type Budget, guardBudget } from "../../workload/budget.ts";
-import { viewOf } from "../../workload/callers/target-view.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { constant } from "../../workload/load-profiles.ts";
 import { driveAutocannon, notPlain } from "./autocannon.ts";

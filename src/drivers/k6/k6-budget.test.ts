@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
 import type { CallLine } from "../../history/line.ts";
 import type { Budget } from "../../workload/budget.ts";
-import { viewOf } from "../../workload/callers/target-view.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { constant } from "../../workload/load-profiles.ts";
 import { k6OrSkip, playK6 } from "./run-k6.fixture.ts";
 

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
-import { viewOf } from "../../workload/callers/target-view.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { arrivalTimesUs, constant, type Profile, ramp, spike } from "../../workload/load-profiles.ts";
 import { k6OrSkip, playK6, ROOT } from "./run-k6.fixture.ts";

@@ -18,7 +18,7 @@ import { redactor } from "../../supervision/redaction.ts";
 import { createRunClock, wallUs } from "../../supervision/waiting.ts";
 import type { Target } from "../../target/target.ts";
 import { budgetShare, NOTHING_SPENT, type Stopped } from "../../workload/budget.ts";
-import { keysFor, originsOf } from "../../workload/callers/target-view.ts";
+import { keysFor, originsOf } from "../../workload/callers/view-of-target.ts";
 import { storyCalled } from "../../workload/catalogue.ts";
 import * as executor from "../../workload/handover.ts";
 import { countArrivals, profileDurationS } from "../../workload/load-profiles.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { CallLine } from "../../history/line.ts";
 import type { Target } from "../../target/target.ts";
-import { viewOf } from "../../workload/callers/target-view.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import type { Printed, PrintedMint, PrintedNothing } from "../../workload/handover.ts";
 import { createReader, problemsOf } from "./k6-process.ts";

@@ -7,7 +7,7 @@ import type { CallLine } from "../../history/line.ts";
 import { wallUs } from "../../supervision/waiting.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import { type Budget, guardBudget } from "../../workload/budget.ts";
-import { viewOf } from "../../workload/callers/target-view.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
 import type { Profile } from "../../workload/load-profiles.ts";
 import type { Drive, DriveJob } from "../driver.ts";
 import { type K6Setup, runK6 } from "./k6.ts";

@@ -5,7 +5,7 @@ import type { CallLine, FoldLine } from "../../history/line.ts";
 import { wallUs } from "../../supervision/waiting.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
-import { viewOf } from "../../workload/callers/target-view.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { constant, type Profile } from "../../workload/load-profiles.ts";
 import type { Problem } from "../driver.ts";
 import type { OpenLoopJob } from "./driver.ts";

@@ -27,7 +27,7 @@ import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import { seeTool } from "../../tools/find-tool.ts";
 import { guardBudget } from "../../workload/budget.ts";
-import { viewOf } from "../../workload/callers/target-view.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { arrivalTimesUs, constant, type Profile, profilePeakPerS } from "../../workload/load-profiles.ts";
 import { type CalibrationStub, STALL_S, STALLED_S, STEADY_S, startCalibrationStub } from "./stub.ts";
 

@@ -2,7 +2,8 @@
 
 import * as claiming from "../../capacity/capacity-claims.ts";
 import { generatorDoubt } from "../../capacity/generator-limit.ts";
-import * as probing from "../../capacity/search.ts";
+import * as probing from "../../capacity/probe.ts";
+import { answerSoFar, nextStep, POLICY, type SearchPolicy, SHORT_POLICY } from "../../capacity/search.ts";
 import { type Deployment, openDeployment, type RunContext, stoppedBy } from "../../deployments/deployment.ts";
 import { hostDoubts } from "../../drivers/driver.ts";
 import type { CallLine } from "../../history/line.ts";
@@ -17,7 +18,7 @@ import { IDLE_LOOK_MS, othersOnIdleMachine, witnessedFacts } from "../../stages/
 import { called, readUserJson, UsageError } from "../../supervision/user-file.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { Target } from "../../target/target.ts";
-import { viewOf } from "../../workload/callers/target-view.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { type Arrivals, constant } from "../../workload/load-profiles.ts";
 import { calibrateRun } from "../calibration/calibrate.ts";
@@ -32,7 +33,7 @@ export type CapacityWishes = {
   slo: string | undefined;
   demandFile: string | undefined;
   short: boolean;
-  policy?: Partial<probing.SearchPolicy>;
+  policy?: Partial<SearchPolicy>;
 };
 
 export type CapacityRun = Asked &
@@ -81,7 +82,7 @@ const questionOf = ({ story, arrivals, slo, demandFile, short, policy }: Capacit
   const maxPerS = (target.permits?.load_max_rps ?? Number.POSITIVE_INFINITY) * SHARE_OF_PERMIT[arrivals];
   return {
     ...{ story, arrivals, objectives, demand, limits: objectives.map(({ limit }) => limit) },
-    policy: { ...(short ? probing.SHORT_POLICY : probing.POLICY), maxPerS, ...policy },
+    policy: { ...(short ? SHORT_POLICY : POLICY), maxPerS, ...policy },
     lacks: played.missing(viewOf(target)),
   };
 };
@@ -189,14 +190,14 @@ const search = async (
   const probes: PlayedProbe[] = [];
   let doubts = 0;
   for (;;) {
-    const step = probing.nextStep(probes, limits, policy);
+    const step = nextStep(probes, limits, policy);
     if ("answer" in step) return { answer: step.answer, probes, cutOff: null };
     const { probe } = step;
     const rate = probe.ratePerS.toFixed(1);
     context.events.progress(`capacity: probe ${probes.length + 1}, ${probe.purpose}, ${rate} calls/s`);
     const played = await play(probe, probes.length);
     const cutOff = context.signal.aborted ? "the run was stopped" : (stoppedBy(context) ?? played.failure);
-    if (cutOff !== null) return { answer: probing.answerSoFar(probes, limits, policy), probes, cutOff };
+    if (cutOff !== null) return { answer: answerSoFar(probes, limits, policy), probes, cutOff };
     probes.push(played);
     onProbe(played);
     doubts = generatorDoubt(played) === null ? 0 : doubts + 1;

@@ -6,7 +6,7 @@ import type { CallLine } from "../../history/line.ts";
 import type { Claim } from "../../history/run-document.ts";
 import { openVirtualDeployment, type VirtualDeployment } from "../../simulation/virtual-deployment.fixture.ts";
 import type { Target } from "../../target/target.ts";
-import { viewOf } from "../../workload/callers/target-view.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { arrivalTimesUs } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";

@@ -14,7 +14,7 @@ import type { Estimate } from "../../shedding/curve.ts";
 import type { PreparedTarget } from "../../stages/stage-plan.ts";
 import { createRunClock, pause, wallUs } from "../../supervision/waiting.ts";
 import { type Caller, callAs, runtimeCallers, sessionsOf } from "../../workload/callers/callers.ts";
-import { viewOf } from "../../workload/callers/target-view.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
 
 export const CALLS_MOST = 8_000;
 export const SECONDS_MOST = 75;

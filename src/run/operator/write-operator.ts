@@ -16,7 +16,7 @@ import { beforeSignalEnds } from "../../supervision/stop-signals.ts";
 import { atPlace, makeFolders, UsageError } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";
 import { findTool } from "../../tools/find-tool.ts";
-import { keysFor, viewOf } from "../../workload/callers/target-view.ts";
+import { keysFor, viewOf } from "../../workload/callers/view-of-target.ts";
 import { storyCalled } from "../../workload/catalogue.ts";
 import { PLACEHOLDER } from "../../workload/handover.ts";
 import type { Story } from "../../workload/story.ts";

@@ -9,7 +9,7 @@ import type { Target } from "../../target/target.ts";
 import { RATE_PER_S } from "../../verify/sending/throttle.ts";
 import { runtimeCallers } from "../../workload/callers/callers.ts";
 import { evenly, inFlightCaps, sharesOf } from "../../workload/callers/rates.ts";
-import { viewOf } from "../../workload/callers/target-view.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { profilePeakPerS } from "../../workload/load-profiles.ts";
 import { brokenDependency } from "../../workload/stories/beside-faults.ts";

@@ -6,10 +6,10 @@ import { createRunClock } from "../../supervision/waiting.ts";
 import { createSecrets, SecretError, type Secrets } from "../../target/secrets.ts";
 import { CredentialMissingError, type StatedCredential } from "../../target/stated-credentials.ts";
 import type { Target } from "../../target/target.ts";
-import { viewOf } from "../../workload/callers/target-view.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { type Step, type StepWish, stepOf } from "../../workload/step.ts";
+import { CannotJudge, skipped } from "../checks.ts";
 import { type Budget, createBudget } from "../planning/needs.ts";
-import { CannotJudge, skipped } from "../rule.ts";
 import { type Finding, finding } from "./finding.ts";
 
 /** The most calls of one `doctor` run, whatever the file names: too few to be load. */

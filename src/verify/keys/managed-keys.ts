@@ -4,8 +4,9 @@ import { maskSecrets } from "../../contract/credentials.ts";
 import { foreignName } from "../../contract/foreign-text.ts";
 import { isObject, parseJson, REFUSALS } from "../../contract/refusals.ts";
 import type { AdminRole } from "../../target/roles.ts";
+import { fits, inconclusive, skipped } from "../checks.ts";
 import type { Context, Effect } from "../context.ts";
-import { fits, inconclusive, roleOf, skipped } from "../rule.ts";
+import { roleOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { asAdmin, json, NO_SUCH_PATH, role, type TestCall } from "../sending/test-call.ts";
 

@@ -2,7 +2,7 @@
 import { isLoopbackHost } from "../../contract/address.ts";
 import type { AdminRole, KeyRole } from "../../target/roles.ts";
 import type { Target } from "../../target/target.ts";
-import { CannotJudge, type Open } from "../rule.ts";
+import { CannotJudge, type Open } from "../checks.ts";
 
 /** A permission comes from an option, unless `permits` of the target file denies it. */
 export type Permission = "writes" | "quota-burn" | "load";

@@ -2,8 +2,9 @@
 import { inFlightMax } from "../../client/transport.ts";
 import { outcomeOf } from "../../contract/refusals.ts";
 import type { KeyRole } from "../../target/roles.ts";
+import { inconclusive, isSessionsOff, skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
-import { inconclusive, isSessionsOff, roleOf, skipped } from "../rule.ts";
+import { roleOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { inSession, mint, type TestCall } from "../sending/test-call.ts";
 import { wait } from "../sending/throttle.ts";

@@ -1,8 +1,9 @@
 /** Fixed caps on calls in flight, as stated in the target file: judged call by call. */
 import { mostAtOnce } from "../../history/statistics/statistics.ts";
 import type { KeyRole } from "../../target/roles.ts";
+import { fits } from "../checks.ts";
 import type { Caller, Context } from "../context.ts";
-import { fits, type Rule, roleOf, rulesOf } from "../rule.ts";
+import { type Rule, roleOf, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted, retryAfterMs } from "../sending/answer.ts";
 import { asServer, body, inSession } from "../sending/test-call.ts";
 import { wait } from "../sending/throttle.ts";

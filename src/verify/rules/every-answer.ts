@@ -6,8 +6,9 @@ import { readRetryAfter } from "../../contract/retry-after.ts";
 import type { Level } from "../../history/run-document.ts";
 import { byFrequency, exactInterval, known } from "../../history/statistics/statistics.ts";
 import { KEY_ROLES } from "../../target/roles.ts";
+import type { Checks, Judgement, Verdict } from "../checks.ts";
 import type { Context } from "../context.ts";
-import { type Checks, type Judgement, type Rule, roleOf, rulesOf, type Verdict } from "../rule.ts";
+import { type Rule, roleOf, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { codingOf } from "../sending/answer-bytes.ts";
 

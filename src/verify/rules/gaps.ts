@@ -1,8 +1,9 @@
 /** Gaps of the specification (tags [G]; A7): recorded, not judged, because clients come to rely on what is there. */
 import { foreignHeader } from "../../contract/foreign-text.ts";
+import { fits, recorded } from "../checks.ts";
 import { type Context, callerOf } from "../context.ts";
 import type { Needs } from "../planning/needs.ts";
-import { fits, type Rule, recorded, rulesOf } from "../rule.ts";
+import { type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { asNobody, inSession, mint, NO_SUCH_PATH, type TestCall } from "../sending/test-call.ts";
 import { preflightHeaders } from "./runtime.ts";

@@ -1,10 +1,11 @@
 /** Creations of keys that must be refused, and the rights of created keys. Only members shown to be read count. */
 import type { RefusalName } from "../../contract/refusals.ts";
 import type { AdminRole } from "../../target/roles.ts";
+import { ANY_SUCCESS, fits, recorded, skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
 import * as keys from "../keys/managed-keys.ts";
 import type { Needs } from "../planning/needs.ts";
-import { ANY_SUCCESS, type Cost, fits, type Rule, recorded, rulesOf, skipped } from "../rule.ts";
+import { type Cost, type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { firstUse, until } from "../sending/settling.ts";
 import { FORMS } from "../sending/test-call.ts";

@@ -1,9 +1,10 @@
 /** Changes and deletions of a run's keys, which may take the revocation budget to arrive, and who may make them. */
 import { shapeOf } from "../../contract/foreign-text.ts";
 import type { AdminRole } from "../../target/roles.ts";
+import { type Checks, type Fits, fits, skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
 import * as keys from "../keys/managed-keys.ts";
-import { type Checks, type Fits, fits, type Rule, rulesOf, skipped } from "../rule.ts";
+import { type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { afterArrival, firstUse, until, untilEverywhere } from "../sending/settling.ts";
 import {

@@ -2,8 +2,9 @@
 import { inFlightMax } from "../../client/transport.ts";
 import { mostAtOnce } from "../../history/statistics/statistics.ts";
 import type { Target } from "../../target/target.ts";
+import { type Checks, skipped } from "../checks.ts";
 import { type Caller, type Context, callerOf } from "../context.ts";
-import { type Checks, type Cost, rulesOf, skipped } from "../rule.ts";
+import { type Cost, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted, isTransient, NO_SUBCODE } from "../sending/answer.ts";
 import { inSession, type TestCall } from "../sending/test-call.ts";
 import { wait } from "../sending/throttle.ts";

@@ -5,8 +5,9 @@ import { legalAnswers } from "../../invariants/evidence/legal-answers.ts";
 import type { KeyRole } from "../../target/roles.ts";
 import { pick, whole } from "../../workload/random.ts";
 import type { CredentialRef, OriginRef } from "../../workload/step.ts";
+import { type Checks, callInWords, isSessionsOff, SESSIONS_OFF } from "../checks.ts";
 import { type Context, RUNTIME_ROUTES, scopeOf } from "../context.ts";
-import { type Checks, callInWords, isSessionsOff, type Rule, rulesOf, SESSIONS_OFF } from "../rule.ts";
+import { type Rule, rulesOf } from "../rule.ts";
 import { type Answer, isAdmitted, isTransient } from "../sending/answer.ts";
 import { FORMS, inSession, mint, role, type TestCall } from "../sending/test-call.ts";
 

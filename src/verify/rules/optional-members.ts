@@ -1,7 +1,8 @@
 /** Optional members, whose types are not specified: a refused call is compared with one that differs in one thing. */
 
+import { ANY_SUCCESS, type Checks, isSessionsOff } from "../checks.ts";
 import { type Context, callerOf, scopeOf } from "../context.ts";
-import { ANY_SUCCESS, type Checks, isSessionsOff, type Rule, rulesOf } from "../rule.ts";
+import { type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted, isMalformed, reasonIn, wordingOf } from "../sending/answer.ts";
 import { body, json, mint, type TestCall } from "../sending/test-call.ts";
 import { specimens } from "./streams.ts";

@@ -1,7 +1,8 @@
 /** Overload: how it is reported, and what it leaves behind (items 170, 180, 183, 210, 211, 220-223). */
 import { median } from "../../history/statistics/statistics.ts";
+import { skipped } from "../checks.ts";
 import type { Caller, Context } from "../context.ts";
-import { type Rule, skipped } from "../rule.ts";
+import type { Rule } from "../rule.ts";
 import { type Answer, inWords, isAdmitted, retryAfterMs } from "../sending/answer.ts";
 import { asNobody, body, exchangeCall } from "../sending/test-call.ts";
 import { wait } from "../sending/throttle.ts";

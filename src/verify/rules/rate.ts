@@ -2,8 +2,9 @@
 
 import { foreignHeader } from "../../contract/foreign-text.ts";
 import type { Limits } from "../../history/run-document.ts";
+import { skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
-import { type Rule, skipped } from "../rule.ts";
+import type { Rule } from "../rule.ts";
 import { type Answer, inWords, isAdmitted, retryAfterMs } from "../sending/answer.ts";
 import { mint, type TestCall } from "../sending/test-call.ts";
 import { wait } from "../sending/throttle.ts";

@@ -5,7 +5,7 @@ import { openTransport } from "../../client/transport.ts";
 import { createRunClock, wallUs } from "../../supervision/waiting.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
-import { viewOf } from "../../workload/callers/target-view.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { createBudget } from "../planning/needs.ts";
 import { createAnswerWaits, createAttempts, createLanes } from "./attempts.ts";
 import { asNobody } from "./test-call.ts";

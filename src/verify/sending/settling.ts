@@ -1,7 +1,8 @@
 /** Waits for a change to arrive: key records may be as old as the revocation budget (items 58, 142; A14). */
 
+import { ANY_SUCCESS, type Checks, type Fit, type Fits, fits, isSessionsOff, outcomesOf } from "../checks.ts";
 import type { Context } from "../context.ts";
-import { ANY_SUCCESS, type Checks, type Fit, type Fits, fits, isSessionsOff, outcomesOf, type Row } from "../rule.ts";
+import type { Row } from "../rule.ts";
 import { type Answer, isAdmitted } from "./answer.ts";
 import type { TestCall } from "./test-call.ts";
 import { wait } from "./throttle.ts";

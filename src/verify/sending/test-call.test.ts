@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Target } from "../../target/target.ts";
-import { viewOf } from "../../workload/callers/target-view.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { asNobody, buildRequest, stepOfTestCall } from "./test-call.ts";
 
 test.each([

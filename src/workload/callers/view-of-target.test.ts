@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Target } from "../../target/target.ts";
-import { viewOf } from "./target-view.ts";
+import { viewOf } from "./view-of-target.ts";
 
 const target: Target = {
   schema: "floodgate/target@1",

@@ -1,0 +1,230 @@
+/** Makes one verdict of a rule's findings: a breach fails; without one, an unclear answer is inconclusive. */
+import { maskSecrets } from "../contract/credentials.ts";
+import { counted } from "../contract/lists.ts";
+import { outcomeOf, REFUSALS, type RefusalName } from "../contract/refusals.ts";
+import type { ClaimVerdict } from "../history/run-document.ts";
+import { type Answer, cacheInWords, inWords, isAdmitted, successInWords } from "./sending/answer.ts";
+import { describe } from "./sending/test-call.ts";
+
+export type Failure = {
+  expected: string;
+  got: string;
+  /** The calls that show the breach, the decisive one last. */
+  steps: readonly Answer[];
+  /** Outcomes that pass for the last call; `null` if one call alone does not decide. */
+  accepts: readonly string[] | null;
+};
+
+export type Verdict = {
+  verdict: ClaimVerdict;
+  reason: string;
+  expected: string;
+  got: string;
+  evidence: string[];
+  failures?: readonly Failure[];
+  /** A sentence that names the spent budget, if that budget made the rule inconclusive. */
+  spent?: string;
+  /** What the rule judges did not happen, and no call can cause it. */
+  idle?: true;
+};
+
+export const OPEN = "recorded, not judged: the specification leaves it open";
+
+export const recorded = (got: string, answers: readonly Answer[], reason = OPEN): Verdict => ({
+  verdict: answers.some(({ transient }) => transient) ? "inconclusive" : "pass",
+  ...{ reason, expected: "anything", got: maskSecrets(got), evidence: answers.map(({ id }) => id) },
+});
+
+/** Why a rule was not judged. `inconclusive` leaves the run open; `skipped` does not. */
+export type Open = { readonly verdict: "inconclusive" | "skipped"; readonly reason: string; readonly spent?: string };
+
+/** Thrown to end a rule without a verdict on its findings so far. */
+export class CannotJudge extends Error {
+  override name = "CannotJudge";
+  readonly open: Open;
+  constructor(open: Open) {
+    super(open.reason);
+    this.open = open;
+  }
+}
+
+export const inconclusive = (reason: string): CannotJudge => new CannotJudge({ verdict: "inconclusive", reason });
+export const skipped = (reason: string): CannotJudge => new CannotJudge({ verdict: "skipped", reason });
+
+/** The accepted outcome that stands for any 2xx without an `error` key. */
+export const ANY_SUCCESS = "2xx";
+
+/** What an answer is expected to be: a refusal's name, `2xx`, or an outcome itself, such as `200 error`. */
+export type Fit = RefusalName | typeof ANY_SUCCESS | (string & {});
+export type Fits = Fit | readonly Fit[];
+
+export const outcomesOf = (wanted: Fits): string[] =>
+  [wanted].flat().map((fit) => (Object.hasOwn(REFUSALS, fit) ? outcomeOf(fit as RefusalName) : (fit as string)));
+
+const EVIDENCE_MAX = 10;
+const STEPS_MAX = 6;
+export const SESSIONS_OFF = [outcomeOf("sessions_disabled"), outcomeOf("sessions_not_configured")];
+
+/** Whether the operator has switched sessions off (items 161-162). The exchange is then not judged. */
+export const isSessionsOff = (answer: Answer): boolean =>
+  answer.testCall.route === "sdk.sessions" && SESSIONS_OFF.includes(answer.outcome);
+
+export const fits = ({ outcome }: Pick<Answer, "outcome">, wanted: Fits): boolean =>
+  outcomesOf(wanted).some((one) => one === outcome || (one === ANY_SUCCESS && /^2\d\d$/.test(outcome)));
+
+export const callInWords = (answer: Answer): string => `${describe(answer)}: ${inWords(answer)}`;
+
+const ofAGateway = (answer: Answer): string =>
+  `${callInWords(answer)} (not in the API's envelope: a gateway's answer says nothing about the API; if none stands in front of it, the API itself answers so)`;
+
+/** The first of the judged answers that came out of a cache, which may have made it for another call. */
+const copyIn = (failures: readonly Failure[]): string => {
+  const how = failures.map(({ steps }) => steps.map(cacheInWords).findLast((words) => words !== null)).find(Boolean);
+  const todo = "compare with an address behind the cache: if the rule holds there, let the cache pass such calls on";
+  return how === undefined || how === null ? "" : `; an answer came ${how}: ${todo}`;
+};
+
+/** `fault` says what is wrong with `one`: `null` if nothing is, `undefined` if that cannot be told. */
+export type Judgement<T> = {
+  expected: string | ((one: T) => string);
+  fault(one: T, checks: Checks): string | null | undefined;
+};
+
+export class Checks {
+  readonly #expected: string;
+  #seen = 0;
+  #off = "";
+  #spent: string | undefined;
+  #idle = false;
+  readonly #unclear: string[] = [];
+  readonly #failures: Failure[] = [];
+  readonly #notes: string[] = [];
+
+  constructor(expected: string) {
+    this.#expected = expected;
+  }
+
+  get failed(): boolean {
+    return this.#failures.length > 0;
+  }
+
+  /**
+   * Judges an answer by its outcome. Returns whether it fits. `wanted`: what the specification says, as the reference reads
+   * it. `steps`: the calls before it, for the crash file. `or`: outcomes of other readings, which pass with a note.
+   */
+  expect(answer: Answer, wanted: Fits, steps: readonly Answer[] = [], or: Fits = []): boolean {
+    if (fits(answer, wanted)) {
+      this.#seen += 1;
+      if (answer.legacy) this.note("uses the older name origin_not_allowed");
+      return true;
+    }
+    if (answer.foreign) this.unclear(ofAGateway(answer));
+    else if (answer.transient)
+      this.unclear(`${callInWords(answer)} (overload, a rate limit or a missing answer does not decide this)`);
+    else if (isSessionsOff(answer)) this.#off = answer.outcome;
+    else {
+      const accepts = outcomesOf(wanted);
+      // A11: on one route a deployment may report every failure under status 200.
+      const isToldUnder200 = answer.testCall.route === "chat.route" && answer.outcome === "200 error";
+      const refusalWanted = !accepts.some((outcome) => outcome.startsWith("2"));
+      if (fits(answer, or) || (refusalWanted && isToldUnder200)) {
+        this.#seen += 1;
+        this.note(`${answer.outcome} where ${accepts.join(" or ")} is the reference's reading`);
+        return true;
+      }
+      const served = refusalWanted && isAdmitted(answer) ? successInWords(answer) : "";
+      this.breach(
+        accepts.join(" or "),
+        callInWords(answer) + served,
+        [...steps, answer],
+        [...accepts, ...outcomesOf(or)],
+      );
+    }
+    return false;
+  }
+
+  admits(answer: Answer, steps: readonly Answer[] = []): boolean {
+    return this.expect(answer, ANY_SUCCESS, steps);
+  }
+
+  require(holds: boolean, answer: Answer, expected: string, got: string): boolean {
+    if (holds) this.#seen += 1;
+    else this.breach(expected, `${callInWords(answer)}: ${got}`, [answer]);
+    return holds;
+  }
+
+  judge<T>(one: T, answer: Answer, { expected, fault }: Judgement<T>): void {
+    const wrong = fault(one, this);
+    const wanted = typeof expected === "string" ? expected : expected(one);
+    if (wrong !== undefined) this.require(wrong === null, answer, wanted, wrong ?? "");
+  }
+
+  breach(expected: string, got: string, steps: readonly Answer[], accepts: Failure["accepts"] = null) {
+    const foreign = steps.find((answer) => answer.foreign);
+    if (foreign !== undefined) this.unclear(ofAGateway(foreign));
+    else this.#failures.push({ expected, got, steps: steps.slice(-STEPS_MAX), accepts });
+  }
+
+  unclear(why: string): void {
+    this.#unclear.push(why);
+  }
+
+  isUnclear(answer: Answer): boolean {
+    if (answer.transient) this.unclear(inWords(answer));
+    return answer.transient;
+  }
+
+  /** Counts the answers that cannot be judged as unclear, and returns the others. */
+  setAsideUnclear(answers: readonly Answer[]): Answer[] {
+    return answers.filter((answer) => !this.isUnclear(answer));
+  }
+
+  /** Records that a part was not tried for lack of budget. A budget that never allowed it is only noted. */
+  short(shortage: Open | null, what: string): void {
+    if (shortage?.verdict === "skipped") this.note(`${what}: not tried, ${shortage.reason}`);
+    else if (shortage !== null) {
+      this.unclear(shortage.reason);
+      this.#spent = shortage.spent ?? shortage.reason;
+    }
+  }
+
+  note(text: string): void {
+    this.#notes.push(text);
+  }
+
+  fine(): void {
+    this.#seen += 1;
+  }
+
+  /** Marks the rule as idle if nothing is seen, because no caller can cause what it judges. Returns the reason. */
+  idle<T extends string>(reason: T): T {
+    this.#idle = true;
+    return reason;
+  }
+
+  result(nothing = "nothing could be tried"): Verdict {
+    const notes = [...Map.groupBy(this.#notes, (text) => text)].map(([text, { length: n }]) =>
+      n > 1 ? `${text} (${n} times)` : text,
+    );
+    const evidence = this.#failures.flatMap(({ steps }) => steps.at(-1)?.id ?? []).slice(0, EVIDENCE_MAX);
+    const made = (verdict: Verdict["verdict"], reason: string, got: string): Verdict => ({
+      ...{ verdict, reason: maskSecrets([reason, ...notes].join("; ")) },
+      ...{ expected: this.#expected, got: maskSecrets(got), evidence },
+    });
+    const failures = this.#failures;
+    const [failure] = failures;
+    const count = counted(failures.length, "call");
+    if (failure !== undefined) {
+      // The sentence names the outcome if that is what was judged; `got` has the rest.
+      const came = failure.accepts === null ? "" : `, got ${failure.steps.at(-1)?.outcome}`;
+      const reason = `expected ${failure.expected}${came}; ${count} did not match${copyIn(failures)}`;
+      return { ...made("fail", reason, failure.got), failures };
+    }
+    if (this.#off !== "" && this.#seen === 0) return made("skipped", `skipped: ${this.#off}`, "not judged");
+    const [why] = this.#unclear;
+    const reason = `${counted(this.#unclear.length, "call")} could not be judged: ${why}`;
+    if (why !== undefined) return { ...made("inconclusive", reason, "not enough to judge by"), spent: this.#spent };
+    if (this.#seen > 0) return made("pass", `${this.#seen} checked`, "as expected");
+    return { ...made("skipped", `skipped: ${nothing}`, "not judged"), ...(this.#idle ? { idle: true } : {}) };
+  }
+}
