@@ -120,14 +120,18 @@ export const admitsAtMostTheAllowance: Judge = (facts, settling) => {
   for (const [org, { used_at_start: used }] of Object.entries(tenants)) {
     if (exclusive && used !== undefined) usedBefore.set(org, used);
   }
-  const judgeQuotaFields = (refusal: CallLine, use: Use): void => {
+  const judgeQuotaFields = (refusal: CallLine, use: Use, month: number | null): void => {
     const { limit, used } = refusal.quota ?? {};
     const tenant = facts.tenants[refusal.org];
     const caps = capsOf(facts, refusal.org, use.tierMoved);
     if (typeof limit === "number" && tenant?.allowance !== undefined && limit !== tenant.allowance) {
       evidence.breach(refusal.id, `the refusal reports a limit of ${limit}; the allowance is ${tenant.allowance}`);
     }
-    if (typeof used === "number" && caps !== null && used > caps.most) {
+    if (typeof used !== "number" || caps === null || used <= caps.most) return;
+    // An organization that was downgraded may have used more than its allowance before the run; nothing is added to that.
+    const certain = month === null ? 0 : (use.months.get(month)?.certain ?? 0);
+    const before = (exclusive && month === 0 ? tenant?.used_at_start : undefined) ?? used - certain;
+    if (before <= caps.most) {
       evidence.breach(refusal.id, `the refusal reports ${used} used; no more than ${caps.most} may ever be`);
     }
   };
@@ -136,7 +140,7 @@ export const admitsAtMostTheAllowance: Judge = (facts, settling) => {
     if (exclusive && month === 0 && typeof used === "number") {
       usedBefore.set(refusal.org, Math.max(usedBefore.get(refusal.org) ?? 0, used - possible));
     }
-    judgeQuotaFields(refusal, use);
+    judgeQuotaFields(refusal, use, month);
   });
   const last = new Map<string, string>();
   const charges = joinCharges(facts, true);
@@ -163,7 +167,7 @@ export const admitsAtMostTheAllowance: Judge = (facts, settling) => {
       const crossed = months.size > 1 || [...allowances.useOf(org).months.keys()].some((number) => number > 0);
       const before = crossed || !exclusive ? 0 : (tenants[org]?.used_at_start ?? 0);
       for (const [window, net] of months) {
-        if (caps === null || before + net <= caps.most) continue;
+        if (caps === null || net <= 0 || before + net <= caps.most) continue;
         const got = `the ledger has ${net} map loads of ${org} in ${window} on top of ${before}; the cap is ${caps.most}`;
         evidence.breach(last.get(org) ?? org, got);
       }
@@ -186,7 +190,7 @@ export const admitsAtMostTheAllowance: Judge = (facts, settling) => {
         for (const [number, { certain, mints, refused }] of use.months) {
           const before = number === 0 ? usedBefore.get(org) : exclusive ? 0 : undefined;
           const got = `${org} got ${certain} map loads on top of ${before ?? 0}; its cap is ${caps.most}`;
-          if ((before ?? 0) + certain > caps.most) {
+          if (certain > 0 && (before ?? 0) + certain > caps.most) {
             // A9: a deployment that does not count mints does not refuse them either.
             const mayNotCount =
               facts.reference !== true && refused === 0 && (before ?? 0) + certain - mints <= caps.most;

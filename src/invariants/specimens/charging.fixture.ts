@@ -47,6 +47,11 @@ export const admitsAtMostTheAllowance: Specimens = {
     { name: "to the allowance", lines: [...loads(3, "f"), refusedLoad("r", "f", 100)] },
     { name: "to the hard stop", lines: [...loads(10, "a"), refusedLoad("r", "a", 100)] },
     {
+      name: "above the allowance before the run, as after a downgrade",
+      facts: unknownUse,
+      lines: [refusedLoad("r", "f", 0, 7)],
+    },
+    {
       name: "calls that nobody knows of excuse, and do not accuse",
       lines: [
         ...loads(3, "f"),
@@ -130,6 +135,12 @@ export const admitsAtMostTheAllowance: Specimens = {
         tileMint("r", { outcome: "429 map_load_quota_exceeded", sent_us: 50_000, done_us: 51_000 }),
       ],
       says: /f got 4/,
+    },
+    {
+      name: "counts each load twice",
+      facts: unknownUse,
+      lines: [...loads(2, "f"), refusedLoad("r", "f", 100, 4)],
+      says: /reports 4 used/,
     },
     { name: "reports more than may be", lines: [refusedLoad("r", "f", 0, 4)], says: /reports 4 used/ },
     {
