@@ -94,13 +94,16 @@ const MOCKS = [
   "properties/words-decide-nothing.test.ts",
 ];
 
-/** Tests that were tried again, by name: what passed at a later try is worth a look. */
+/** Tests that were tried again, by name and with what they failed by: what passed at a later try is worth a look. */
 const retriedTests: Reporter = {
   onTestRunEnd(modules) {
     const retried = modules.flatMap((module) =>
       [...module.children.allTests()].filter((test) => (test.diagnostic()?.retryCount ?? 0) > 0),
     );
-    for (const test of retried) process.stdout.write(`tried again: ${test.module.moduleId} > ${test.fullName}\n`);
+    for (const test of retried) {
+      process.stdout.write(`tried again: ${test.module.moduleId} > ${test.fullName}\n`);
+      for (const { message } of test.result().errors ?? []) process.stdout.write(`  before: ${message}\n`);
+    }
   },
 };
 
