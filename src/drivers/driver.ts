@@ -269,8 +269,8 @@ const snapshot = () => ({
 });
 
 /**
- * Starts watching the host; the result ends that and returns the changes. `pids`: the generator, to which the caller may add; if
- * absent, this process is it and sends on one thread. `spunUs`: CPU time of busy-waiting.
+ * Watches the host until the returned function is called, which returns what changed. `pids`: the processes that send; the
+ * caller may add to the list later. Without `pids`, one thread of this process sends. `spunUs`: CPU time of busy-waiting.
  */
 export const watchHost = (pids?: readonly number[]): ((spunUs?: number) => HostFacts) => {
   const delay = monitorEventLoopDelay({ resolution: 10 });

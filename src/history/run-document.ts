@@ -276,7 +276,7 @@ export type StageFacts = {
   curve?: CurveFacts;
   step?: StepFacts;
   faults: boolean;
-  /** Until when, by the run's clock, each call of earlier stages may hold a slot, if nothing showed that it does not. */
+  /** Calls of earlier stages that may hold a slot still, each by the time of the run at which its slot is believed free. */
   held_before?: number[];
   /** Whether the stage waited until nothing was in flight before counts and ledger were read. */
   drained: boolean;

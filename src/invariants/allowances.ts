@@ -228,7 +228,7 @@ const legalFrom = (facts: StageFacts, refusal: CallLine, use: Use): number | nul
 export const admitsWhatIsAllowed: Judge = (facts, settling) => {
   const evidence = new Evidence();
   let [legal, unknown, afterTurn] = [0, 0, 0];
-  /** Loads that a gateway sends several times are charged as often; `lacking`: how many of them a refusal would take. */
+  /** A load that a gateway sends several times is charged as often. `lacking`: how many such loads would explain every refusal. */
   const repeats = createRepeats(facts);
   let lacking = 0;
   const allowances = openAllowances(facts, settling, (refusal, use, month, possible) => {

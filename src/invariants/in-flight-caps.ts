@@ -157,7 +157,7 @@ export const shedsOnlyOverTheCap: Judge = (facts) => {
   const evidence = new Evidence();
   let sheds = 0;
   let others = 0;
-  /** Calls sent several times by a gateway may be in flight unseen; `lacking`: how many of them a shed would take. */
+  /** A gateway that sends a call several times fills slots unseen. `lacking`: how many such calls would explain every shed. */
   const repeats = createRepeats(facts);
   let lacking = 0;
   /** Sheds that calls of earlier stages may explain. */

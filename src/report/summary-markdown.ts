@@ -25,10 +25,11 @@ const head = (...cells: string[]): string[] => [row(...cells), row(...cells.map(
 /** A table, folded or not; only its rows may be cut. */
 type Section = { before: string[]; rows: string[]; after: string[] };
 
-const table = (title: string, heads: string[], rows: string[], folded = false): Section => ({
+/** `said`: lines between the title and the table. */
+const table = (title: string, heads: string[], rows: string[], folded = false, said: string[] = []): Section => ({
   before: folded
     ? [`<details><summary>${title} (${count(rows.length)})</summary>`, "", ...head(...heads)]
-    : [`## ${title}`, "", ...head(...heads)],
+    : [`## ${title}`, "", ...said, ...head(...heads)],
   rows,
   after: folded ? ["", "</details>", ""] : [""],
 });
@@ -88,7 +89,6 @@ const sections = (run: RunDocument, curve: unknown): Section[] => {
   const claims = claimsInOrder(run.claims);
   const claimHeads = ["verdict", "level", "claim", "why", "evidence, replay"];
   const having = (...verdicts: ClaimVerdict[]): Claim[] => claims.filter(({ verdict }) => verdicts.includes(verdict));
-  const notPassed = table("Not passed", claimHeads, having("fail", "inconclusive").map(claimRow));
   const passed = having("pass").map((c) => row(SIGN.pass, c.level, code(c.id), cell(c.reason)));
   const outcomes = run.stages.flatMap((stage) =>
     outcomeRows(stage).map(({ outcome, kind, n }) => {
@@ -113,7 +113,7 @@ const sections = (run: RunDocument, curve: unknown): Section[] => {
   });
   const notes = run.environment.host_notes.map((note) => row(cell(note)));
   return [
-    { ...notPassed, before: [...notPassed.before.slice(0, 2), EXPLAINED, "", ...notPassed.before.slice(2)] },
+    table("Not passed", claimHeads, having("fail", "inconclusive").map(claimRow), false, [EXPLAINED, ""]),
     ...curveSection(curve),
     { before: ["## Not judged", ""], rows: notJudgedLines(run), after: [""] },
     table("Skipped claims", claimHeads, having("skipped").map(claimRow), true),

@@ -268,8 +268,8 @@ export const hysteresisOf = (curve: Curve): Estimate | null => {
 const RISING = 0.5;
 
 /**
- * The cost of a refusal as a share of the cost of a served call, from the slope of goodput at 1.4 times the knee and
- * above, up and down (weighted linear regression); `null` below three levels.
+ * The cost of a refusal as a share of the cost of a served call. It is the slope of goodput over the levels of both ways from
+ * 1.4 times the knee on (weighted linear regression); `null` where there are fewer than three such levels.
  */
 export const refusalPriceOf = (curve: Curve): Estimate | null => {
   const [model] = curve.models;

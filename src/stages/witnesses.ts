@@ -257,7 +257,10 @@ export const comparedCharges = (
   return { taints, differ: differ.length === 0 ? undefined : differ };
 };
 
-/** Until when calls that have ended may hold slots, keyed by the budget that all stages of a deployment share. */
+/**
+ * For each call that has ended and may hold its slot still: the time of the run at which it is believed to be free. All
+ * stages of a deployment share a budget, which is the key.
+ */
 const heldSlots = new WeakMap<Deployment["budget"], number[]>();
 
 /** Follows which calls may hold a slot when a stage has ended. `before`: those of earlier stages. */
@@ -302,9 +305,8 @@ export const openWitness = async (
     /** `interference`: what others did meanwhile, as doubts; notes about changes by our own faults and what could not be read. */
     end: async () => {
       const { own, others, troubles } = await readAllWitnesses(deployment, idRun, sinceMs, context.signal, heldBefore);
-      const seen: Partial<doc.StageFacts> = {
-        ...{ gauges_before: heldBefore ?? undefined, key_lookups: await lookups?.(), ...own },
-      };
+      const key_lookups = await lookups?.();
+      const seen: Partial<doc.StageFacts> = { gauges_before: heldBefore ?? undefined, key_lookups, ...own };
       const observed = await observe(deployment);
       const changes = { before, atDisturbance, after: observed.values };
       const { taints, notes, owed } = changesSeen(changes, owedChanges.get(budget), wallUs() / 1000);

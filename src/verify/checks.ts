@@ -79,9 +79,9 @@ const ofAGateway = (answer: Answer): string =>
 
 /** The first of the judged answers that came out of a cache, which may have made it for another call. */
 const copyIn = (failures: readonly Failure[]): string => {
-  const how = failures.map(({ steps }) => steps.map(cacheInWords).findLast((words) => words !== null)).find(Boolean);
+  const [how] = failures.flatMap(({ steps }) => steps.map(cacheInWords).findLast((words) => words !== null) ?? []);
   const todo = "compare with an address behind the cache: if the rule holds there, let the cache pass such calls on";
-  return how === undefined || how === null ? "" : `; an answer came ${how}: ${todo}`;
+  return how === undefined ? "" : `; an answer came ${how}: ${todo}`;
 };
 
 /** `fault` says what is wrong with `one`: `null` if nothing is, `undefined` if that cannot be told. */

@@ -96,6 +96,11 @@ export const createRepeats = (facts: StageFacts) => {
   let [sent, charges, breaches] = [0, 0, 0];
   const counted = sumOf(Object.values(facts.counts ?? {}).flatMap((byOrg) => Object.values(byOrg)));
   const explain = (extra: number): boolean => !isReference(facts) && extra > 0 && extra <= counted - sent;
+  /** Without counts nothing shows repeats, so what they could explain fails, and the sentence names the gateway. */
+  const unexplained = (why: string, evidence: Evidence, mayBeRepeats: boolean): Found => {
+    const isUncounted = facts.counts === undefined && !isReference(facts) && mayBeRepeats;
+    return failed(isUncounted ? `${why}; ${UNCOUNTED}` : why, evidence);
+  };
   return {
     see: (calls = 1): void => {
       sent += calls;
@@ -107,23 +112,21 @@ export const createRepeats = (facts: StageFacts) => {
     },
     /** Reports whether the platform counted at least as many repeats as there are charges too many. */
     explain,
-    /** The same for breaches that are no charges: `lacking` repeats, unseen by the caller, would explain each of them. */
+    /** Inconclusive where `lacking` calls, which a gateway repeated unseen, explain every breach. */
     foundOf: (why: string, lacking: number, evidence: Evidence): Found => {
       const { first, ids } = evidence;
       if (explain(lacking)) {
         return inconclusive(`${first}, but the platform counted more calls than this run sent: ${GATEWAY}`, first, ids);
       }
-      const isUncounted = facts.counts === undefined && !isReference(facts) && Number.isFinite(lacking);
-      return failed(isUncounted ? `${why}; ${UNCOUNTED}` : why, evidence);
+      return unexplained(why, evidence, Number.isFinite(lacking));
     },
-    /** Inconclusive where repeats explain every breach. Without counts the charges fail, and the sentence names the gateway. */
+    /** Inconclusive where repeats explain every charge too many, and nothing else was breached. */
     found: (why: string, evidence: Evidence): Found => {
       const { count, first, ids } = evidence;
       if (count === breaches && explain(charges)) {
         return inconclusive(`${REPEATED}${facts.exclusive ? "" : OR_OTHERS}`, first, ids);
       }
-      const isUncounted = facts.counts === undefined && !isReference(facts) && charges > 0;
-      return failed(isUncounted ? `${why}; ${UNCOUNTED}` : why, evidence);
+      return unexplained(why, evidence, charges > 0);
     },
   };
 };
