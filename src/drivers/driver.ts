@@ -7,7 +7,7 @@ import { readdirSync, statSync } from "node:fs";
 import { availableParallelism, cpus } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { CallLine, FoldLine } from "../history/line.ts";
-import type { HostFacts, Protocol } from "../history/run-document.ts";
+import type { HostFacts, Protocol, StageHost } from "../history/run-document.ts";
 import type { Histogram } from "../history/statistics/histogram.ts";
 import { sumOf } from "../history/statistics/statistics.ts";
 import { hostNotesOf } from "../history/time-doubts.ts";
@@ -168,12 +168,14 @@ export const lagDoubt = ({ p99, max }: ReturnType<typeof lagFigures>): string | 
     ? null
     : `the generator was the bottleneck: one call in a hundred left more than ${Math.round(p99)} ms late (${Math.round(max)} ms at most)`;
 
-export const hostDoubts = (stage: string, host: HostFacts | null): string[] => {
-  const rest = { target_cores: null, other_cores: null, rate_error: null };
-  const silent = { calls: 0, lag_ms: [], generator: [], calibration: [] };
-  const notes = hostNotesOf({ host, cores: cpus().length, ...rest, ...silent });
-  return notes.map((note) => `${stage}: ${note}`);
-};
+/** Of a level. That its calls left late is a problem of its own, which the driver tells. */
+export const levelHost = (host: HostFacts | null, used: Partial<StageHost> = {}): StageHost => ({
+  ...{ host, cores: cpus().length, target_cores: null, other_cores: null, ...used },
+  ...{ rate_error: null, calls: 0, lag_ms: [], generator: [], calibration: [] },
+});
+
+export const hostDoubts = (stage: string, host: StageHost): string[] =>
+  hostNotesOf(host).map((note) => `${stage}: ${note}`);
 
 /** Counters of `TcpExt` by name, from the two-line table of /proc/net/netstat. */
 export const parseNetstat = (text: string): Record<string, number> => {

@@ -102,14 +102,19 @@ export const standstillDoubts = (stage: StageHost, budgetMs = LIMITER_BUDGET_MS)
   ...above(lagAt(stage, 0.99), budgetMs / 2, (lag) => `one call in a hundred left ${ms(lag)} late or later`),
 ];
 
+/** CPU time that the deployment itself uses makes no answer faster, so it puts no pass in doubt. */
+const tookHalf = (stage: StageHost): boolean => shareOfOthers(stage) > OTHERS_HALF && !workForCalls(stage);
+
+/** What the machine withheld: each call waits for it, so that neither a limit nor the difference of two deployments shows. */
+export const machineDoubts = (stage: StageHost): string[] => [
+  ...above(stage.host?.throttled_share, THROTTLED, heldBack),
+  ...(tookHalf(stage) ? [othersUsed(stage)] : []),
+];
+
 export const timeDoubts = (stage: StageHost, { tail, limitMs }: AboutTime): TimeDoubts => {
   const { host, calls } = stage;
   /** The smallest lateness that matters. */
   const lateMs = Math.max(LAG_MS, LAG_OF_LIMIT * limitMs);
-  const others = shareOfOthers(stage);
-  const byOthers = [othersUsed(stage)];
-  // CPU time that the deployment itself uses makes no answer faster, so it puts no pass in doubt.
-  const mayTakeAPass = others > OTHERS_HALF && !workForCalls(stage);
   const coresMost = host?.cpu_share_max ?? 0;
   const many = (count: number | null | undefined, what: string): string[] =>
     count != null && count > 0 && count >= OF_TAIL * tail * calls ? [`${count} ${what}`] : [];
@@ -125,8 +130,7 @@ export const timeDoubts = (stage: StageHost, { tail, limitMs }: AboutTime): Time
       ...above(host?.cpu_share, GENERATOR_CPU * coresMost, (cpu) => {
         return `the generator used ${cpu.toFixed(2)} of the ${coresMost} cores that it can use`;
       }),
-      ...above(host?.throttled_share, THROTTLED, heldBack),
-      ...(mayTakeAPass ? byOthers : []),
+      ...machineDoubts(stage),
     ],
     ifFailed: [
       ...stolen(host),
@@ -137,7 +141,7 @@ export const timeDoubts = (stage: StageHost, { tail, limitMs }: AboutTime): Time
       ...above(host?.descriptors_share, NEARLY_USED_UP, (share) => {
         return `the generator had ${percent(share)} of the files open that it may have`;
       }),
-      ...(others > OTHERS_TENTH && !mayTakeAPass ? byOthers : []),
+      ...(shareOfOthers(stage) > OTHERS_TENTH && !tookHalf(stage) ? [othersUsed(stage)] : []),
     ],
   };
 };

@@ -5,7 +5,7 @@ import { generatorDoubt } from "../../capacity/generator-limit.ts";
 import * as probing from "../../capacity/probe.ts";
 import { answerSoFar, nextStep, POLICY, type SearchPolicy, SHORT_POLICY } from "../../capacity/search.ts";
 import { type Deployment, openDeployment, type RunContext, stoppedBy } from "../../deployments/deployment.ts";
-import { hostDoubts } from "../../drivers/driver.ts";
+import { hostDoubts, levelHost } from "../../drivers/driver.ts";
 import type { CallLine } from "../../history/line.ts";
 import { parseObjectives } from "../../history/objectives.ts";
 import { type Calibration, type Claim, groupOf, stageOutcome } from "../../history/run-document.ts";
@@ -169,7 +169,7 @@ const playProbe = async (
       stealShare: host?.steal_share ?? null,
       throttledShare: host?.throttled_share ?? null,
       othersShare: before === null || after === null ? null : Math.max(before, after),
-      notes: hostDoubts(STAGE, host),
+      notes: hostDoubts(STAGE, levelHost(host)),
     },
     failure: counts === undefined ? (problems[0]?.reason ?? "the driver did not end its schedule") : null,
   };

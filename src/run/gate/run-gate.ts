@@ -8,7 +8,7 @@ import { dirname, join } from "node:path";
 import { someOf } from "../../contract/lists.ts";
 import { noSuch } from "../../contract/nearest.ts";
 import type { Deployment, RunContext } from "../../deployments/deployment.ts";
-import { hostDoubts } from "../../drivers/driver.ts";
+import { hostDoubts, levelHost } from "../../drivers/driver.ts";
 import { isWhole, knowsLastEvent, MEASUREMENT_FACTS, measureBlock } from "../../gate/block.ts";
 import * as blocks from "../../gate/block-plan.ts";
 import * as verdicts from "../../gate/gate-claims.ts";
@@ -19,13 +19,14 @@ import { dueWithin, isGatewayAlone, type Span, showsApi, stayMs } from "../../hi
 import * as doc from "../../history/run-document.ts";
 import { median, quantile } from "../../history/statistics/statistics.ts";
 import { stageMeasure } from "../../history/tally.ts";
+import { machineDoubts } from "../../history/time-doubts.ts";
 import { invariantsFor } from "../../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../../invariants/invariant.ts";
 import { duration } from "../../report/figures.ts";
 import { wrapped } from "../../report/terminal.ts";
 import { type LevelRoom, playLevel } from "../../stages/play.ts";
 import { EVERYWHERE, GuardError, readTarget, STREAMS } from "../../stages/stage-plan.ts";
-import { readTenants, witnessedFacts } from "../../stages/witnesses.ts";
+import { idleOtherCores, readTenants, watchMachineUse, witnessedFacts } from "../../stages/witnesses.ts";
 import { REPOSITORY } from "../../supervision/run-folder.ts";
 import { atPlace, makeFolders, UsageError } from "../../supervision/user-file.ts";
 import { pause } from "../../supervision/waiting.ts";
@@ -92,10 +93,14 @@ export const playBlock = async (
   const stage = verdicts.stageOf(side);
   const idRun = `${room.run}.${name}`;
   const job = { stage, idPrefix: `${idRun}.c`, story, seed: room.seed, profile, arrivals: "uniform" as const, view };
-  const { lines, problems, notes, host, startUs = 0, protocols = [] } = await playLevel(room, deployment, job);
+  const url = deployment.target.base_url;
+  const machineUse = watchMachineUse(url);
+  const { lines, problems, notes, host: driven, startUs = 0, protocols = [] } = await playLevel(room, deployment, job);
+  const used = machineUse();
   await pause(REST_MS);
   const witnessed = await witnessedFacts(room, deployment, stage, idRun);
-  const facts: doc.StageFacts = { ...witnessed.facts, tenants };
+  const host = levelHost(driven, { ...used, ...(await idleOtherCores(used, url, room.signal)) });
+  const facts: doc.StageFacts = { ...witnessed.facts, tenants, host };
   for (const line of lines) seen.measure.see(line);
   for (const protocol of protocols) seen.protocols.add(protocol);
   for (const note of witnessed.notes) seen.unread.add(note);
@@ -106,8 +111,8 @@ export const playBlock = async (
     /** When the block's first call was due, in microseconds of the run. */
     startUs,
     claims: judgeStage(invariantsFor(JUDGES), facts, inOrder(lines), room.replay),
-    /** What the generator could not do; any problem makes the block useless. */
-    problems: problems.map(({ reason }) => reason),
+    /** What the generator could not do, and what the machine withheld; any of it makes the block useless. */
+    problems: [...problems.map(({ reason }) => reason), ...machineDoubts(host)],
   };
 };
 
@@ -166,7 +171,7 @@ export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ..
   const pairs: Pair[] = [];
   const findings: verdicts.BlockFinding[] = [];
   const forms: Parameters<typeof verdicts.answersClaim>[0] = { base: [], head: [] };
-  /** For each pair that is not compared: why the generator could not play it as planned. */
+  /** For each pair that is not compared: what the generator could not do, or the machine withheld. */
   const dropped: string[] = [];
   let number = 0;
   let comparisons: Comparison[] = [];
@@ -313,7 +318,9 @@ export const runGate = async (
     onPair: (pair, of) => progress(`pair ${pair} of ${of}`),
     onMore: (pairs, played, next) => {
       const which =
-        pairs === played ? `${pairs} pairs` : `${pairs} of ${played} pairs, the others lost to the generator,`;
+        pairs === played
+          ? `${pairs} pairs`
+          : `${pairs} of ${played} pairs, the others spoilt by the generator or by other programs,`;
       step(`${which} leave something open; measuring on to ${next}`);
     },
   });
@@ -396,8 +403,8 @@ export const planGate = async (wishes: GateWishes) => (await prepare(wishes)).pl
 const outcomeOf = ({ side, seen }: GateSide, said: readonly string[]): doc.StageOutcome[] => {
   const { measure, hostNotes, unread, protocols, lastFacts } = seen;
   if (lastFacts === null) return [];
-  // Counts and charges were read block by block and do not describe the stage as a whole.
-  const { counts: _counts, ledger: _ledger, gauges: _gauges, ...facts } = lastFacts;
+  // Read block by block, these do not describe the stage as a whole.
+  const { counts: _counts, ledger: _ledger, gauges: _gauges, host: _host, ...facts } = lastFacts;
   const disturbed = hostNotes.filter(({ length }) => length > 0);
   const often = `${side}: in ${disturbed.length} of ${hostNotes.length} blocks, first: ${disturbed[0]?.[0]}`;
   const summary = { ...measure.end().summary, protocols: protocols.size === 0 ? undefined : [...protocols].sort() };
