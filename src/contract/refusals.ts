@@ -218,12 +218,13 @@ const SPECIFIED = new Set(OUTCOMES);
 
 /**
  * Returns a subcode of this status that stands under any other member, such as the `message` of a framework's own error;
- * `null` for none. Only the API knows its subcodes, so no gateway wrote such a body.
+ * `null` for none. Only the API knows its subcodes, so no gateway wrote such a body; except that Cloudflare's problem
+ * documents name its own limit `rate_limited`.
  */
 export const subcodeElsewhere = (status: number, fields: Record<string, unknown>): string | null => {
   const texts = [fields, ...Object.values(fields).filter(isObject)].flatMap((one) => Object.values(one));
   const found = texts.find((text) => typeof text === "string" && SPECIFIED.has(`${status} ${text}`));
-  return (found as string | undefined) ?? null;
+  return typeof found !== "string" || (found === "rate_limited" && isProblem(fields)) ? null : found;
 };
 
 /**

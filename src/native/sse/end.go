@@ -235,12 +235,17 @@ func fieldsOf(body string) (fields map[string]any) {
 
 var subcode = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
+// isProblem reports whether a body is a problem document (RFC 9457).
+func isProblem(fields map[string]any) bool {
+	_, hasTitle := fields["title"].(string)
+	return hasTitle
+}
+
 // isGateways reports whether a gateway wrote a refusal without a specified subcode, as isProblem and isGateways of src/contract/refusals.ts do
 // together.
 func isGateways(status int, fields map[string]any, said string) bool {
 	_, hasDetail := fields["detail"]
-	_, isProblem := fields["title"].(string)
-	return isProblem || status/100 == 3 || slices.Contains([]int{46, 49, 52}, status/10) ||
+	return isProblem(fields) || status/100 == 3 || slices.Contains([]int{46, 49, 52}, status/10) ||
 		slices.Contains([]int{408, 413, 414, 431, 502, 504, 530}, status) ||
 		slices.Contains([]int{403, 404, 405, 429}, status) && !hasDetail && !subcode.MatchString(said)
 }
@@ -266,15 +271,18 @@ var alsoListed = map[int][]string{
 	403: {"forbidden", "origin_not_allowed"}, 404: {"Not Found"}, 405: {"Method Not Allowed"}, 413: {"Payload Too Large"},
 }
 
-// hasSpecified reports whether a member of an answer, or of an object in it, is a subcode that the contract has for this status.
+// hasSpecified reports whether a member of an answer, or of an object in it, is a subcode that the contract has for this status. As in
+// subcodeElsewhere of src/contract/refusals.ts, rate_limited may be a gateway's own name in a problem document.
 func hasSpecified(status int, fields map[string]any) bool {
-	for _, value := range fields {
+	for name, value := range fields {
 		inner, isObject := value.(map[string]any)
 		if !isObject {
 			inner = map[string]any{"": value}
 		}
+		isElsewhere := isObject || name != "detail" && name != "error"
 		for _, text := range inner {
-			if slices.Contains(specified[status], fmt.Sprint(text)) {
+			isShared := text == "rate_limited" && isElsewhere && isProblem(fields)
+			if !isShared && slices.Contains(specified[status], fmt.Sprint(text)) {
 				return true
 			}
 		}

@@ -37,6 +37,10 @@ describe("an answer", () => {
     ["nothing but a balancer's status", 502, {}, "edge 502", "none"],
     ["no body at all", 403, "", "edge 403", "none"],
     ["problem details", 403, { title: "Forbidden", detail: "Blocked: rule 7" }, "edge 403", "detail"],
+    [
+      ...(["Cloudflare's limit", 429, { title: "Error 1015", detail: "Limited", error_name: "rate_limited" }] as const),
+      ...(["edge 429", "detail"] as const),
+    ],
     ["a name that every object has", 403, { detail: "constructor" }, "403 other_11_6d12", "detail"],
   ])("%s is named by its status and subcode", (_what, status, body, outcome, envelope) => {
     expect(named(status, body)).toEqual([outcome, envelope]);
