@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
@@ -165,6 +165,18 @@ describe.skipIf(k6 === null)("the k6 driver", () => {
     expect(problems).toEqual([]);
     expect(during).toContain("0-printed.ndjson");
     expect(during).not.toContain("0-handover.json");
+  });
+
+  test("a wall clock that was set back since the runner began moves no moment of a call", async () => {
+    const now = performance.now.bind(performance);
+    using _ = vi.spyOn(performance, "now").mockImplementation(() => now() + 600_000);
+    const { lines, problems } = await run("catalog-reads", constant(20, 1), { segments: 2 });
+    expect(problems).toEqual([]);
+    expect(lines).toHaveLength(20);
+    for (const { intended_us, done_us } of lines) {
+      expect(intended_us).toBeGreaterThan(0);
+      expect(done_us).toBeLessThan(120e6);
+    }
   });
 
   test("leaves no file with secrets behind", async () => {

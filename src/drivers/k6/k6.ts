@@ -79,6 +79,15 @@ export const vusHere = (
   };
 };
 
+/** A clock is read to the millisecond, so a smaller difference is none. */
+const STEP_LEAST_US = 2_000;
+
+/** How far the wall clock was set since this process began. k6 reads it at its start, and runs on from there. */
+const steppedUs = (): number => {
+  const us = Date.now() * 1000 - wallUs();
+  return Math.abs(us) < STEP_LEAST_US ? 0 : us;
+};
+
 /** Plans one play of a story, for all its k6 processes; `null` if its schedule has no arrivals. */
 const planRun = (setup: K6Setup, drive: port.Drive) => {
   const { job } = drive;
@@ -143,7 +152,7 @@ const inputFor = async (run: K6Run) => {
   const { hosts, warnings } = await liveAddresses(target);
   const credentials = await credentialsFor(run);
   // A single process begins when it is ready; several begin at the same moment.
-  const startUs = segments === 1 ? undefined : wallUs() + executor.startTogetherMs(vus) * 1000;
+  const startUs = segments === 1 ? undefined : Date.now() * 1000 + executor.startTogetherMs(vus) * 1000;
   const handOver: executor.HandOver = {
     ...{ stage, idPrefix, seed, view, timeouts, ...credentials },
     places: { base_url, key_management_url, tile_url },
@@ -200,6 +209,7 @@ const playSegment = async (run: K6Run & Awaited<ReturnType<typeof inputFor>>, in
     run.scenario,
   ];
   const variables = { FLOODGATE_HANDOVER: path("handover.json"), FLOODGATE_BUNDLE: path("scenario.js") };
+  const clockUs = steppedUs();
   const k6 = startK6(run.k6Path, args, { ...run.environment, ...variables }, folder);
   await port.register(k6.child, k6, run.onSpawn);
   const { callMs } = timeouts;
@@ -210,7 +220,8 @@ const playSegment = async (run: K6Run & Awaited<ReturnType<typeof inputFor>>, in
   };
   stillComing();
   port.stopWhen(signal, k6, callMs, () => k6.child.kill("SIGUSR1"));
-  const { seen, take } = createReader({ ...job, story }, run.onLine);
+  const reading = { ...job, story, epochUs: job.epochUs + clockUs, clocksApartUs: clockUs === 0 ? 0 : STEP_LEAST_US };
+  const { seen, take } = createReader(reading, run.onLine);
   const following = followLines(path("printed.ndjson"), (text) => {
     // At the first line k6 has read this file. It is removed now, so that a killed runner leaves no secrets behind.
     if (seen.lines === 0) rmSync(path("handover.json"), { force: true });
