@@ -2,7 +2,7 @@
  * Calls an API beside the deployment: control plane, toxiproxy, watchdog, Prometheus. Anything may answer there, so a
  * call has a deadline, a limit on the answer's length, and follows no redirects.
  */
-import { type Dispatcher, request } from "undici";
+import { Agent, type Dispatcher, request } from "undici";
 import { shapeOfBody } from "../contract/foreign-text.ts";
 import { parseJson } from "../contract/refusals.ts";
 import { tokenOfDoor } from "../supervision/private-file.ts";
@@ -25,8 +25,12 @@ export type ControlCall = {
   dispatcher?: Dispatcher;
 };
 
+/** Takes no proxy of the environment (`NODE_USE_ENV_PROXY`), as no driver does. */
+const DIRECT = new Agent();
+
 export const callControl = async (url: string, call: ControlCall = {}): Promise<{ status: number; text: string }> => {
   const { method = "GET", body, withinMs = CONTROL_CALL_MS, silentMs = 0, mostBytes = ANSWER_MOST_BYTES } = call;
+  const { dispatcher = DIRECT } = call;
   const deadline = AbortSignal.timeout(Math.ceil(withinMs));
   const json = body === undefined ? {} : { "content-type": "application/json" };
   try {
@@ -37,7 +41,7 @@ export const callControl = async (url: string, call: ControlCall = {}): Promise<
       headersTimeout: silentMs,
       bodyTimeout: silentMs,
       signal: call.signal === undefined ? deadline : AbortSignal.any([deadline, call.signal]),
-      dispatcher: call.dispatcher,
+      dispatcher,
     });
     const chunks: Uint8Array[] = [];
     let bytes = 0;

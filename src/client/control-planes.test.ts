@@ -1,6 +1,7 @@
 /** The client of a control plane, against one that has a token. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { getGlobalDispatcher, ProxyAgent, setGlobalDispatcher } from "undici";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { type Running, startRole } from "../platform/start-role.ts";
 import { redactor } from "../supervision/redaction.ts";
@@ -30,6 +31,15 @@ test.each([undefined, "", "another-token-altogether"])(
     await expect(readGauges([control])).rejects.toThrow("status 401: set FLOODGATE_CONTROL_TOKEN");
   },
 );
+
+test("takes no proxy of the environment, which Node gives to every call without a dispatcher", async () => {
+  vi.stubEnv("FLOODGATE_CONTROL_TOKEN", TOKEN);
+  const before = getGlobalDispatcher();
+  using atEnd = new DisposableStack();
+  atEnd.defer(() => setGlobalDispatcher(before));
+  setGlobalDispatcher(new ProxyAgent("http://127.0.0.1:9"));
+  expect(await readGauges([control])).toMatchObject([{ in_flight: 0 }]);
+});
 
 test("of what a plane says, numbers under known names are kept; it reaches into no object, and no sentence quotes it", async () => {
   const said = "opaque-admin-Token-77";
