@@ -156,6 +156,15 @@ describe("exit code 1 comes from a claim and from nothing else", () => {
     expect([heard, document.exit_code, document.verdict]).toEqual([true, code, "inconclusive"]);
   });
 
+  test("a place that cannot be used inside of a run is named", async () => {
+    const place = join(folder, "file", "x");
+    writeFileSync(join(folder, "file"), "");
+    const { document } = await recordRun(request(), async () => mkdirSync(place));
+    expect(document.claims.find(({ id }) => id === "run/completed")?.reason).toBe(
+      `${place}: a part of the path is a file, not a folder (ENOTDIR)`,
+    );
+  });
+
   test("no error has code 1, whatever it says of itself", () => {
     const pretends = Object.assign(new Error("x"), { name: "UsageErrorOfOthers", exitCode: 1 });
     const thrown = [pretends, new Error("x"), "a text", null, Object.assign(new Error("x"), { exitCode: 1, code: 1 })];
@@ -226,6 +235,22 @@ describe("a disk that is full", () => {
       }
       expect(onDisk.finished_at).toBe(document.finished_at);
       expect(existsSync(join(disk, "run", ".room"))).toBe(false);
+    } finally {
+      execFileSync("umount", [disk]);
+    }
+  });
+
+  test("is told beside another error, which it may be behind", async (context) => {
+    const disk = smallDisk();
+    if (disk === null) return context.skip("SKIPPED: only root can mount a small disk");
+    try {
+      const { document } = await recordRun({ ...request(), out: join(disk, "run") }, async () => {
+        expect(() => writeFileSync(join(disk, "other"), Buffer.alloc(1 << 20))).toThrow("ENOSPC");
+        throw new Error("status 500");
+      });
+      expect(document.claims.find(({ id }) => id === "run/completed")?.reason).toBe(
+        "status 500; the disk of the run folder is full",
+      );
     } finally {
       execFileSync("umount", [disk]);
     }

@@ -278,7 +278,7 @@ export const recordRun = async <T>(
     }
   } catch (error) {
     progress.exitCode = exitCodeOf(error);
-    if (stop.stoppedBy() === null) note("run/completed", reporting.wordsOf(error));
+    if (stop.stoppedBy() === null) note("run/completed", reporting.failureIn(folder, error));
   }
   for (const trouble of (await supervisor?.close()) ?? []) note("run/cleaned-up", trouble);
   // From here on the run touches no target.

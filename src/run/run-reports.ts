@@ -1,6 +1,6 @@
 /** Composes the document of a run from its stages and claims, and writes the masked reports rendered from it. */
 import { execFile } from "node:child_process";
-import { existsSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, readdirSync, rmSync, statfsSync } from "node:fs";
 import { cpus, release, type } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
@@ -205,6 +205,25 @@ type Rendered = { document: doc.RunDocument; series: Series; folder: ReportsIn }
 
 export const wordsOf = (error: unknown): string =>
   fileProblem(error)?.sentence ?? (error instanceof Error ? error.message : String(error));
+
+const FULL_BYTES = 64 << 10;
+
+const hasRoom = (path: string): boolean => {
+  try {
+    const { blocks, bavail, bsize } = statfsSync(path);
+    // Some file systems do not count.
+    return blocks === 0 || bavail * bsize >= FULL_BYTES;
+  } catch {
+    return true;
+  }
+};
+
+/** With the place that the error names, and with the run folder's disk where that is full and may be behind another error. */
+export const failureIn = (folder: Pick<RunFolder, "path">, error: unknown): string => {
+  const { path } = Object(error) as NodeJS.ErrnoException;
+  const words = path !== undefined && fileProblem(error) !== null ? `${path}: ${wordsOf(error)}` : wordsOf(error);
+  return hasRoom(folder.path) ? words : `${words}; the disk of the run folder is full`;
+};
 
 /** Writes each report, even if others fail; returns the reasons, each with the reports that failed for it. */
 const writeEach = async (folder: ReportsIn, found: doc.RunDocument, ofRun: Series): Promise<string[]> => {
