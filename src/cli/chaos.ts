@@ -72,7 +72,14 @@ const listExperiments = async (targetFile: string | undefined, isJson: boolean |
   const target = targetFile === undefined ? null : (await readTargetFile(targetFile)).target;
   const { limits } = target ?? plannedEmbedded();
   const all = [...bodies.experimentsFor(target).values()];
-  const listed = all.map(({ name, faults, holds, store, requiredStates }) => {
+  const needs = new Map(
+    all.map((one) => {
+      if (target !== null) return [one, bodies.lackedFor(target, one)];
+      return [one, one.store === "redis" ? ["--limiter redis"] : []];
+    }),
+  );
+  const listed = all.map((one) => {
+    const { name, faults, holds, store, requiredStates } = one;
     const [{ component, fault }] = faults;
     const abouts = faults.map((one) => aboutFault(one, limits));
     return {
@@ -80,15 +87,16 @@ const listExperiments = async (targetFile: string | undefined, isJson: boolean |
       breaks: abouts.map(({ what }) => what).join("; "),
       at_once: faults.length === 1 ? undefined : faults.map(faultKey),
       needs_limiter: store,
+      target_lacks: target === null ? undefined : needs.get(one),
       must_hold: [holds, ...HOLDS_ALWAYS],
       must_meet: requiredStates,
     };
   });
-  const lines = all.flatMap(({ name, faults, holds, store, requiredStates = [] }) => [
+  const lines = [...needs].flatMap(([{ name, faults, holds, requiredStates = [] }, lacks]) => [
     name,
     ...entry("on", faults.map(({ by, component }) => `${FROM[by] ?? ""}${PART[component]}`).join(" and ")),
     ...entry("breaks", [...new Set(faults.map((one) => aboutFault(one, limits).what))].join("; ")),
-    ...(store === "redis" ? entry("needs", "--limiter redis") : []),
+    ...(lacks.length === 0 ? [] : entry("needs", lacks.join(", "))),
     ...entry("must", holds),
     ...(requiredStates.length === 0
       ? []

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { EXPERIMENTS } from "../../faults/experiments.ts";
+import { EXPERIMENTS, type Experiment } from "../../faults/experiments.ts";
 import type { Target } from "../../target/target.ts";
-import { chosenExperiments } from "./run-chaos.ts";
+import { chosenExperiments, lackedFor } from "./run-chaos.ts";
 
 const target = (more: Partial<Target>): Target => ({
   schema: "floodgate/target@1",
@@ -37,4 +37,14 @@ test("what cannot be meant is answered with a sentence", () => {
   expect(() => names(null, ["limiter-oom"])).toThrow("expected --limiter redis");
   expect(() => names({})).toThrow("no way to break a dependency");
   expect(() => names({ faults: { "the limiter": { inject: [], heal: [] } } })).toThrow('got "the limiter"');
+});
+
+test("what the file lacks for an experiment is named, each part of it", () => {
+  const lacked = (more: Partial<Target>, name: string) =>
+    lackedFor(target(more), EXPERIMENTS.get(name) as Experiment).join("; ");
+  expect(lacked({ toxiproxy }, "limiter-refused")).toBe("");
+  expect(lacked({ toxiproxy }, "both-refused")).toBe('toxiproxy.proxies.keys or faults["keys.refused"]');
+  expect(lacked({}, "limiter-oom")).toBe('faults["limiter.oom"]');
+  expect(lacked({ faults: { "limiter.oom": { inject: [], heal: [] } } }, "limiter-oom")).toBe("");
+  expect(lacked({ toxiproxy }, "limiter-reply-lost-past-the-cap")).toBe("limits.global_in_flight");
 });

@@ -8,7 +8,7 @@ import { type EmbeddedOptions, openDeployment, type RunContext, remoteProxy } fr
 import { whyNoWatchdog } from "../../deployments/remote-watch.ts";
 import { faultRecords } from "../../faults/disturbance.ts";
 import { EXPERIMENTS, type Experiment } from "../../faults/experiments.ts";
-import { type Component, type Fault, faultKey } from "../../faults/fault.ts";
+import { type Component, faultKey } from "../../faults/fault.ts";
 import { describeSchedule, durationS, type FaultSchedule } from "../../faults/fault-schedule.ts";
 import { type Line, lineTimeUs } from "../../history/line.ts";
 import * as doc from "../../history/run-document.ts";
@@ -50,6 +50,23 @@ const byCommands = ({ faults = {} }: Target): Experiment[] =>
 export const experimentsFor = (target: Target | null): ReadonlyMap<string, Experiment> =>
   new Map([...EXPERIMENTS, ...(target === null ? [] : byCommands(target)).map((one) => [one.name, one] as const)]);
 
+/** What a target file has to state so that an experiment can be played on its deployment. */
+export const lackedFor = (
+  { toxiproxy, faults: commands = {}, limits }: Target,
+  { faults, pastTheCap }: Experiment,
+): string[] => {
+  const lacked = faults.flatMap((fault) => {
+    if (faultKey(fault) in commands) return [];
+    const byCommand = `faults["${faultKey(fault)}"]`;
+    if (fault.by !== "link") return byCommand;
+    const proxy = toxiproxy?.proxies?.[fault.component];
+    return proxy === undefined ? `toxiproxy.proxies.${fault.component} or ${byCommand}` : [];
+  });
+  return pastTheCap === true && limits?.global_in_flight === undefined
+    ? [...lacked, "limits.global_in_flight"]
+    : lacked;
+};
+
 /** `names`: no name means all experiments that the deployment allows. */
 type ChaosWish = { names: readonly string[]; short: boolean; limiter?: EmbeddedOptions["limiter"] };
 
@@ -65,13 +82,9 @@ export const chosenExperiments = (target: Target | null, wish: ChaosWish): reado
     throw new UsageError(`${name} needs a limiter in ${store}: expected --limiter ${store}`);
   });
   if (named.length > 0) return named;
-  const { toxiproxy, faults: commands = {}, limits } = target ?? {};
-  const canBreak = (fault: Fault): boolean =>
-    faultKey(fault) in commands || (fault.by === "link" && toxiproxy?.proxies?.[fault.component] !== undefined);
-  const canFill = limits?.global_in_flight !== undefined;
   // The embedded deployment allows all that its store allows, another one what it has proxies or commands for.
   const here = [...known.values()].filter((one) =>
-    target === null ? isOfStore(one) : one.faults.every(canBreak) && (one.pastTheCap !== true || canFill),
+    target === null ? isOfStore(one) : lackedFor(target, one).length === 0,
   );
   if (here.length === 0) {
     throw new UsageError(
