@@ -18,6 +18,8 @@ type Row = {
   toxic?: (ms: number) => ToxicShape;
   /** The proxy is disabled and enabled in turn for the whole duration. */
   toggles?: true;
+  /** Shorter replies come whole, so that nothing shows the fault at the link; default 0. */
+  leastBytes?: number;
   /** Reports whether what a client saw proves this fault. */
   shows: (seen: LinkSeen, ms: number, budgetMs: number) => boolean;
 };
@@ -61,7 +63,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     what: (ms, budgetMs) => `replies come ${ms} ms late, inside the budget of ${budgetMs} ms` },
   "slow-beyond-budget": { stream: "downstream", sizeMs: (budgetMs) => Math.round(budgetMs * 4), toxic: delay, shows: isLate,
     what: (ms, budgetMs) => `replies come ${ms} ms late, beyond the budget of ${budgetMs} ms` },
-  "truncated-reply": { stream: "downstream", toxic: () => cutAfter(CUT_AFTER_BYTES), shows: (seen) => seen.bytes > 0 && isCut(seen),
+  "truncated-reply": { stream: "downstream", toxic: () => cutAfter(CUT_AFTER_BYTES), leastBytes: CUT_AFTER_BYTES + 1, shows: (seen) => seen.bytes > 0 && isCut(seen),
     what: () => `connections end after ${CUT_AFTER_BYTES} bytes of reply: done, and the answer is cut short` },
   // A caller that restarts its timer on each read waits forever.
   trickle: { stream: "downstream", sizeMs: (budgetMs) => Math.max(1, Math.round(budgetMs / 10)), toxic: crumble, shows: ({ pieces, doneMs }, ms) => pieces >= 3 && doneMs > ms * 2,
@@ -112,6 +114,7 @@ export const makeFault = (name: string, { budgetMs }: { budgetMs: number }) => {
     /** The fault or its removal disables the proxy, so healing has to enable it. */
     disables: shape === undefined || disablesWhenRemoved(shape),
     shows: (seen: LinkSeen): boolean => row.shows(seen, ms, budgetMs),
+    leastBytes: row.leastBytes ?? 0,
     put: async (proxy: ProxyControl, options?: CallOptions): Promise<void> => {
       await proxy.addToxic(named, options);
       if (shape !== undefined) return;

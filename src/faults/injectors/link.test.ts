@@ -76,6 +76,16 @@ test("a dependency that hangs up on strange requests shows no fault of its repli
   }
 });
 
+test("a reply that ends before the cut shows no cut", async () => {
+  const answering = async (body: string) => {
+    const answer = `HTTP/1.1 200 OK\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+    const watch = await watchLink(await listen((socket) => socket.write(answer)), GIVE_UP_MS);
+    return ["truncated-reply", "reply-lost"].map((name) => watch?.canShow(makeFault(name, SIZES)));
+  };
+  expect(await answering("ok")).toEqual([false, true]);
+  expect(await answering("o".repeat(200))).toEqual([true, true]);
+});
+
 test.skipIf(path === null)("on Redis every fault shows, also those that hit the middle of an answer", async () => {
   const server = await startForTests(path as string);
   open.push(server.stop);

@@ -74,10 +74,13 @@ export const watchLink = async (link: string, giveUpMs: number) => {
     speaks,
     /**
      * False if the intact link already looks like this fault, so that seeing it later proves nothing. A dependency that hangs
-     * up on what it does not understand shows no reply, so nothing shows what becomes of its replies.
+     * up on what it does not understand shows no reply, so nothing shows what becomes of its replies; nor does a short reply show
+     * a cut behind its end.
      */
     canShow: (fault: LinkFault): boolean =>
-      !fault.shows(before) && (speaks !== "something else" || fault.stream !== "downstream"),
+      !fault.shows(before) &&
+      before.bytes >= fault.leastBytes &&
+      (speaks !== "something else" || fault.stream !== "downstream"),
     look: () => observeLink(probe),
     isChanged: (now: LinkSeen): boolean =>
       now.ended !== before.ended || now.doneMs > SLOWER_TIMES * before.doneMs + SLOWER_MS,
@@ -117,7 +120,7 @@ export const linkInjector = async (
     if (watch === null) notes.push(`${listen} cannot be reached from here: the effect is judged by what callers see`);
     else if (!canShow)
       notes.push(
-        `the whole link (${watch.speaks}) looks like this fault or shows no reply: the effect is judged by what callers see`,
+        `the whole link (${watch.speaks}) looks like this fault, or its reply cannot show it: the effect is judged by what callers see`,
       );
   }
   const undo = undoOf(broken, undoTarget(deployment));
@@ -169,12 +172,15 @@ export const byCommands = (
 
 const BY_CALLERS = { shows: null, notes: ["injected by commands: the effect is judged by what callers see"] };
 
-/** Shows the effect through the named proxy if it can be reached; otherwise callers have to see it. */
+/**
+ * Shows the effect through the named proxy if it can be reached and the fault changes what comes through: a store without
+ * memory still answers a ping. Otherwise callers have to see it.
+ */
 const effectOf = async (
-  { component }: Fault,
+  { by, component }: Fault,
   { faults, target }: Deployment,
 ): Promise<Pick<FaultInjector, "shows" | "notes">> => {
-  if (component === "api" || component === "service") return BY_CALLERS;
+  if (component === "api" || component === "service" || by === "store" || by === "commands") return BY_CALLERS;
   const way = faults?.links[component];
   const giveUpMs = linkBudgetMs(component, target.limits) + PROBE_OVER_BUDGET_MS;
   const watch = way === undefined ? null : await watchLink(way.listen, giveUpMs);

@@ -184,6 +184,13 @@ export const failsClosed: Specimens = {
       verdict: "inconclusive",
       says: /some replicas only/,
     },
+    {
+      name: "every call admitted elsewhere, where nobody knows which calls need the limiter",
+      facts: foreignStage(FAULTS),
+      lines: inOrder(...limiterDown, ...during(12, "200")),
+      verdict: "inconclusive",
+      says: /12 calls were admitted while the limiter could not answer, and none was refused for it/,
+    },
     { name: "no faults", lines: [call("1")], verdict: "skipped", says: /fault/ },
     { name: "no fault put in", facts: FAULTS, lines: [call("1")], verdict: "inconclusive", says: /injected/ },
     {
