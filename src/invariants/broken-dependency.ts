@@ -51,10 +51,11 @@ export const failsClosed: Judge = (facts, settling) => {
     if (around.some(({ tookEffect }) => tookEffect) && !WITHOUT_LIMITER.test(call.outcome)) limiter.judged += 1;
     if (call.outcome === REFUSAL_OF.limiter) limiter.refused += 1;
     if (isAdmitted(call) && around.some(letsNothingThrough)) limiter.admitted += 1;
-    // The specification does not say which routes are limited; map loads are, because an allowance needs a count.
+    // The specification does not say which routes are limited; map loads are, because an allowance needs a count. Its checks of an
+    // exchange name no rate, and the allowance that they name may be kept with the keys.
     const needsIt = ours
       ? isAdmitted(call) || LIMITER_ANSWERS.has(call.outcome)
-      : isAdmitted(call) && meterOf(call) === "map_loads";
+      : isAdmitted(call) && call.route !== "sdk.sessions" && meterOf(call) === "map_loads";
     if (broken === undefined || !needsIt) return;
     limiter.through.breach(call.id, `${call.outcome} on ${call.route} while the limiter was "${broken.fault}"`);
   };

@@ -95,6 +95,20 @@ describe("every story", () => {
     expect([loadsWith(1_999), loadsWith(0)]).toEqual([0, 0]);
   });
 
+  test("broken-dependency mints a few tiles where a ledger shows the charge and nothing else is metered", () => {
+    const mintsWith = (more: Partial<TargetView>): number => {
+      const tenants = view.tenants.map((tenant) => ({ ...tenant, allowance: undefined, publishable: true }));
+      const on: TargetView = { ...view, tenants, mapLoads: false, ...more };
+      const calls = Array.from({ length: 400 }, (_, i) => plan("broken-dependency", i, 1, on)[0]!);
+      return calls.filter(({ route }) => route === "sdk.sessions").length;
+    };
+    expect(mintsWith({ ledger: true })).toBe(50);
+    const { permits } = view;
+    const none = [{}, { ledger: true, budget: { mapLoads: 10 } }, { ledger: true, mapLoads: true }];
+    const unpermitted = { ledger: true, permits: { ...permits, quotaBurn: false } };
+    expect([...none, unpermitted].map(mintsWith)).toEqual([0, 0, 0, 0]);
+  });
+
   test("no step of any story holds a secret", () => {
     for (const name of STORIES.keys()) {
       for (let i = 0; i < 100; i++) expect(JSON.stringify(plan(name, i))).not.toMatch(/svc_|eyJ/);

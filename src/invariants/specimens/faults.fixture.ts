@@ -185,6 +185,13 @@ export const failsClosed: Specimens = {
       says: /some replicas only/,
     },
     {
+      name: "tile sessions minted elsewhere, whose allowance may be kept with the keys",
+      facts: foreignStage(FAULTS),
+      lines: inOrder(...limiterDown, ...during(12, "200", { route: "sdk.sessions", product: "tile" })),
+      verdict: "inconclusive",
+      says: /none was refused for it/,
+    },
+    {
       name: "every call admitted elsewhere, where nobody knows which calls need the limiter",
       facts: foreignStage(FAULTS),
       lines: inOrder(...limiterDown, ...during(12, "200")),

@@ -183,12 +183,13 @@ export const experimentStage = ({ target, embedded }: planning.SuiteFor, entry: 
       ...["recovers", "first-failing-check-decides", "counts-agree", "charged-once", "slots-are-given-back"],
       ...["nothing-is-left-open", APART],
       // Without an API no call can be refused for want of a dependency.
-      ...(broken.length > 0 && !breaksConnections ? ["fails-closed", "refuses-in-time"] : []),
+      ...(broken.length > 0 && !breaksConnections
+        ? ["fails-closed", "refuses-in-time", "sheds-only-over-the-cap"]
+        : []),
       ...(hasStreams ? ["streams-end-once", "streams-cut"] : []),
       ...(load === "last-units" ? ["admits-at-most-the-allowance", "admits-what-is-allowed"] : []),
       // These judge refusals, so they need an experiment that causes some.
       ...(refuses === "none" ? [] : ["envelope-fits-subcode", "refused-is-not-charged"]),
-      ...(pastTheCap === true ? ["sheds-only-over-the-cap"] : []),
     ],
     tenants: load === "few-keys" ? "few" : load === "last-units" ? load : undefined,
     requiredStates: embedded ? requiredStates : requiredStates.filter((state) => SEEN_ANYWHERE.includes(state)),

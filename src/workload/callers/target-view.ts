@@ -42,6 +42,8 @@ export type TargetView = {
   readonly tiles?: boolean;
   /** Whether the deployment offers `POST /maps/loads`, an extension of the reference platform (item 128). */
   readonly mapLoads?: boolean;
+  /** Whether what the store charges can be read. */
+  readonly ledger?: boolean;
   readonly permits: { readonly writes: boolean; readonly quotaBurn: boolean };
 };
 

@@ -9,6 +9,8 @@ export type StatedTarget = {
   readonly limits?: LimitsInView;
   readonly permits?: { readonly writes?: boolean; readonly quota_burn?: boolean };
   readonly budget?: { readonly map_loads?: number; readonly analyses?: number };
+  readonly control?: { readonly limiter?: string | null };
+  readonly observers?: { readonly ledger?: string };
   readonly tenants?: readonly {
     readonly org: string;
     readonly tier?: Exclude<Tier, null>;
@@ -55,6 +57,7 @@ export const viewOf = (target: StatedTarget, readings: TenantReadings = {}): Tar
     budget: { mapLoads, analyses },
     tiles: target.tile_url !== undefined,
     mapLoads: TILES_OF_THE_REFERENCE.test(target.tile_url ?? ""),
+    ledger: typeof target.control?.limiter === "string" || target.observers?.ledger !== undefined,
     permits: { writes: target.permits?.writes === true, quotaBurn: target.permits?.quota_burn === true },
   };
 };

@@ -2,7 +2,8 @@
  * Loads played beside a fault, by many organizations in turn; tenants with a small allowance are left to quota stages.
  *
  *   broken-dependency  reads and, if permitted, map loads. None holds an inference slot, so answers depend on key
- *                      service and limiter alone, and a charge for a call without an answer shows in the ledger.
+ *                      service and limiter alone, and a charge for a call without an answer shows in the ledger. Where
+ *                      there is a ledger and no such route, every eighth call mints a tile session instead.
  *   broken-edge        streams, map loads and reads in turn, so that a connection breaks in the middle of each.
  *   last-units         every fourth call mints for an organization with one map load left, each organization in turn,
  *                      so that every fault meets some mints. Then all mint again, which takes units given back.
@@ -18,15 +19,22 @@ const PLENTY = 10_000;
 /** Map loads of the longest stage that plays these stories; with a smaller budget they make none. */
 const ENOUGH = 2_000;
 
+/** A mint in so many calls: 39 experiments make some 900 of them. */
+const MINT_EVERY = 8;
+
+const hasPlenty = ({ allowance }: Caller): boolean => allowance === undefined || allowance >= PLENTY;
+
 const castOf = oncePerView((view: TargetView) => {
   const all = runtimeCallers(view);
-  const plenty = all.filter(({ allowance }) => allowance === undefined || allowance >= PLENTY);
+  const plenty = all.filter(hasPlenty);
   const callers = plenty.length > 0 ? plenty : all;
-  const isEnough = (view.budget?.mapLoads ?? ENOUGH) >= ENOUGH;
-  const mayCharge = isEnough && view.permits.quotaBurn && view.mapLoads === true;
+  const isEnough = (view.budget?.mapLoads ?? ENOUGH) >= ENOUGH && view.permits.quotaBurn;
+  const mayCharge = isEnough && view.mapLoads === true;
+  const minters = isEnough && !mayCharge && view.ledger === true ? publishableCallers(view).filter(hasPlenty) : [];
   return {
     at: turnsOf(callers),
     mayCharge,
+    minterAt: minters.length === 0 ? null : turnsOf(minters),
     // Only server keys load maps, because minting a tile session is charged too.
     isCharged: mayCharge && callers.every(({ kind }) => kind === "server"),
   };
@@ -40,7 +48,9 @@ export const brokenDependency = storyOf({
   purpose: "reads and metered calls of many organizations, beside a broken link",
   profile: profileUpTo(30),
   plan: (_seed, i, view) => {
-    const { at, isCharged } = castOf(view);
+    const { at, isCharged, minterAt } = castOf(view);
+    if (minterAt !== null && i % MINT_EVERY === 1)
+      return [exchangeStep(view, i, minterAt(Math.floor(i / MINT_EVERY)).name, "tile")];
     const route = i % 2 === 0 ? "design.styles" : isCharged ? "maps.loads" : "design.themes";
     return [callAs(view, i, at(Math.floor(i / 2)), { route })];
   },
