@@ -46,16 +46,16 @@ export const refusesInTime: Judge = (facts, settling) => {
   const windows = new FaultWindows();
   const stalls = generatorStalls();
   /** Late calls, undecided until later calls show whether the generator stood still. */
-  let undecided: { id: string; got: string; sentUs: number; tookUs: number; allowedUs: number }[] = [];
+  let undecided: { id: string; got: string; metUs: number; tookUs: number; allowedUs: number }[] = [];
   const proved = new Evidence();
   let judged = 0;
   const isBudgeted = ({ link, tookEffect }: FaultWindow): boolean => tookEffect && budgetMs[link] !== undefined;
   /** Judges the calls that ended before `us`; every stall up to then is known. Calls that only a stall made late are left out. */
   const decideBefore = (us: number): void => {
     undecided = undecided.filter((late) => {
-      const { id, got, sentUs, tookUs, allowedUs } = late;
-      if (sentUs + tookUs >= us) return true;
-      if (tookUs - stalls.within(sentUs, sentUs + tookUs) > allowedUs) proved.breach(id, got);
+      const { id, got, metUs, tookUs, allowedUs } = late;
+      if (metUs + tookUs >= us) return true;
+      if (tookUs - stalls.within(metUs, metUs + tookUs) > allowedUs) proved.breach(id, got);
       else judged -= 1;
       return false;
     });
@@ -70,23 +70,26 @@ export const refusesInTime: Judge = (facts, settling) => {
       if (line.route !== "-" && !isShed(line)) settling.add(line);
     },
     settled(call) {
-      const { sent_us: sentUs } = call;
-      const isMet = (window: FaultWindow): boolean => earliestUs(call) >= window.fromUs && sentUs < window.toUs;
+      const [sentUs, decidedUs] = [call.sent_us, decidedByUs(call)];
+      // Those sent while the fault was being injected may hang and fill the cap, so that all later ones are shed.
+      const isMet = ({ beganUs, fromUs, toUs }: FaultWindow): boolean =>
+        earliestUs(call) >= beganUs && decidedUs > fromUs && sentUs < toUs;
       const around = windows.all.filter((window) => isBudgeted(window) && isMet(window));
       const fault = around[0]?.fault;
       if (fault === undefined) return;
       // A call may need both dependencies.
       const allowedUs = SLACK_US + sumOf(around.map(({ link }) => (budgetMs[link] ?? 0) * 1000));
       const untilUs = Math.min(...around.map(({ toUs }) => toUs));
-      const tookUs = decidedByUs(call) - sentUs;
-      const isInTime = tookUs <= allowedUs && decidedByUs(call) <= untilUs;
+      const metUs = Math.max(sentUs, ...around.map(({ fromUs }) => fromUs));
+      const tookUs = decidedUs - metUs;
+      const isInTime = tookUs <= allowedUs && decidedUs <= untilUs;
       // The heal may release a call early.
-      const isLate = tookUs > allowedUs && sentUs + allowedUs <= untilUs;
+      const isLate = tookUs > allowedUs && metUs + allowedUs <= untilUs;
       if (isInTime || isLate) judged += 1;
       if (!isLate) return;
       const [took, allowed] = [tookUs, allowedUs].map((us) => Math.round(us / 1000));
       const got = `${call.outcome} after ${took} ms on ${call.route} while "${fault}"; ${allowed} ms are plenty`;
-      undecided.push({ id: call.id, got, sentUs, tookUs, allowedUs });
+      undecided.push({ id: call.id, got, metUs, tookUs, allowedUs });
     },
     end() {
       decideBefore(Number.POSITIVE_INFINITY);

@@ -31,9 +31,10 @@ export const reachedClaims = (
   const unmet = (summary.states ?? []).flatMap(({ state, must, times }) =>
     must && times === 0 ? [doc.FAULT_STATE_WORDS[state]] : [],
   );
+  const came = Object.keys(summary.by_outcome).join(", ") || "nothing";
   const doubts = [
     ...problems.map(({ reason }) => reason),
-    ...(missing.length > 0 ? [`never reached: ${missing.join(", ")}`] : []),
+    ...(missing.length > 0 ? [`never reached: ${missing.join(", ")}; what came: ${came}`] : []),
     ...(unmet.length > 0 ? [`never met by the fault: ${unmet.join(", ")}`] : []),
   ];
   const isFailed = problems.some(({ verdict }) => verdict === "fail");

@@ -3,7 +3,9 @@ import type { CallLine, FaultLine, Line } from "../../history/line.ts";
 import type { StageFacts } from "../../history/run-document.ts";
 import { decidedByUs, earliestUs, latestUs } from "./moments.ts";
 
-export type FaultWindow = { link: string; fault: string; fromUs: number; toUs: number; tookEffect: boolean };
+/** `beganUs`: when the injection began; the fault may be in force from then on, and is from `fromUs` on. */
+export type FaultWindow = Record<"beganUs" | "fromUs" | "toUs", number> &
+  Record<"link" | "fault", string> & { tookEffect: boolean };
 
 /** The refusal of a call that needs a broken dependency (requirements 153, 213, 216). */
 export const REFUSAL_OF: Readonly<Record<"limiter" | "keys", string>> = {
@@ -33,7 +35,8 @@ export const letsNothingThrough = ({ fault, tookEffect }: FaultWindow): boolean 
  */
 export class FaultWindows {
   readonly all: FaultWindow[] = [];
-  #inForce: Omit<FaultWindow, "fromUs" | "toUs">[] = [];
+  #inForce: Omit<FaultWindow, "beganUs" | "fromUs" | "toUs">[] = [];
+  readonly #beganUs = new Map<string, number>();
   /** Number of changes in progress, by link. */
   readonly #changes = new Map<string, number>();
 
@@ -42,11 +45,13 @@ export class FaultWindows {
     const changes = Math.max(0, (this.#changes.get(link) ?? 0) + (begins ? 1 : -1));
     this.#changes.set(link, changes);
     if (begins) for (const window of this.all) if (window.link === link) window.toUs = Math.min(window.toUs, atUs);
+    if (phase === "injecting") this.#beganUs.set(link, atUs);
     if (phase === "injected") this.#inForce.push({ link, fault, tookEffect: took_effect === true });
     if (phase === "healing") this.#inForce = this.#inForce.filter((one) => one.link !== link || one.fault !== fault);
     if (begins || changes > 0) return;
     for (const one of this.#inForce.filter((each) => each.link === link)) {
-      this.all.push({ ...one, fromUs: atUs, toUs: Number.POSITIVE_INFINITY });
+      const beganUs = phase === "injected" ? (this.#beganUs.get(link) ?? atUs) : atUs;
+      this.all.push({ ...one, beganUs, fromUs: atUs, toUs: Number.POSITIVE_INFINITY });
     }
   }
 

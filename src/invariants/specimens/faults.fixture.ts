@@ -278,6 +278,15 @@ export const refusesInTime: Specimens = {
       ),
     },
     {
+      name: "slow calls from before the injection, and quick ones from its midst",
+      facts: FAULTS,
+      lines: inOrder(
+        ...limiterDown,
+        ...many(12, (at) => call(`old ${at}`, { atMs: 900 + at, tookMs: 3_000 })),
+        ...many(12, (at) => call(`${at}`, { atMs: 991 + at / 2, tookMs: 250, outcome: "429 limiter_unavailable" })),
+      ),
+    },
+    {
       name: "the heal ends the waiting of the last ones",
       facts: FAULTS,
       lines: inOrder(
@@ -347,6 +356,16 @@ export const refusesInTime: Specimens = {
         ...many(3, (at) => call(`after ${at}`, { atMs: 1_800 + at, intended_us: 1_300_000 })),
       ),
       says: /after 2850 ms/,
+    },
+    {
+      name: "hangs from the injection on, and sheds all that comes later",
+      facts: FAULTS,
+      lines: inOrder(
+        ...limiterDown,
+        ...many(12, (at) => call(`${at}`, { atMs: 990 + at / 2, tookMs: 3_010 })),
+        ...during(40, "429 b2b_overloaded"),
+      ),
+      says: /200 after 30\d\d ms on design\.styles while "refused"/,
     },
     {
       name: "gives no answer at all",
