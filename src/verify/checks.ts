@@ -75,7 +75,7 @@ export const fits = ({ outcome }: Pick<Answer, "outcome">, wanted: Fits): boolea
 export const callInWords = (answer: Answer): string => `${describe(answer)}: ${inWords(answer)}`;
 
 const ofAGateway = (answer: Answer): string =>
-  `${callInWords(answer)} (not in the API's envelope: a gateway's answer says nothing about the API; if none stands in front of it, the API itself answers so)`;
+  `${callInWords(answer)} (not in the API's envelope: a gateway's answer says nothing about the API, so try an address behind it; if there is no gateway, the API itself answers so)`;
 
 /** The first of the judged answers that came out of a cache, which may have made it for another call. */
 const copyIn = (failures: readonly Failure[]): string => {

@@ -353,7 +353,8 @@ test.concurrent("a gateway that refuses the long answer of an API which echoes i
 });
 
 test.concurrent("a gateway that asks for a credential of its own fails one rule, and is asked about", async () => {
-  const page = { status: 401, type: "text/plain", body: "Jwt is missing" };
+  const body = '{"statusCode":401,"message":"Access denied due to missing subscription key."}';
+  const page = { status: 401, type: "application/json", body };
   const result = await verifyBehind(
     () => page,
     [
@@ -363,7 +364,7 @@ test.concurrent("a gateway that asks for a credential of its own fails one rule,
   );
   expect(failed(result).map((text) => text.replace(/:.*/, ""))).toEqual(["verify/exchange-mints"]);
   expect(claimOf(result, "exchange-mints")?.reason).toContain(
-    "know the key of the role publishable, or does something in front of the API ask for a credential of its own?",
+    "know the key of the role publishable, or does something in front of the API ask for a credential of its own (transport.headers)?",
   );
   expect(claimOf(result, "ip-not-allowed")).toMatchObject({
     verdict: "inconclusive",

@@ -102,8 +102,10 @@ export const reach = async (context: Context): Promise<void> => {
 /** Returns a question to the user if the target file may cause the refusal, else `null`. `of`: the key's role. */
 export const hintOf = (answer: Answer, of: KeyRole, context: Context): string | null => {
   if (answer.status === 401) {
-    const isWords = answer.text !== "" && answer.body === undefined;
-    const edge = isWords ? ", or does something in front of the API ask for a credential of its own" : "";
+    const isBare = answer.text === "" || answer.text === "{}";
+    const edge = isBare
+      ? ""
+      : ", or does something in front of the API ask for a credential of its own (transport.headers)";
     return `does the deployment know the key of the role ${of}${edge}?`;
   }
   if (fits(answer, "ip_not_allowed")) return `may the key of the role ${of} be used from this machine's address?`;

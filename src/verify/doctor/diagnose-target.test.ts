@@ -194,6 +194,17 @@ describe("doctor on other deployments", () => {
     });
   });
 
+  test("a single page of a gateway is no mistake of the file: the call is made again", async () => {
+    stub = await startStubApi();
+    let mints = 0;
+    stub.instead = ({ path }, res) => {
+      if (!path.includes("/sdk/sessions") || mints++ > 0) return false;
+      res.writeHead(522, { "content-type": "text/plain" }).end("error code: 522");
+      return true;
+    };
+    expect(named(await diagnose(small(stub)), "publishable")).toMatchObject({ state: "ok" });
+  });
+
   test("a gateway's answer to a role's call is no advice about its key", async () => {
     stub = await startStubApi();
     const { publishable = { key: "" } } = stub.target().credentials ?? {};

@@ -89,6 +89,9 @@ const isOtherProtocol = ({ url, what }: Tried): boolean => {
 };
 
 const BEHIND = "a gateway answers: is the API behind it running, and does it take these calls?";
+/** AWS API Gateway answers so where it has no such path. */
+const REFUSED =
+  "is every part of the path there, up to the version segment (v1)? If so, a gateway refuses these calls: have it let them through";
 const UNCODED =
   "have the proxy in front of the API send answers uncoded to callers that ask for it (Accept-Encoding: identity)";
 
@@ -108,6 +111,7 @@ const gatewayAdvice = (
   const hasCertificate = typeof transport?.cert === "string";
   if (status === 400 && base_url.startsWith("https:") && !hasCertificate && isPage(sent)) return UNCERTIFIED;
   if (codingOf(headerOf(sent, "content-encoding")) !== null) return UNCODED;
+  if (status === 403) return REFUSED;
   return status !== null && status >= 500 ? BEHIND : null;
 };
 

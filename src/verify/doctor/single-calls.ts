@@ -10,10 +10,16 @@ import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { type Step, type StepWish, stepOf } from "../../workload/step.ts";
 import { CannotJudge, skipped } from "../checks.ts";
 import { type Budget, createBudget } from "../planning/needs.ts";
+import { wait } from "../sending/throttle.ts";
 import { type Finding, finding } from "./finding.ts";
 
 /** The most calls of one `doctor` run, whatever the file names: too few to be load. */
 export const CALLS_MAX = 60;
+
+/** What a gateway answers to single calls while the API is well; what comes again is told. */
+const STRAY = /^edge (?:429|50[234]|52\d)$/;
+const TRIES_AGAIN = 3;
+const AGAIN_MS = 1_000;
 
 const PATIENCE = { callMs: 15_000, firstEventMs: 10_000, idleMs: 10_000 };
 
@@ -39,7 +45,7 @@ export const openSingleCalls = async (parts: { target: Target; secrets: Secrets;
     budget.take("requests", calls);
     made += calls;
   };
-  const send = async (step: Step, keepEvents: boolean): Promise<Answered> => {
+  const once = async (step: Step, keepEvents: boolean): Promise<Answered> => {
     // The credential is read first: a call whose credential cannot be read is neither sent nor counted.
     await client.book.fetch(step.credential);
     take(1);
@@ -48,6 +54,14 @@ export const openSingleCalls = async (parts: { target: Target; secrets: Secrets;
     const answered = { ...sent, id, tookMs: (sent.answer.doneUs - sent.answer.sentUs) / 1000 };
     answers.push(answered);
     return answered;
+  };
+  let triesLeft = TRIES_AGAIN;
+  const send = async (step: Step, keepEvents: boolean): Promise<Answered> => {
+    const sent = await once(step, keepEvents);
+    if (triesLeft === 0 || made === CALLS_MAX || !STRAY.test(sent.line.outcome)) return sent;
+    triesLeft -= 1;
+    await wait(AGAIN_MS);
+    return once(step, keepEvents);
   };
   return {
     ...{ view, book: client.book, answers: answers as readonly Answered[], close: client.close },
@@ -95,7 +109,7 @@ export const showsNothing = (name: string, { line, answer }: Answered): Finding 
 /** Advice by refusal, on common mistakes in a target file. `WHERE`: the credential's place. `NAMED`: its origin. */
 // biome-ignore format: a table
 const ADVICE: Partial<Readonly<Record<RefusalName, string>>> = {
-  unauthenticated: "does this deployment know the key at WHERE? It may be another environment's, revoked, or expired",
+  unauthenticated: "does this deployment know the key at WHERE? It may be another environment's, revoked, or expired; or a gateway in front wants a credential of its own (transport.headers)",
   session_origin_mismatch: "write an origin that is in the key's allowlist at WHERE.originNAMED",
   origin_required: "the Origin header did not arrive, or the key is a publishable one: does a proxy take the header away?",
   ip_not_allowed: "put this machine's address into the key's IP allowlist, or name a key without one",
