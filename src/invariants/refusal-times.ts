@@ -3,8 +3,9 @@ import type { CallLine, Line } from "../history/line.ts";
 import { type Claim, claimOf, dependencyBudgetMs, type Limits, type StageHost } from "../history/run-document.ts";
 import { callsForInterval, quantile, quantileInterval, sumOf } from "../history/statistics/statistics.ts";
 import { standstillDoubts, timeDoubts } from "../history/time-doubts.ts";
-import { type FaultWindow, FaultWindows, REFUSAL_OF } from "./evidence/fault-windows.ts";
-import { decidedByUs, earliestUs, isShed, MARK_MARGIN_US } from "./evidence/moments.ts";
+import { meterOf } from "./evidence/charges.ts";
+import { type FaultWindow, FaultWindows, letsNothingThrough, REFUSAL_OF } from "./evidence/fault-windows.ts";
+import { decidedByUs, earliestUs, isAdmitted, isReference, isShed, MARK_MARGIN_US } from "./evidence/moments.ts";
 import { counted, Evidence, failed, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
 
 /** Cost of a call on a very busy machine. Calls that hang take longer. */
@@ -50,6 +51,10 @@ export const refusesInTime: Judge = (facts, settling) => {
   const proved = new Evidence();
   let judged = 0;
   const isBudgeted = ({ link, tookEffect }: FaultWindow): boolean => tookEffect && budgetMs[link] !== undefined;
+  const isLimited = (call: CallLine): boolean => isReference(facts) || meterOf(call) === "map_loads";
+  /** An admitted call may have taken its time for its work, unless it certainly needed a limiter that did not answer. */
+  const didWait = (call: CallLine, around: readonly FaultWindow[]): boolean =>
+    !isAdmitted(call) || (isLimited(call) && around.some((one) => one.link === "limiter" && letsNothingThrough(one)));
   /** Judges the calls that ended before `us`; every stall up to then is known. Calls that only a stall made late are left out. */
   const decideBefore = (us: number): void => {
     undecided = undecided.filter((late) => {
@@ -84,7 +89,7 @@ export const refusesInTime: Judge = (facts, settling) => {
       const tookUs = decidedUs - metUs;
       const isInTime = tookUs <= allowedUs && decidedUs <= untilUs;
       // The heal may release a call early.
-      const isLate = tookUs > allowedUs && metUs + allowedUs <= untilUs;
+      const isLate = tookUs > allowedUs && metUs + allowedUs <= untilUs && didWait(call, around);
       if (isInTime || isLate) judged += 1;
       if (!isLate) return;
       const [took, allowed] = [tookUs, allowedUs].map((us) => Math.round(us / 1000));

@@ -328,6 +328,24 @@ export const refusesInTime: Specimens = {
       ),
     },
     {
+      name: "answers that take seconds of work, where the fault lets calls through",
+      facts: FAULTS,
+      lines: inOrder(
+        ...faultSpan("limiter", "flapping", 1_000, 9_000),
+        ...during(12, "429 limiter_unavailable"),
+        ...many(12, (at) => call(`${at}`, { atMs: 1_200 + at, tookMs: 3_000, route: "poi.enrich" })),
+      ),
+    },
+    {
+      name: "answers that take seconds of work, on a route that a foreign deployment does not limit",
+      facts: foreignStage({ faults: true }),
+      lines: inOrder(
+        ...faultSpan("limiter", "refused", 1_000, 9_000),
+        ...during(12, "429 limiter_unavailable"),
+        ...many(12, (at) => call(`${at}`, { atMs: 1_200 + at, tookMs: 3_000, route: "poi.enrich" })),
+      ),
+    },
+    {
       name: "both at once: each has its time",
       facts: FAULTS,
       lines: inOrder(
@@ -346,6 +364,12 @@ export const refusesInTime: Specimens = {
         ...many(12, (at) => call(`${at}`, { atMs: 1_100 + at, tookMs: 2_950, outcome: "429 limiter_unavailable" })),
       ),
       says: /after 2950 ms on design\.styles while "refused"; 1250 ms are plenty/,
+    },
+    {
+      name: "waits until the heal, and serves then",
+      facts: foreignStage({ faults: true }),
+      lines: inOrder(...limiterDown, ...many(12, (at) => load(`${at}`, { atMs: 1_100 + at, tookMs: 3_200 }))),
+      says: /200 after 3200 ms on maps\.loads/,
     },
     {
       name: "waits for longer than the generator stood still",
