@@ -2,7 +2,7 @@
  * The proof that a verdict means something: every mutant is condemned on its stage by a judge that was meant to, and the
  * healthy platform is condemned by none and acquitted by those that each stage exists for.
  */
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { GATE_MEASUREMENTS } from "../src/gate/block.ts";
 import { INVARIANTS } from "../src/invariants/catalogue.ts";
 import { MUTANTS } from "../src/mutants/catalogue.ts";
@@ -10,18 +10,26 @@ import { type Mutant, type MutantStage, nobody } from "../src/mutants/mutant.ts"
 import { HEALTHY } from "../src/platform/parts.ts";
 import { CURVE_CLAIMS } from "../src/shedding/curve-claims.ts";
 import { SETTLING_CLAIMS } from "../src/shedding/settling-claims.ts";
-import { pause } from "../src/supervision/waiting.ts";
+import { blockThread, pause } from "../src/supervision/waiting.ts";
+import { type Bench, openBench } from "../src/trials/stage-bench.ts";
+import { callsOf, deploy } from "../src/trials/stages/calls.ts";
+import { poolAfterFault } from "../src/trials/stages/faults.ts";
 import {
   CHEAPEST,
   COLUMNS,
   columnOf,
+  healthyParts,
   MINI_STAGE_NAMES,
   MINI_STAGES,
   planTrials,
+  playMiniStage,
   type Trial,
   tryOn,
 } from "../src/trials/trials.ts";
 import { RULES } from "../src/verify/catalogue.ts";
+
+// All stages share the event loop of this process: more of them at once, and each call waits for many turns of it.
+vi.setConfig({ maxConcurrency: 3 });
 
 const IDS = INVARIANTS.map(({ id }) => id);
 const CURVE_IDS = [...CURVE_CLAIMS, ...SETTLING_CLAIMS, { measure: "isolation" }].map(
@@ -103,8 +111,36 @@ describe("a trial", () => {
     const early = MUTANTS.find(({ name }) => name === "retry-after-too-early") as Mutant;
     const trials = [tryOn(early, early.stage), tryOn(nobody, "restart-unsettled")];
     await pause(1_000);
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 4_500);
+    blockThread(4_500);
     expect((await Promise.all(trials)).map(({ verdict }) => verdict)).toEqual(["killed", "acquitted"]);
+  });
+
+  test("accuses nobody of the time that a stall took from all calls under way", async () => {
+    const press =
+      ({ press: sent }: Bench): Bench["press"] =>
+      async (...steps) => {
+        const answers = sent(...steps);
+        await pause(1_050);
+        blockThread(2_000);
+        return answers;
+      };
+    const stalled = {
+      ...poolAfterFault,
+      play: (bench: Bench) => poolAfterFault.play({ ...bench, press: press(bench) }),
+    };
+    const { claims } = await playMiniStage("pool-after-fault", stalled, healthyParts());
+    expect(claims.filter(({ verdict }) => verdict === "fail")).toEqual([]);
+  });
+
+  test("waits for calls in flight by looking at them, however long the machine stalls", async () => {
+    const bench = await openBench("deploy", healthyParts(), deploy.options);
+    const open = bench.sendAll(callsOf(bench.view, "chat.control", 8));
+    const inFlight = bench.untilInFlight(8);
+    blockThread(1_500);
+    await inFlight;
+    expect(bench.running.gauges()?.in_flight).toBe(8);
+    await open;
+    await bench.close();
   });
 
   test("elsewhere than where a mutant must be caught tells only who saw it", async () => {

@@ -147,7 +147,7 @@ export const restartUnsettled = faulty(
 
 /** More calls, each on its own connection, than a pool may keep connections. */
 const LOST_CALLS = 40;
-const LOST_PER_S = 80;
+const LOST_PER_S = 40;
 
 /** The API's requests to the limiter are lost, so it gives up their connections; then the limiter answers again. */
 export const poolAfterFault = faulty(async (bench) => {
