@@ -32,9 +32,23 @@ test("a limit outside the envelopes may be a gateway's or the API's own, and a p
       ...many(30, (at) => call(`edge${at}`, { atMs: 100 + at, outcome: `edge ${status}` })),
     ];
     const [answered] = judgeStage(invariantsFor(["envelope-fits-subcode"]), facts, lines, "again");
-    expect(answered?.verdict).toBe("fail");
+    expect(answered?.verdict).toBe(whose ? "inconclusive" : "fail");
     expect(/the API itself refuse in its framework's words.*curl -i/.test(answered?.reason ?? "")).toBe(whose);
   }
+});
+
+test("a limit in front hides no failure beside it, and no pass comes of either", () => {
+  const of = (outcome: string) => {
+    const lines = [
+      ...many(100, (at) => call(`${at}`, { atMs: at })),
+      ...many(30, (at) => call(`edge${at}`, { atMs: 100 + at, outcome: "edge 429" })),
+      ...many(30, (at) => call(`other${at}`, { atMs: 200 + at, outcome })),
+    ];
+    return judgeStage(invariantsFor([]), facts, lines, "again")[0]?.verdict;
+  };
+  expect(["edge 502", "500 internal", "indeterminate", "200", "503"].map(of)).toEqual([
+    ...["fail", "fail", "fail", "inconclusive", "inconclusive"],
+  ]);
 });
 
 test("an outage that nobody made leaves a stage open, and a few lost moments of the key service do not", () => {

@@ -52,7 +52,10 @@ const NOT_ITS_ENVELOPE =
   "none of these answers is in the API's envelopes: does something in front of it limit calls, or put pages in place of refusals?";
 const OR_ITS_OWN =
   " Or does the API itself refuse in its framework's words, by which no client knows the limit? Such a call sent past the gateway shows who answers (curl -i)";
-/** What a limit answers, of a gateway or of the API. */
+/**
+ * What a limit answers in words of its own. One by address or by key in front of an honest API looks the same as the API's own,
+ * so such answers leave the claim open.
+ */
 const A_LIMIT = /^edge (?:429|503)$/;
 
 /** Says how many calls were answered 503 outside of our faults; `null` for so few as are tolerated. */
@@ -77,7 +80,8 @@ const whatCame = ({ outcome, error }: CallLine): string => {
 
 /**
  * Judges the share of calls that a gateway (`edge NNN`), a server error or nobody answered. All other judges ignore such calls, so a stage
- * that ended at a gateway would pass them. Fails only if the exact interval of the share is above the limit.
+ * that ended at a gateway would pass them. Fails only if the exact interval of the share is above the limit, without answers of a limit in
+ * other words than the API's.
  */
 export const answered: Judge = (facts, settling) => {
   const limit = facts.limits.unanswered_share ?? UNANSWERED_SHARE;
@@ -87,7 +91,9 @@ export const answered: Judge = (facts, settling) => {
   const unanswered = new Map<string, number>();
   const evidence = new Evidence();
   const gap = openGap();
-  let [judged, explained, unsent, nameless, left, waited, stale, atEdge, down] = [0, 0, 0, 0, 0, 0, 0, 0, 0];
+  let [judged, explained, unsent, nameless, left, waited, stale, atEdge, limited, down] = [
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+  ];
 
   const found = (besides: string): Found => {
     const { ids, count: missing } = evidence;
@@ -101,12 +107,13 @@ export const answered: Judge = (facts, settling) => {
     const bounds = `95 % interval ${percent(interval.low)} to ${percent(interval.high)}`;
     const share = `${missing} of ${judged} calls (${percent(missing / judged)}, ${bounds})`;
     const unmet = atEdge < judged ? "" : "; is base_url right, and does the gateway in front let these calls through?";
-    const whose = [...unanswered.keys()].some((what) => A_LIMIT.test(what)) ? OR_ITS_OWN : "";
+    const whose = limited > 0 ? OR_ITS_OWN : "";
     const strange = atEdge === judged || atEdge < missing ? "" : `; ${NOT_ITS_ENVELOPE}${whose}`;
     const when = missing > 1 ? gap.inWords() : "";
     const reason = `the API did not answer ${share}: ${named}${when}${besides}${unmet}${strange}`;
     const open = inconclusive(`${reason}; too few calls to say whether it is more`, named, ids);
-    if (interval.low > limit) return { ...open, verdict: "fail", reason };
+    const isCertain = (exactInterval(missing - limited, judged)?.low ?? 0) > limit;
+    if (interval.low > limit) return isCertain ? { ...open, verdict: "fail", reason } : { ...open, reason };
     if (missing / judged <= limit) return passed(reason);
     return missing === 1 && judged >= STRAY_OF ? passed(`${reason}; a single stray`) : open;
   };
@@ -134,6 +141,7 @@ export const answered: Judge = (facts, settling) => {
       else {
         judged += 1;
         if (!isLost && !isDefinite(call)) atEdge += 1;
+        if (A_LIMIT.test(call.outcome)) limited += 1;
         gap.missed(call);
         add(unanswered, whatCame(call), 1);
         evidence.breach(call.id, "");

@@ -6,9 +6,14 @@ import { createRepeats, joinCharges, Sums, signedSize } from "./evidence/charges
 import { changesReplicas, isDefinite, isReference, isUnnamed } from "./evidence/moments.ts";
 import { Evidence, failed, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
 
+const UNSETTLED =
+  "the ledger was read before the stage was known to be drained, so a refund may have followed: look whether these calls still stand in it";
+
 /** The finding for a foreign store that may have been read before refunds and late entries arrived. */
-const unsettled = ({ first }: Evidence) =>
-  inconclusive(`${first}, but the ledger was read before the stage was known to be drained`, first);
+const unsettled = ({ first, count, ids }: Evidence) => {
+  const others = count === 1 ? "" : `, and so for ${count - 1} more`;
+  return inconclusive(`${first}${others}; ${UNSETTLED}`, first, ids);
+};
 
 const OUR_IDS = "a ledger that names the ids of our calls";
 

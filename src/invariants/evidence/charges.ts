@@ -56,7 +56,9 @@ export const joinCharges = (facts: StageFacts, settled: boolean) => {
   /** Classifies a call by the reference's reading. A gateway's answer hides the platform's, so that call is open. */
   const classOf = (call: CallLine): ChargeClass => {
     if (!isDefinite(call)) return "open";
-    if (!isAdmitted(call)) return call.outcome === "429 limiter_unavailable" && !settled ? "open" : "refused";
+    // A refund may be under way. On a foreign deployment, which hardly ever shows that none is, a charge that stands is a doubt.
+    const mayRefund = ours && !settled && call.outcome === "429 limiter_unavailable";
+    if (!isAdmitted(call)) return mayRefund ? "open" : "refused";
     const meter = meterOf(call);
     // Item 123: a failure under 200 may be metered.
     if (meter === undefined || (call.outcome === "200 error" && meter !== null)) return "open";

@@ -394,11 +394,18 @@ export const refusedIsNotCharged: Specimens = {
       says: /ids of our calls/,
     },
     {
+      name: "never refunds elsewhere, as far as a ledger shows that may have been read too early",
+      facts: foreignStage({ drained: false, faults: true, ledger: [1, 2, 3].map((at) => charge(`c${at}`, `${at}`)) }),
+      lines: [...many(3, (at) => load(`${at}`, { outcome: "429 limiter_unavailable" })), shed("9")],
+      verdict: "inconclusive",
+      says: /limiter_unavailable and charged 1 map_loads, not nothing, and so for [12] more; .* refund may have followed/,
+    },
+    {
       name: "a refund that may still come",
       facts: foreignStage({ drained: false, ledger: [charge("c1", "1")] }),
       lines: [shed("1")],
       verdict: "inconclusive",
-      says: /^refused with 429 org_overloaded and charged 1 map_loads, not nothing, but the ledger .* drained/,
+      says: /^refused with 429 org_overloaded and charged 1 map_loads, not nothing; the ledger .* drained/,
     },
     { name: "no ledger", lines: [shed("1")], verdict: "skipped", says: /ledger/ },
     {
