@@ -77,7 +77,7 @@ const isEdge = (outcome: string): boolean => outcome.startsWith("edge ");
 const isOtherRefusal = (outcome: string): boolean =>
   /^(?:[45]\d\d|200 error)/.test(outcome) && outcome !== RATE_LIMITED && !/^429 (?:map_load|tile_access)/.test(outcome);
 
-const CAME_BACK: readonly Need[] = ["knee", "late", "host", "direct", "even"];
+const CAME_BACK: readonly Need[] = ["knee", "late", "host", "direct"];
 const SETTLED: readonly Need[] = [...CAME_BACK, "settled", "bracketed"];
 const OVERLOAD: readonly Need[] = [...SETTLED, "steady"];
 
@@ -241,8 +241,6 @@ const lostSinceRamp = (curve: Curve, facts: StageFacts): string | null => {
     const ms = lowest[0]?.stayMs.p50 ?? 0;
     return `calls take ${ms.toFixed(0)} ms (median) at ${rate(lowestPerS)}, and took ${was.value.toFixed(0)} ms at higher rates in the ramp before the curve`;
   }
-  // Where calls outlast a level, it may carry less than it could. It explains no slower calls.
-  if (curve.warmUp.isCut || adapts(curve, facts)) return null;
   return lessThanInRamp(curve, ramp, isFixed(curve, facts) ? FIXED_SINCE_RAMP : LEFT_SINCE_RAMP);
 };
 
@@ -282,16 +280,13 @@ const cameBack = (curve: Curve, facts: StageFacts): Finding => {
   };
   const { value = 1, high = 1 } = left?.share ?? {};
   if (left !== null && value + measures.WIDER * (high - value) <= LEFT) return lostGoodput(left.got);
-  const pairsUpTo = (perS: number) => measures.pairsWith(curve, "down").filter(([up]) => up.ratePerS <= perS);
-  const pairs = pairsUpTo(CALM * kneePerS);
+  const pairs = measures.pairsWith(curve, "down").filter(([up]) => up.ratePerS <= CALM * kneePerS);
   if (pairs.length === 0)
     return open(maybe ?? `no calm level was played again after the overload; ${aroundKnee(curve)}`);
   const lost = pairs.map(lostAt);
   const { got } = lost[0] as (typeof lost)[number];
   const isPlain = exclusive || pairs.every(([, down]) => down.good < GOOD_BESIDE_OTHERS * down.offered);
-  const isAlways = pairsUpTo(kneePerS).every((pair) => lostAt(pair).by > 0);
-  if (isAlways && lost.every(({ by, half }) => by - half > LOST))
-    return isPlain ? lostGoodput(got) : open(`${OTHERS}: ${got}`);
+  if (lost.every(({ by, half }) => by - half > LOST)) return isPlain ? lostGoodput(got) : open(`${OTHERS}: ${got}`);
   const [slower, ...more] = pairs.map(slowerAt);
   if (slower && more.every((one) => one !== null))
     return isPlain ? found("fail", `latency has not come back: ${slower}`, slower) : open(`${OTHERS}: ${slower}`);
@@ -333,7 +328,7 @@ const falseSheds = (seen: Curve, facts: StageFacts): Finding => {
   // Where one replica's fixed slots are stated, `sheds-only-over-the-cap` judges each of these sheds as well.
   const isJudgedByCall = shedding === "fixed" && measures.statedSystem(curve)?.replicas === 1;
   const isPlain = shedding === "fixed" || measures.excludesLimit(levels);
-  if (value <= most || (low <= most && (isJudgedByCall || high <= SURELY_FEW || value * n <= FEW_CALLS))) {
+  if (value <= most || (low <= most && (isJudgedByCall || value * n <= FEW_CALLS))) {
     const few = Math.max(...levels.map(({ ratePerS }) => measures.chanceSheds(curve, ratePerS, SLOTS_OF_REPLICA)));
     return (measures.excludesLimit(levels) ? value : low) <= allowed + CHANCE_TIMES * few
       ? found("pass", got)
@@ -354,8 +349,6 @@ const falseSheds = (seen: Curve, facts: StageFacts): Finding => {
 const allowedIn = ({ false_sheds_allowed: allowed = 0.001 }: StageFacts["limits"]): number => allowed;
 /** Factor on what chance refuses: knee and slots are known to about 10 %, and the share rises steeply with either. */
 const CHANCE_TIMES = 1.25;
-/** A share passes if its interval includes the allowed one and ends below this: 3 of 2,000 calls may be chance. */
-const SURELY_FEW = 0.01;
 /** Up to this many shed calls show nothing. */
 const FEW_CALLS = 2.5;
 /** Replicas with fewer slots than this excuse no sheds, unless the target file states the number of replicas. */
@@ -617,11 +610,6 @@ const moveInWords = ({ knee: { before, after } }: Curve, moved: measures.Pair | 
   return `of ${rate(up.ratePerS)}, ${first} was served well on the way up and ${then} ${when}`;
 };
 
-const liftInWords = ([poor, better]: NonNullable<ReturnType<typeof measures.liftedUnderLoad>>): string => {
-  const [first, then] = [poor, better].map(({ ratePerS, goodputPerS }) => [rate(ratePerS), rate(goodputPerS.value)]);
-  return `of ${first?.[0]}, ${first?.[1]} was served well, and later, although the load had not fallen, ${then?.[1]} of ${then?.[0]}: as of a limit that adapts, or of capacity that moved (state \`shedding: fixed\` if no limit adapts)`;
-};
-
 /** For each need, the reason why it is not met, else `false` or "". An unmet need makes a verdict inconclusive. */
 const UNMET = {
   knee: ({ curve }) => curve.knee.overall === null && "the load did not reach the knee",
@@ -641,11 +629,6 @@ const UNMET = {
       edge > SHAPING &&
       `${percent(edge)} of a level's calls were answered outside the API's envelopes, by something in front of it or in its framework's words`
     );
-  },
-  even: ({ isFailed, facts, curve }) => {
-    if (!isFailed || facts.shedding === "fixed") return false;
-    const lifted = measures.liftedUnderLoad(curve);
-    return lifted !== null && liftInWords(lifted);
   },
   late: lateDoubt,
   /**

@@ -11,7 +11,7 @@ import * as statistics from "../history/statistics/statistics.ts";
 import type { Beside, CallObjective, Curve, CurveLevel, PlannedLevel, Quantiles } from "./curve.ts";
 import { batchMean, type KneeOfLevels, kneeOfLevels, overlap } from "./knee.ts";
 import { isAdmitted, LATENCY } from "./knee-of-ramp.ts";
-import { dispersionOf, type Window } from "./shed-windows.ts";
+import { dispersionOf } from "./shed-windows.ts";
 
 type CurveOptions = {
   readonly stage: string;
@@ -187,9 +187,9 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Told[], retries: number
   };
   // Calls that find the deployment full come together, so these batches last as long as a call.
   const long = Math.min(BATCHES, Math.max(2, Math.floor(judgedS / calmS)));
-  const dueIn = (some: readonly Told[]): number[] => {
+  const dueIn = (some: readonly Told[], batches = long): number[] => {
     const dueUs = some.map(({ call }) => call.intended_us);
-    return perBatch(dueUs, long);
+    return perBatch(dueUs, batches);
   };
   const endedOf = (momentsUs: Float64Array, batches: number): number[] =>
     perBatch(momentsUs.subarray(...within(momentsUs, (us) => us, fromUs, toUs)), batches);
@@ -198,7 +198,7 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Told[], retries: number
   const admitted = told.filter(({ call }) => call.isAdmitted);
   const whole = calls.filter(({ isWhole }) => isWhole);
   const staysMs = whole.map(stayMs);
-  const windows = windowsOf(told, fromUs, toUs, 1e6 * Math.max(0.1, calmS, WINDOW_CALLS / ratePerS));
+  const windows = Math.floor(judgedS / Math.max(0.1, calmS, WINDOW_CALLS / ratePerS));
   const [wentIn, cameOut] = [dueIn(admitted), endedOf(doneUs, long)];
   // A growing queue takes in more than it completes, a shrinking one less: the smaller rate is the carried one.
   const carried = (statistics.mean(wentIn) ?? 0) < (statistics.mean(cameOut) ?? 0) ? wentIn : cameOut;
@@ -212,7 +212,7 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Told[], retries: number
     // A queue takes in more than is served while it grows, and less while it shrinks: what comes out is the goodput.
     goodputPerS: batchMean(perS(endedOf(goodDoneUs, long < STAYS_ENOUGH ? BATCHES : long))),
     shedShare: shareOf(dueIn(shed), dueIn(told)),
-    shedDispersion: dispersionOf(windows),
+    shedDispersion: dispersionOf(dueIn(told, windows), dueIn(shed, windows)),
     shedsAt: inFlightOf(
       shed.filter(({ hadRoom }) => !hadRoom),
       0.5,
@@ -276,19 +276,6 @@ const roomOf = (told: readonly Told[], places: number | null): CurveLevel["room"
     return { calls: some.length, shed: shed.length, withRoom, inFlight };
   };
   return { free: beside((n) => n <= FREE * places), taken: beside((n) => n >= TAKEN * places && n < places) };
-};
-
-const windowsOf = (told: readonly Told[], fromUs: number, toUs: number, windowUs: number): Window[] => {
-  const windows = Array.from({ length: Math.floor((toUs - fromUs) / windowUs) }, (_, at): Window => {
-    return { atUs: fromUs + at * windowUs, offered: 0, shed: 0 };
-  });
-  for (const { call, end } of told) {
-    const window = windows[Math.floor((call.intended_us - fromUs) / windowUs)];
-    if (window === undefined) continue;
-    window.offered += 1;
-    if (end === "shed") window.shed += 1;
-  }
-  return windows;
 };
 
 /** A share by batches of unequal size (Cochran, "Sampling Techniques", section 6.4). */

@@ -115,28 +115,16 @@ const admittedRate = (
   return { perS, n, atMostPerS: perS };
 };
 
-/** Fewer ends of calls than this do not show at which rate a step serves. */
-const ENDED_MIN = 30;
-/** The largest of several counts is too large by chance, so only this share of it is believed. */
-const SURELY = 0.8;
-
-/** The largest rate at which calls surely ended in a step: a server that collapses carries less past its knee than at it. */
-const surelyCarriedPerS = (steps: readonly Step[], admitted: readonly CallLine[]): number => {
-  const rates = steps.map((step) => {
-    const ended = endedIn(admitted, step).length;
-    return ended < ENDED_MIN ? 0 : (SURELY * ended * 1e6) / (step.toUs - step.fromUs);
-  });
-  return Math.max(0, ...rates);
-};
-
 /** The highest of several rates is less biased the more calls each has. */
 const SPAN_CALLS = 60;
 /** A span is in steady state for two thirds of its time if a call lasts at most this share of it. */
 const SETTLED_SHARE = 1 / 3;
 
+type BestSpan = (Span & { surelyPerS: number }) | null;
+
 /** The settled span of steps that was surely served at the highest rate; `null` where calls are too few or last too long. */
-const bestSpan = (steps: readonly Step[], admitted: readonly CallLine[]): (Span & { surelyPerS: number }) | null => {
-  let best: ReturnType<typeof bestSpan> = null;
+const bestSpan = (steps: readonly Step[], admitted: readonly CallLine[]): BestSpan => {
+  let best: BestSpan = null;
   for (const [at, { fromUs }] of steps.entries()) {
     for (const { toUs } of steps.slice(at)) {
       const { perS, n, stayS } = servedIn(admitted, { fromUs, toUs });
@@ -150,7 +138,8 @@ const bestSpan = (steps: readonly Step[], admitted: readonly CallLine[]): (Span 
   return best;
 };
 
-const kneeOf = (steps: readonly Step[], calls: readonly CallLine[]): Knee => {
+/** `surelyPerS`: what the best span was served at; a server that collapses carries less past its knee than at it. */
+const kneeOf = (steps: readonly Step[], calls: readonly CallLine[], surelyPerS: number): Knee => {
   const notCarried = steps.findIndex(({ isCarried }) => !isCarried);
   const carried = steps.slice(0, notCarried < 0 ? undefined : notCarried).findLast((step) => step.calls.length > 0);
   const none = (reason: string): Knee => ({ found: false, reason, atLeastPerS: carried?.ratePerS ?? 0 });
@@ -179,7 +168,7 @@ const kneeOf = (steps: readonly Step[], calls: readonly CallLine[]): Knee => {
   const toUs = Math.max(...past.map(({ intended_us: us }) => us));
   const { perS: pastPerS, n, atMostPerS } = admittedRate(admitted, { fromUs, toUs }, by);
   // A bucket that is full at first lets steps carry more than a key's rate, so they are no lower bound of it.
-  const perS = by === RATE_LIMITED ? pastPerS : Math.max(pastPerS, surelyCarriedPerS(steps, admitted));
+  const perS = by === RATE_LIMITED ? pastPerS : Math.max(pastPerS, surelyPerS);
   if (n < CALLS_MIN || !(pastPerS > 0))
     return none(`only ${n} calls were admitted past the knee (${by}): too few to count`);
   // Counts of admitted calls vary at most like those of a Poisson process.
@@ -198,7 +187,7 @@ const rampStep = (ratePerS: number, calls: readonly CallLine[]): RampStep[] => {
 };
 
 /** The steps up to the first that was not carried, and the best span, if it was served at a higher rate. */
-const servedSteps = (steps: readonly Step[], calls: readonly CallLine[]): RampStep[] => {
+const servedSteps = (steps: readonly Step[], calls: readonly CallLine[], best: BestSpan): RampStep[] => {
   const admitted = calls.filter(isAdmitted);
   const counted = steps.filter((step) => step.calls.length >= STEP_CALLS);
   const end = counted.findIndex(({ isCarried }) => !isCarried);
@@ -207,7 +196,6 @@ const servedSteps = (steps: readonly Step[], calls: readonly CallLine[]): RampSt
     .slice(0, end < 0 ? undefined : end)
     .flatMap((step) => rampStep(Math.min(step.ratePerS, servedIn(admitted, step).perS), step.calls));
   // A deployment of few slots refuses calls of every step near its knee, so its carried steps end far below it.
-  const best = bestSpan(steps, admitted);
   const isHigher = best !== null && best.surelyPerS > (carried.at(-1)?.rate_per_s ?? 0);
   return isHigher ? [...carried, ...rampStep(best.surelyPerS, dueWithin(calls, best))] : carried;
 };
@@ -220,7 +208,8 @@ export const readRamp = (lines: readonly CallLine[], ramp: Profile, startUs?: nu
   // Sessions are minted before the ramp.
   const calls = lines.filter(({ route }) => route !== "sdk.sessions");
   const steps = stepsOf(calls, ramp, startUs);
-  return { knee: kneeOf(steps, calls), served: servedSteps(steps, calls) };
+  const best = bestSpan(steps, calls.filter(isAdmitted));
+  return { knee: kneeOf(steps, calls, best?.surelyPerS ?? 0), served: servedSteps(steps, calls, best) };
 };
 
 /** The result as stories read it (`capacity` of their view). */

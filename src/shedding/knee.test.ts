@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { carriedPerS, kneeOfLevels, refusedShare } from "./knee.ts";
+import { carriedPerS, type KneeOfLevels, kneeOfLevels, refusedShare } from "./knee.ts";
 
 describe("what chance refuses", () => {
   // Erlang's B by tables: the share of the slots in use at a multiple of what they complete.
@@ -29,4 +29,15 @@ test("where nothing is carried past the knee, the level that carried most shows 
   const found = kneeOfLevels(past, all, { most: 16, stayS: 0.2 });
   expect(found).toMatchObject({ knee: { value: 72 }, systems: [] });
   expect(kneeOfLevels([], all, { most: 16, stayS: 0.2 })).toBeNull();
+});
+
+test("replicas of few places, which would refuse below the knee as well, do not widen the knee of a queue", () => {
+  const queue = { perS: 57, slots: 8, places: 37, replicas: 1 };
+  const all = [0.5, 0.7, 0.9, 1, 1.5, 2].map((times) => {
+    const carried = carriedPerS(queue, 57 * times);
+    return { ratePerS: 57 * times, batches: [1.13, 0.96, 0.93, 1.14, 0.88].map((by) => by * carried), isQueue: false };
+  });
+  const { knee } = kneeOfLevels(all.slice(4), all, { most: 37, stayS: 8 / 57 }) as KneeOfLevels;
+  expect(knee.low).toBeGreaterThan(50);
+  expect(knee.high).toBeLessThan(70);
 });

@@ -15,14 +15,10 @@ type Carried = { readonly ratePerS: number; readonly batches: readonly number[];
 /** How many rates above the knee are used, the lowest first: further above, refusals may cost capacity. */
 const RATES_MOST = 3;
 const REPLICAS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64] as const;
-/** A system whose misfit exceeds the best by this much, in squared standard errors, is excluded: one in 1,800 by chance. */
-const EXCLUDED = 12;
-/** Systems whose misfit exceeds the best by no more than this all widen the interval of the knee: one in twenty by chance. */
-const AS_LIKELY = 4;
+/** A system whose misfit exceeds the best by this much, in squared standard errors, is excluded: one in seventy by chance. */
+const EXCLUDED = 6;
 /** The smallest standard error that is believed, as a share of what is carried. */
 const ERROR_MIN = 0.01;
-/** Only levels from this multiple of the knee on enter the misfit: below it chance refuses next to nothing. */
-const NEAR = 0.6;
 /** A level that carries at least this share of its offered rate shows no more than what it carried. */
 const NEARLY_OFFERED = 0.98;
 /** Relative error of the correction for idle slots; with a queue it depends on the distribution of service times. */
@@ -88,7 +84,7 @@ const capacityAt = (shape: Shape, { batches, ratePerS, isQueue }: Carried): numb
 
 const misfit = (system: LossSystem, levels: readonly Carried[]): number =>
   levels
-    .filter(({ ratePerS, batches, isQueue }) => !isQueue && batches.length > 1 && ratePerS >= NEAR * system.perS)
+    .filter(({ batches, isQueue }) => !isQueue && batches.length > 1)
     .reduce((sum, { ratePerS, batches }) => {
       const carried = mean(batches) ?? 0;
       const error = Math.max((studentT(batches.length - 1) / Z_95) * standardError(batches), ERROR_MIN * carried);
@@ -139,11 +135,8 @@ export const kneeOfLevels = (
   const least = Math.min(...fits.map(({ off }) => off));
   // Where no system explains the levels well, as with unequal replicas, fewer are excluded.
   const scale = Math.max(1, least / Math.max(1, all.length - 2));
-  const possible = fits.filter(({ off }) => off <= least + EXCLUDED * scale);
-  const systems = possible.map(({ system }) => system);
-  const knees = possible
-    .filter(({ off }, at) => at === 0 || off <= least + AS_LIKELY * scale)
-    .map(({ system }) => kneeBy(system, shown));
+  const systems = fits.filter(({ off }) => off <= least + EXCLUDED * scale).map(({ system }) => system);
+  const knees = systems.map((system) => kneeBy(system, shown));
   const knee = {
     value: (knees[0] as Estimate).value,
     low: Math.min(...knees.map(({ low }) => low)),

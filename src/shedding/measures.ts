@@ -203,30 +203,8 @@ export const moveOf = (curve: Curve): Pair | "knee" | null => {
   return Math.abs(after.value - before.value) > MOVED * before.value ? "knee" : null;
 };
 
-/** A level is poorly served if certainly more than this share of its calls is shed. */
+/** A limit is low if more than this share of a level's calls is shed. */
 const POORLY = 0.5;
-/** A level is served far better than another if certainly this many times the share of its calls is good. */
-const FAR_BETTER = 2;
-
-/**
- * A poorly served level and a later one that is served far better, although the load did not fall in between; `null` if
- * there is none. An overload does not explain such a pair. Capacity that moved on its own does, and a limit that adapts and
- * was low for a while.
- */
-export const liftedUnderLoad = ({ levels }: Curve): Pair | null => {
-  const played = levels.filter(isPlayed);
-  for (const [at, poor] of played.entries()) {
-    if (poor.shedShare.low <= POORLY || isQueue(poor)) continue;
-    const [falls = played.length] = played.flatMap(({ ratePerS }, then) =>
-      then > at && ratePerS < poor.ratePerS ? [then] : [],
-    );
-    const most = FAR_BETTER * (poor.goodputPerS.high / poor.ratePerS);
-    const better = played.slice(at + 1, falls).find(({ goodputPerS, ratePerS }) => goodputPerS.low / ratePerS > most);
-    if (better !== undefined) return [poor, better];
-  }
-  return null;
-};
-
 /** A limit has risen if this many times as many calls are in flight as when most were shed, and at least this many more. */
 const RISEN = 1.5;
 const RISEN_BY = 2;

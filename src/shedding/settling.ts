@@ -49,13 +49,10 @@ type Counts = ReturnType<typeof nothing>;
 
 const FINE_US = 100_000;
 const WINDOWS_MOST = 6_000;
-/** The first attempts, and the good attempts, that a window needs on average. */
-const CALLS_A_WINDOW = 25;
+/** The good attempts that a window needs on average. */
 const GOOD_A_WINDOW = 20;
-/** Windows are judged in runs of these lengths: a small loss shows only in a long run. */
-const LENGTHS = [1, 2, 4, 8, 16] as const;
-/** The chance that any window of a steady phase looks bad. */
-const FALSE_ALARM = 0.01;
+/** The chance that one of the windows side by side in a steady phase looks bad; those in between, every 100 ms, add to it. */
+const FALSE_ALARM = 0.002;
 const CALLS_MIN = 30;
 const WARM_UP_US = 1e6;
 const WARM_UP_SHARE = 0.2;
@@ -88,8 +85,7 @@ const PARTS = 5;
  * another load comes and goes.
  */
 const DISPERSION_MOST = 8;
-/** Scatter is measured if a phase has room for this many runs. So few may look too even by chance, so it counts as at least this. */
-const RUNS_LEAST = 3;
+/** Few windows may look too even by chance, so their scatter counts as at least this. */
 const SCATTER_LEAST = 0.5;
 /** The normal quantile for one-sided 99.95 %. */
 const SURE = 3.29;
@@ -146,20 +142,14 @@ const levelOf = (windows: readonly Counts[]) => {
 type Level = ReturnType<typeof levelOf>;
 
 /**
- * The goodput that a phase leads to, in good attempts each moment. `scatter`: by the length of a run, the variance between
- * runs divided by their mean. Full slots serve more evenly than a Poisson process, but release places in bunches.
+ * The goodput that a phase leads to, in good attempts each moment. `scatter`: the variance between windows divided by their
+ * mean. Full slots serve more evenly than a Poisson process, but release places in bunches.
  */
 const paceOf = (moments: readonly Counts[], fine: number) => {
   const perMoment = sum(moments).good / Math.max(1, moments.length);
-  const scatter = new Map<number, number>();
-  let last = 1;
-  for (const length of LENGTHS) {
-    const due = perMoment * fine * length;
-    const off = runsOf(moments, fine * length).map(({ good }) => (good - due) ** 2 / Math.max(due, 1e-9));
-    if (RUNS_LEAST * fine * length <= moments.length) last = Math.max(SCATTER_LEAST, mean(off) as number);
-    scatter.set(length, last);
-  }
-  return { perMoment, scatter, spans: moments.length };
+  const due = Math.max(perMoment * fine, 1e-9);
+  const off = runsOf(moments, fine).map(({ good }) => (good - due) ** 2 / due);
+  return { perMoment, scatter: Math.max(SCATTER_LEAST, mean(off) ?? 1), spans: moments.length };
 };
 type Pace = ReturnType<typeof paceOf>;
 
@@ -169,10 +159,10 @@ const isTooMany = (hits: number, n: number, most: number, chance: number): boole
 
 const shareBetween = (hits: number, n: number): Interval => wilsonInterval(Math.min(hits, n), n) ?? { low: 0, high: 1 };
 
-/** A run of windows, and the chance that it may look bad by. */
-type Run = Counts & { readonly length: number; readonly chance: number };
+/** A window, and the chance that it may look bad by. */
+type Run = Counts & { readonly chance: number };
 
-/** Reports whether a run has certainly less than `RECOVERED` of the calm share of good calls. */
+/** Reports whether a window has certainly less than `RECOVERED` of the calm share of good calls. */
 const isWorse = ({ first, good, chance }: Run, { counts, dispersion }: Level): boolean => {
   const missed = 1 - RECOVERED * shareBetween(counts.good, counts.first).low;
   // Calls that come and go together are worth fewer.
@@ -180,10 +170,10 @@ const isWorse = ({ first, good, chance }: Run, { counts, dispersion }: Level): b
   return isTooMany(worth(first - good), worth(first), missed, chance);
 };
 
-/** Reports whether a run has certainly less than `REACTED` of a goodput (Chernoff's bound for a Poisson process). */
-const isSlack = ({ good, spans, length, chance }: Run, pace: Pace): boolean => {
+/** Reports whether a window has certainly less than `REACTED` of a goodput (Chernoff's bound for a Poisson process). */
+const isSlack = ({ good, spans, chance }: Run, pace: Pace): boolean => {
   const due = REACTED * pace.perMoment * spans;
-  const scatter = (pace.scatter.get(length) ?? 1) * (1 + spans / pace.spans);
+  const scatter = pace.scatter * (1 + spans / pace.spans);
   const rarity = due - good + (good === 0 ? 0 : good * Math.log(good / due));
   return good < due && rarity / scatter > -Math.log(chance);
 };
@@ -191,16 +181,11 @@ const isSlack = ({ good, spans, length, chance }: Run, pace: Pace): boolean => {
 const isSlower = ({ whole, slow, chance }: Run, { counts }: Level): boolean =>
   isTooMany(slow, whole, shareBetween(counts.slow, counts.whole).high + SLOW_MORE, chance);
 
-/**
- * Marks each moment at which a bad run of windows begins, of any of the lengths. `fine`: how many moments a window lasts, so
- * that overlapping windows count as one.
- */
-const badOf = (moments: readonly Counts[], fine: number, isBad: (run: Run, at: number) => boolean): boolean[] => {
-  const chance = (FALSE_ALARM * fine) / (LENGTHS.length * Math.max(1, moments.length));
-  const bad = moments.map(() => false);
-  for (const length of LENGTHS)
-    for (const [at, run] of runsOf(moments, length * fine).entries()) bad[at] ||= isBad({ ...run, length, chance }, at);
-  return bad;
+/** Marks each moment at which a bad window of `fine` moments begins; overlapping windows count as one. */
+const badOf = (moments: readonly Counts[], fine: number, isBad: (run: Run) => boolean): boolean[] => {
+  const chance = (FALSE_ALARM * fine) / Math.max(1, moments.length);
+  const runs = runsOf(moments, fine);
+  return moments.map((_, at) => at < runs.length && isBad({ ...(runs[at] as Counts), chance }));
 };
 
 /**
@@ -334,10 +319,8 @@ export const openSettling = (stage: string, spans?: readonly Span[], stated: rea
 
   /** How many fine windows make one: enough calls, and the median stay, so that windows are nearly independent. */
   const fineOf = (windows: readonly Counts[]): number => {
-    const { first, good } = sum(windows);
-    const wanted = Math.max(CALLS_A_WINDOW / Math.max(1, first), GOOD_A_WINDOW / Math.max(1, good));
-    const stayUs = stays.quantile(0.5) ?? 0;
-    return Math.max(1, Math.min(windows.length, Math.ceil(Math.max(stayUs / FINE_US, wanted * windows.length))));
+    const wanted = (GOOD_A_WINDOW / Math.max(1, sum(windows).good)) * windows.length;
+    return Math.max(1, Math.min(windows.length, Math.ceil(Math.max((stays.quantile(0.5) ?? 0) / FINE_US, wanted))));
   };
 
   const end = () => {
@@ -361,26 +344,17 @@ export const openSettling = (stage: string, spans?: readonly Span[], stated: rea
     const settled = strainedFine.slice(strainedFine.length / 2);
     const fineStrained = fineOf(settled);
     const [pace, settledAll] = [paceOf(settled, fineStrained), sum(settled)];
-    const calmGood = ratio(calmAll.good, calmAll.spans);
     const isStated = Math.min(ofCalm.stayUs, ofCalm.firstEventUs) < NEVER;
     // If no objective is stated, answers may be as late as after settling.
     const lateMost = isStated ? LATE_SHARE : Math.max(LATE_SHARE, ratio(settledAll.late, settledAll.whole));
-    // The goodput that the step leads to is that of the second half, so only the first half is compared with it. A window
-    // with nearly the goodput of the calm phase is not too low, even if a later level is higher.
-    const unsettled = badOf(
-      strainedFine,
-      fineStrained,
-      (now, at) =>
-        isTooMany(now.late, now.whole, lateMost, now.chance) ||
-        (at < strainedFine.length - settled.length && now.good < REACTED * calmGood * now.spans && isSlack(now, pace)),
-    );
+    const isLate = ({ late, whole, chance }: Run): boolean => isTooMany(late, whole, lateMost, chance);
+    const unsettled = badOf(strainedFine, fineStrained, (now) => isLate(now) || isSlack(now, pace));
 
     const worse = badOf(afterFine, fineCalm, (now) => isWorse(now, calm) || isSlower(now, calm));
+    const states = grouped(afterFine, Math.max(1, Math.floor(afterFine.length / PARTS)))
+      .slice(0, PARTS)
+      .map(state);
     const last = sum(afterFine.slice(Math.floor((1 - END_SHARE) * afterFine.length)));
-    const partOf = Math.floor(afterFine.length / PARTS);
-    const states = Array.from({ length: PARTS }, (_, at) =>
-      state(sum(afterFine.slice(at * partOf, (at + 1) * partOf))),
-    );
     const endState = state(last);
     // A state that is lost at the end has not settled, even if its last windows look well.
     if (endState === "lost") worse[worse.length - 1] = true;
