@@ -135,6 +135,14 @@ test("what a store charged by a clock that was moved before the fault is found b
   expect(timesOf(SPAN, ledger)).toMatchObject({ "month-edge": 0, "refund-under-way": 0 });
 });
 
+test("what a store charged after this machine's clock was set is found by how far it was set", () => {
+  const ledger = [entry("charge", "1", 603_000), entry("refund", "1", 603_400)];
+  const states = faultStates(facts().limits);
+  SPAN.forEach(states.see);
+  expect(states.times(facts({ ledger, clock_set_ms: 600_000 }))).toMatchObject({ "refund-under-way": 1 });
+  expect(states.times(facts({ ledger }))).toMatchObject({ "refund-under-way": 0 });
+});
+
 test("without a ledger nobody knows what was charged, and that is not the same as never", () => {
   const times = timesOf(SPAN);
   expect(times).toMatchObject({ "last-unit": null, "refund-under-way": null, "month-edge": null, shedding: 0 });

@@ -75,13 +75,13 @@ export const faultStates = ({ revocation_budget_ms: budgetMs }: Limits) => {
       if (line.type === "call") seeCall(line);
     },
     times: (facts: StageFacts): StateTimes => {
-      const { ledger, started_at_ms: startedMs } = facts;
+      const { ledger, started_at_ms: startedMs, clock_set_ms: setMs = 0 } = facts;
       const unknown = { "last-unit": null, "refund-under-way": null, "month-edge": null };
       const lines = { ...counts, "cold-keys": budgetMs === undefined ? null : counts["cold-keys"], ...unknown };
       if (ledger === undefined || startedMs === undefined) return lines;
       const isAt = (atMs: number): boolean =>
         spans.some(({ fromUs, toUs }) => atMs >= startedMs + fromUs / 1_000 && atMs <= startedMs + toUs / 1_000);
-      const isIn = (atMs: number): boolean => isAt(atMs) || isAt(atMs - clockOffsetMs);
+      const isIn = (atMs: number): boolean => [0, clockOffsetMs, setMs].some((by) => isAt(atMs - by));
       const charges = ledger.filter(({ kind, at }) => kind === "charge" && isIn(at));
       const charged = new Set(charges.map(({ charge_id: id }) => id));
       const refunds = ledger.filter(({ kind, charge_id: id }) => kind === "refund" && charged.has(id));

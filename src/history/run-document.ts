@@ -265,6 +265,8 @@ export type StageFacts = {
   exclusive: boolean;
   /** Milliseconds since 1970 at which the run's clock stood at zero: says on which side of a month's edge a call is. */
   started_at_ms?: number;
+  /** How far this machine's wall clock was set during the stage. The clock of a deployment on it was set as well. */
+  clock_set_ms?: number;
   limits: Limits;
   /** The event that ends a whole stream of each kind, as far as the target file states it. */
   stream_end?: StatedStreamEnds;

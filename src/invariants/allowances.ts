@@ -41,16 +41,17 @@ type Use = ReturnType<typeof newUse>;
 
 /** A deployment's clock may be off by this much. */
 const CLOCK_DOUBT_US = 5_000_000;
-/** How many ends of months are computed; no run is longer. */
-const MONTHS_AHEAD = 3;
+/** How many edges are computed; no run is longer. */
+const EDGES = 4;
 
-/** The ends of months (UTC, item 229) after the stage's start, each as a span that allows for the clock's error. */
-const monthEdges = ({ started_at_ms: startedMs }: StageFacts): { fromUs: number; toUs: number }[] => {
+/** The edges of months (UTC, item 229) from the last one before the stage on, each as a span that allows for the clock's error. */
+const monthEdges = ({ started_at_ms: startedMs, clock_set_ms: setMs = 0 }: StageFacts) => {
   if (startedMs === undefined) return [];
+  const doubtUs = CLOCK_DOUBT_US + Math.abs(setMs) * 1000;
   const started = new Date(startedMs);
-  return Array.from({ length: MONTHS_AHEAD }, (_, ahead) => {
-    const atMs = Date.UTC(started.getUTCFullYear(), started.getUTCMonth() + ahead + 1, 1) - startedMs;
-    return { fromUs: atMs * 1000 - CLOCK_DOUBT_US, toUs: atMs * 1000 + CLOCK_DOUBT_US };
+  return Array.from({ length: EDGES }, (_, ahead) => {
+    const atMs = Date.UTC(started.getUTCFullYear(), started.getUTCMonth() + ahead, 1) - startedMs;
+    return { fromUs: atMs * 1000 - doubtUs, toUs: atMs * 1000 + doubtUs };
   });
 };
 
@@ -64,6 +65,8 @@ const openAllowances = (
   tell: (refusal: CallLine, use: Use, month: number | null, possible: number) => void,
 ) => {
   const edges = monthEdges(facts);
+  /** Months are numbered from that in which the stage began, whose edge is the first. */
+  const monthsBefore = Math.min(1, edges.length);
   const uses = new Map<string, Use>();
   /** Calls that any organization may have been charged for. */
   let anybodys = 0;
@@ -88,8 +91,8 @@ const openAllowances = (
       if (line.type === "call" && (QUOTA_REFUSALS.has(line.outcome) || perhapsCharged(line))) settling.add(line);
     },
     settled: (call: CallLine): void => {
-      const first = edges.filter(({ toUs }) => earliestUs(call) > toUs).length;
-      const last = edges.filter(({ fromUs }) => latestUs(call) >= fromUs).length;
+      const first = edges.filter(({ toUs }) => earliestUs(call) > toUs).length - monthsBefore;
+      const last = edges.filter(({ fromUs }) => latestUs(call) >= fromUs).length - monthsBefore;
       if (isUnnamed(call.org) && perhapsCharged(call)) anybodys += 1;
       if (call.org === "-") return;
       const use = useOf(call.org);
@@ -164,7 +167,7 @@ export const admitsAtMostTheAllowance: Judge = (facts, settling) => {
     for (const [org, months] of sums.rows) {
       const caps = capsOf(facts, org, allowances.useOf(org).tierMoved);
       // If the stage spans two months, it is unknown in which of them the earlier use was.
-      const crossed = months.size > 1 || [...allowances.useOf(org).months.keys()].some((number) => number > 0);
+      const crossed = months.size > 1 || [...allowances.useOf(org).months.keys()].some((number) => number !== 0);
       const before = crossed || !exclusive ? 0 : (tenants[org]?.used_at_start ?? 0);
       for (const [window, net] of months) {
         if (caps === null || net <= 0 || before + net <= caps.most) continue;

@@ -23,7 +23,7 @@ import { curveLines } from "../report/shown-curve.ts";
 import { openStageCurve } from "../shedding/stage-curve.ts";
 import { REPOSITORY } from "../supervision/run-folder.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
-import { pause, wallUs } from "../supervision/waiting.ts";
+import { clockSetUs, pause, wallUs } from "../supervision/waiting.ts";
 import { lowestLevel, streamers } from "../workload/callers/overload.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
 import { storyCalled } from "../workload/catalogue.ts";
@@ -246,6 +246,9 @@ const shapeFacts = (
   };
 };
 
+/** A smaller step is one of the many ways in which clocks differ. */
+const CLOCK_SET_LEAST_MS = 1_000;
+
 /** Lines judged in one turn of the event loop, so that a stop signal need not wait. */
 const TURN_LINES = 10_000;
 
@@ -284,7 +287,7 @@ export const playLoadStage = async (
   const witness = await witnesses.openWitness(context, deployment, idRun, {
     ...{ tenants, isFaulted: faulted.faults, countsLookups: plan.tenants === "few" },
   });
-  const began = performance.now();
+  const [began, setUs] = [performance.now(), clockSetUs()];
   const recording = await context.record(stage, { fold: plan.fold === true, reference: deployment.reference });
   const measure = stageMeasure(stage);
   const isClosedLoop = plan.driver === "autocannon";
@@ -301,6 +304,7 @@ export const playLoadStage = async (
   const { driven, disturbed, faults } = await play(context, deployment, plan, job, how);
   const durationMs = performance.now() - began;
   const used = machineUse();
+  const setMs = (clockSetUs() - setUs) / 1000;
   const { summary, ...figures } = measured(plan, measure, { driven, job, durationMs });
   const measurements = isClosedLoop ? closedLoopFigures(figures.measurements) : figures.measurements;
   const calibration = context.failedChecks(plan.driver);
@@ -312,7 +316,8 @@ export const playLoadStage = async (
   const offered: doc.Offered = { start_us: driven.startUs ?? measure.firstDueUs(), pieces: profile.pieces };
   const facts: doc.StageFacts = {
     ...witnesses.statedFacts(stage, deployment),
-    started_at_ms: epochUs / 1000,
+    started_at_ms: (epochUs + setUs) / 1000,
+    clock_set_ms: Math.abs(setMs) < CLOCK_SET_LEAST_MS ? undefined : setMs,
     incidental: planning.isIncidental(plan) ? true : undefined,
     closed_loop: isClosedLoop ? true : undefined,
     cut_off: isCutOff ? true : undefined,
@@ -372,6 +377,11 @@ export const playLoadStage = async (
   const notes = [
     ...(plan.replayed === undefined ? [] : replayedLogText(plan.replayed)),
     ...(plan.replayed === undefined || cutTo === null ? [] : [cutReplayText(cutTo, plan.replayed)]),
+    ...(facts.clock_set_ms === undefined
+      ? []
+      : [
+          `this machine's clock was set ${setMs > 0 ? "ahead" : "back"} by ${Math.round(Math.abs(setMs) / 1000)} s meanwhile`,
+        ]),
     ...[...slowed, ...hostNotesOf(host), ...interference.notes, ...observed.troubles],
   ];
   return {

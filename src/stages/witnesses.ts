@@ -17,7 +17,7 @@ import { holdsMore } from "../invariants/given-back.ts";
 import { mayHoldUntilUs } from "../invariants/in-flight-caps.ts";
 import { runShellCommand } from "../supervision/child.ts";
 import * as proc from "../supervision/processes.ts";
-import { pause, waitUntil, wallUs } from "../supervision/waiting.ts";
+import { clockSetUs, pause, waitUntil, wallUs } from "../supervision/waiting.ts";
 import type { Target } from "../target/target.ts";
 import { ROLE_POWERS } from "../workload/callers/target-view.ts";
 
@@ -174,7 +174,7 @@ export const witnessedFacts = async (
   idRun: string,
 ): Promise<{ facts: doc.StageFacts; notes: string[] }> => {
   const { own, troubles } = await readAllWitnesses(deployment, idRun, Number.POSITIVE_INFINITY, signal);
-  const facts = { ...statedFacts(stage, deployment), started_at_ms: epochUs / 1000, ...own };
+  const facts = { ...statedFacts(stage, deployment), started_at_ms: (epochUs + clockSetUs()) / 1000, ...own };
   return { facts, notes: troubles.map((trouble) => `${stage}: ${trouble}`) };
 };
 
@@ -295,7 +295,7 @@ export const openWitness = async (
   const { values: before } = await observe(deployment);
   const heldBefore = about.isFaulted ? await heldNow(deployment) : null;
   const lookups = about.countsLookups ? await watchLookups(context, target) : null;
-  const sinceMs = wallUs() / 1000;
+  const sinceMs = Date.now();
   let atDisturbance: Observed | undefined;
   return {
     /** Call this just before a disturbance acts on the deployment. */

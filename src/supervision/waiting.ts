@@ -89,6 +89,15 @@ const ORIGIN_MS = performance.timeOrigin;
 /** Microseconds since 1970, without steps while the process lives. */
 export const wallUs = (): number => Math.round((ORIGIN_MS + performance.now()) * 1000);
 
+/** A clock that is read to the millisecond shows no smaller difference. */
+export const CLOCK_READ_US = 2_000;
+
+/** How far the wall clock was set since this process began. */
+export const clockSetUs = (): number => {
+  const us = Date.now() * 1000 - wallUs();
+  return Math.abs(us) < CLOCK_READ_US ? 0 : us;
+};
+
 export type RunClock = Readonly<ReturnType<typeof createRunClock>>;
 
 /** `errorUs`: the uncertainty against the runner's clock. */

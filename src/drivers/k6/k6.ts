@@ -15,7 +15,7 @@ import type { Protocol } from "../../history/run-document.ts";
 import { writePrivateFile } from "../../supervision/private-file.ts";
 import { fileLimitsOf } from "../../supervision/processes.ts";
 import { redactor } from "../../supervision/redaction.ts";
-import { createRunClock, wallUs } from "../../supervision/waiting.ts";
+import { CLOCK_READ_US, clockSetUs, createRunClock } from "../../supervision/waiting.ts";
 import type { Target } from "../../target/target.ts";
 import { budgetShare, NOTHING_SPENT, type Stopped } from "../../workload/budget.ts";
 import { keysFor, originsOf } from "../../workload/callers/view-of-target.ts";
@@ -77,15 +77,6 @@ export const vusHere = (
     callsAtOnce,
     warnings: callsAtOnce < wanted ? [executor.tooFewCalls(wanted, callsAtOnce, why)] : [],
   };
-};
-
-/** A clock is read to the millisecond, so a smaller difference is none. */
-const STEP_LEAST_US = 2_000;
-
-/** How far the wall clock was set since this process began. k6 reads it at its start, and runs on from there. */
-const steppedUs = (): number => {
-  const us = Date.now() * 1000 - wallUs();
-  return Math.abs(us) < STEP_LEAST_US ? 0 : us;
 };
 
 /** Plans one play of a story, for all its k6 processes; `null` if its schedule has no arrivals. */
@@ -209,7 +200,8 @@ const playSegment = async (run: K6Run & Awaited<ReturnType<typeof inputFor>>, in
     run.scenario,
   ];
   const variables = { FLOODGATE_HANDOVER: path("handover.json"), FLOODGATE_BUNDLE: path("scenario.js") };
-  const clockUs = steppedUs();
+  // k6 reads the wall clock at its start, and runs on from there.
+  const clockUs = clockSetUs();
   const k6 = startK6(run.k6Path, args, { ...run.environment, ...variables }, folder);
   await port.register(k6.child, k6, run.onSpawn);
   const { callMs } = timeouts;
@@ -220,7 +212,7 @@ const playSegment = async (run: K6Run & Awaited<ReturnType<typeof inputFor>>, in
   };
   stillComing();
   port.stopWhen(signal, k6, callMs, () => k6.child.kill("SIGUSR1"));
-  const reading = { ...job, story, epochUs: job.epochUs + clockUs, clocksApartUs: clockUs === 0 ? 0 : STEP_LEAST_US };
+  const reading = { ...job, story, epochUs: job.epochUs + clockUs, clocksApartUs: clockUs === 0 ? 0 : CLOCK_READ_US };
   const { seen, take } = createReader(reading, run.onLine);
   const following = followLines(path("printed.ndjson"), (text) => {
     // At the first line k6 has read this file. It is removed now, so that a killed runner leaves no secrets behind.

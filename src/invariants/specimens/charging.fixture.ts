@@ -77,6 +77,11 @@ export const admitsAtMostTheAllowance: Specimens = {
       lines: [...loads(3, "f"), refusedLoad("r", "f", 100), ...loads(3, "f", 30_000)],
     },
     {
+      name: "around the calendar's edge, over which the clock was set back",
+      facts: { started_at_ms: Date.UTC(2026, 11, 1, 0, 0, 10), clock_set_ms: -60_000 },
+      lines: [...loads(3, "f"), refusedLoad("r", "f", 100), ...loads(3, "f", 6_000), refusedLoad("s", "f", 9_000)],
+    },
+    {
       name: "one more at the hard stop elsewhere",
       facts: foreignStage(),
       lines: [...loads(11, "a"), refusedLoad("r", "a", 100)],
@@ -98,6 +103,12 @@ export const admitsAtMostTheAllowance: Specimens = {
   ],
   bad: [
     { name: "one too many", lines: [...loads(4, "f")], says: /f got 4 map loads/ },
+    {
+      name: "one too many while the clock was set, days from the calendar's edge",
+      facts: { started_at_ms: Date.UTC(2026, 10, 22), clock_set_ms: 600_000 },
+      lines: loads(4, "f"),
+      says: /got 4/,
+    },
     {
       name: "one too many tile sessions",
       lines: many(4, (at) => tileMint(`${at}`, { atMs: at } as Partial<CallLine>)),
@@ -186,6 +197,14 @@ export const admitsAtMostTheAllowance: Specimens = {
 export const admitsWhatIsAllowed: Specimens = {
   good: [
     { name: "at the allowance", lines: [...loads(3, "f"), refusedLoad("r", "f", 100)] },
+    {
+      name: "used in part before a stage that began in the midst of a month",
+      facts: {
+        started_at_ms: Date.UTC(2026, 10, 22),
+        tenants: { f: { tier: "Free", allowance: 3, used_at_start: 1 } },
+      },
+      lines: [...loads(2, "f"), refusedLoad("r", "f", 100)],
+    },
     {
       name: "when calls that nobody knows of may have used it",
       lines: [...loads(2, "f"), lost("x", { route: "maps.loads", org: "f", atMs: 50 }), refusedLoad("r", "f", 100)],
