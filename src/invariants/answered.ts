@@ -24,6 +24,12 @@ const IDLE_US = 1_000_000;
 const wasStale = ({ outcome, error, connect_us, intended_us, started_us }: CallLine): boolean =>
   outcome === "indeterminate" && CLOSED.has(error) && connect_us === 0 && started_us - intended_us >= IDLE_US;
 
+/** What a server does that has waited for a call: 408, or it closes the connection, seconds after the call began. */
+const wasWaitedFor = ({ outcome, error, started_us, done_us }: CallLine): boolean =>
+  outcome === "edge 408" ||
+  (outcome === "indeterminate" && CLOSED.has(error) && done_us - started_us >= IDLE_US) ||
+  (outcome === "indeterminate" && /timeout/i.test(error ?? ""));
+
 /** A process that is started again takes no connection for about this long at most. */
 const RESTART_US = 15_000_000;
 const NOT_TAKEN: ReadonlySet<string> = new Set(["connection_refused", "connection_reset", "connection_closed"]);
@@ -136,7 +142,7 @@ export const answered: Judge = (facts, settling) => {
       } else if (call.aborted === true || call.slow_reader === true) left += 1;
       else if (isLost && CODES_OF_THE_GENERATOR.has(error)) unsent += 1;
       else if (isLost && error === "dns_failed") nameless += 1;
-      else if (isLost && starved.length > 0 && /timeout/i.test(error)) waited += 1;
+      else if (starved.length > 0 && wasWaitedFor(call)) waited += 1;
       else if (wasStale(call)) stale += 1;
       else {
         judged += 1;
@@ -156,7 +162,7 @@ export const answered: Judge = (facts, settling) => {
           "had no address: the name could not be resolved (look at this machine's resolver and at the zone)",
         ),
         ...counted(left, "we gave up ourselves"),
-        ...counted(waited, "timed out while this machine stood still"),
+        ...counted(waited, "timed out, here or at the server, while this machine stood still"),
         ...counted(stale, "left seconds late on connections that may have been closed as idle meanwhile"),
       ];
       const bound = `at most ${percent(limit)} of the calls are not (limits.unanswered_share)`;

@@ -850,6 +850,14 @@ export const answered: Specimens = {
       says: /25 x no answer \(connection_reset\)/,
     },
     {
+      name: "connections are closed at once, on a machine that stood still as well",
+      facts: foreignStage({ host: LATE }),
+      lines: many(50, (at) =>
+        at % 2 === 0 ? call(`${at}`) : lost(`${at}`, { error: "connection_closed", tookMs: 5 }),
+      ),
+      says: /25 x no answer \(connection_closed\)/,
+    },
+    {
       name: "it takes no connection for a second and a half",
       facts: foreignStage(),
       lines: many(100, (at) =>
@@ -911,7 +919,20 @@ export const answered: Specimens = {
       facts: foreignStage({ host: LATE }),
       lines: many(50, (at) => (at % 2 === 0 ? call(`${at}`) : lost(`${at}`, { error: "call_timeout" }))),
       verdict: "inconclusive",
-      says: /25 timed out while this machine stood still/,
+      says: /25 timed out, here or at the server, while this machine stood still/,
+    },
+    {
+      name: "the server gave up waiting for calls that this machine was sending when it stood still",
+      facts: foreignStage({ host: LATE }),
+      lines: many(50, (at) =>
+        at % 2 === 0
+          ? call(`${at}`)
+          : at % 4 === 1
+            ? edge(`${at}`, 408)
+            : lost(`${at}`, { error: "connection_closed", tookMs: 58_000 }),
+      ),
+      verdict: "inconclusive",
+      says: /25 timed out, here or at the server/,
     },
     {
       name: "calls timed out while other programs filled this machine",
