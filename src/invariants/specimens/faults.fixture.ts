@@ -832,12 +832,6 @@ export const answered: Specimens = {
       says: /33 x 500 internal/,
     },
     {
-      name: "a gateway limits the rate in its own words",
-      facts: foreignStage(),
-      lines: many(50, (at) => (at % 3 === 0 ? call(`${at}`) : edge(`${at}`, 429))),
-      says: /33 x edge 429/,
-    },
-    {
       name: "a proxy codes everything",
       facts: foreignStage(),
       lines: many(50, (at) => edge(`${at}`, 200, { error: "coded-gzip" })),
@@ -913,6 +907,13 @@ export const answered: Specimens = {
       lines: many(50, (at) => (at % 10 > 0 ? call(`${at}`) : lost(`${at}`, { error: "dns_failed" }))),
       verdict: "inconclusive",
       says: /5 had no address: the name could not be resolved/,
+    },
+    {
+      name: "a gateway limits the rate in its own words",
+      facts: foreignStage(),
+      lines: many(50, (at) => (at % 3 === 0 ? call(`${at}`) : edge(`${at}`, 429))),
+      verdict: "inconclusive",
+      says: /33 x edge 429/,
     },
     {
       name: "calls timed out while this machine stood still",
