@@ -148,9 +148,6 @@ const isMet = async ({ requiredStates, deployment }: DisturbanceContext): Promis
   return (await readGauges(apis)).reduce((sum, { open_streams = 0 }) => sum + open_streams, 0) >= ENOUGH_STREAMS;
 };
 
-/** The two explanations look the same from outside. */
-const UNSEEN = "callers saw nothing of it: they are admitted without the dependency, or the proxy is not on their way";
-
 const NO_EFFECT = {
   link: "the fault took no effect",
   callers:
@@ -182,14 +179,11 @@ export const injectBesideLoad = async (broken: Faults, beside: DisturbanceContex
   const never = Number.POSITIVE_INFINITY;
   const at: Record<FaultLine["phase"], number> = { injecting: never, injected: never, healing: never, healed: never };
   let before: CallsSeen = { calls: 0, through: 0, latencyMsP50: 0, tookMsP50: 0 };
-  /** Whether callers noticed the fault before it was healed. */
-  let hitCallers = false;
   const showsToCallers = (): boolean =>
     showsFault(before, recent.newest(at.injecting, EFFECT_CALLS)) ||
     isSilent(before, (nowUs() - Math.max(at.injecting, recent.sentUs())) / 1_000_000, ratePerS);
   const say: Say = (phase, effect) => {
     at[phase] = nowUs();
-    if (phase === "healing") hitCallers = showsToCallers();
     const about = { type: "fault", stage, experiment: name, stream: injector.stream, phase, at_us: at[phase] } as const;
     // One line per dependency, because judges look at each separately.
     for (const { component, fault } of faults) onLine({ ...about, link: component, fault, ...effect });
@@ -213,10 +207,9 @@ export const injectBesideLoad = async (broken: Faults, beside: DisturbanceContex
   const outcome = await runExperiment(plan, { supervisor: context.supervisor, signal, say });
   const leftMs = (at.healed - nowUs()) / 1000 + pace.recoveryMs + pace.afterMs;
   if (Number.isFinite(leftMs) && leftMs > 0) await pause(leftMs, signal);
-  const isUnseen = outcome.tookEffect && injector.shows !== null && !hitCallers;
   return {
     problems: [...problemsOf(outcome, injector, context.signal.aborted), ...lostWatch(deployment)],
-    notes: [...injector.notes, ...outcome.notes, ...(isUnseen ? [UNSEEN] : [])],
+    notes: [...injector.notes, ...outcome.notes],
     isLeftBroken: !outcome.healed,
   };
 };

@@ -7,8 +7,9 @@ import { addAbortListener } from "node:events";
 import { type EmbeddedOptions, openDeployment, type RunContext, remoteProxy } from "../../deployments/deployment.ts";
 import { whyNoWatchdog } from "../../deployments/remote-watch.ts";
 import { faultRecords } from "../../faults/disturbance.ts";
+import { disturbanceMissing } from "../../faults/experiment.ts";
 import { EXPERIMENTS, type Experiment } from "../../faults/experiments.ts";
-import { type Component, faultKey } from "../../faults/fault.ts";
+import type { Component } from "../../faults/fault.ts";
 import { describeSchedule, durationS, type FaultSchedule } from "../../faults/fault-schedule.ts";
 import { type Line, lineTimeUs } from "../../history/line.ts";
 import * as doc from "../../history/run-document.ts";
@@ -50,21 +51,13 @@ const byCommands = ({ faults = {} }: Target): Experiment[] =>
 export const experimentsFor = (target: Target | null): ReadonlyMap<string, Experiment> =>
   new Map([...EXPERIMENTS, ...(target === null ? [] : byCommands(target)).map((one) => [one.name, one] as const)]);
 
-/** What a target file has to state so that an experiment can be played on its deployment. */
-export const lackedFor = (
-  { toxiproxy, faults: commands = {}, limits }: Target,
-  { faults, pastTheCap }: Experiment,
-): string[] => {
-  const lacked = faults.flatMap((fault) => {
-    if (faultKey(fault) in commands) return [];
-    const byCommand = `faults["${faultKey(fault)}"]`;
-    if (fault.by !== "link") return byCommand;
-    const proxy = toxiproxy?.proxies?.[fault.component];
-    return proxy === undefined ? `toxiproxy.proxies.${fault.component} or ${byCommand}` : [];
-  });
-  return pastTheCap === true && limits?.global_in_flight === undefined
-    ? [...lacked, "limits.global_in_flight"]
-    : lacked;
+/** What a target file has to state so that an experiment can be played on its deployment, beside the permission. */
+export const lackedFor = (target: Target, { pastTheCap, ...experiment }: Experiment): string[] => {
+  const can = { target: { ...target, permits: { chaos: true } }, faultsMissing: "" };
+  const links = { faults: { links: target.toxiproxy?.proxies ?? {} } };
+  const lacked = disturbanceMissing({ kind: "faults", holdMs: 0, ...experiment }, { ...can, ...links });
+  const isCapless = pastTheCap === true && target.limits?.global_in_flight === undefined;
+  return isCapless ? [...lacked, "`limits.global_in_flight`"] : lacked;
 };
 
 /** `names`: no name means all experiments that the deployment allows. */
