@@ -23,7 +23,7 @@ const probe = (ratePerS: number, outcomes: Record<string, number>, bad = 0, lagM
     calls,
     outcomes,
     latencyMsP50: 200,
-    tallies: [{ bad, n: calls, blocks: [] }],
+    tallies: [{ bad, n: calls, blocks: [], isTime: false }],
     generator: { ...CALM_GENERATOR, lagMsP99 },
   };
 };

@@ -21,8 +21,11 @@ export type ProbePlan = Readonly<Record<"ratePerS" | "warmUpS" | "playS", number
 /** The calls that an objective covers (`n`), and those that violate it. */
 export type Tally = { bad: number; n: number };
 
-/** `blocks`: parts of the probe, each much longer than a call; their scatter shows how correlated calls are. */
-export type ObjectiveTally = Tally & { readonly blocks: readonly Tally[] };
+/**
+ * `blocks`: parts of the probe in order, each much longer than a call; their scatter shows how correlated calls are.
+ * `isTime`: calls are bad because they take too long.
+ */
+export type ObjectiveTally = Tally & { readonly blocks: readonly Tally[]; readonly isTime: boolean };
 
 /**
  * What the generator and its host did; `null` if not measured. `cpuShare` is of one core, `stealShare` and `othersShare` of
@@ -90,31 +93,46 @@ export const judgeTallies = (
 const PRIOR_WEIGHT = 4;
 /** Losses of a server without a queue come in clusters: about this many times the variance of independent ones. */
 export const PRIOR_DISPERSION = 2;
+/** Late calls of a queue come in larger ones: 10 to 300 times the variance (M/M/c in virtual time, 1 to 16 servers). */
+const PRIOR_DISPERSION_OF_TIMES = 8;
 const CLUSTER = 3;
+/** So many neighbouring blocks are joined as well: a queue that empties slowly is long for many blocks in a row. */
+const JOINED = [1, 2, 4, 8];
+
+const joinedBlocks = (blocks: readonly Tally[], by: number): Tally[] =>
+  Array.from({ length: Math.floor(blocks.length / by) }, (_, at) => {
+    const part = blocks.slice(at * by, (at + 1) * by);
+    return { bad: part.reduce((sum, { bad }) => sum + bad, 0), n: part.reduce((sum, { n }) => sum + n, 0) };
+  });
 
 /**
  * The variance of a probe's blocks divided by that of independent calls (Pearson's chi-square over its degrees of
- * freedom; McCullagh & Nelder, "Generalized Linear Models", section 4.5), at least 1.
+ * freedom; McCullagh & Nelder, "Generalized Linear Models", section 4.5), at least 1: the largest of several lengths.
  */
 export const dispersionOf = (tallies: readonly ObjectiveTally[]): number => {
-  let chiSquare = PRIOR_WEIGHT * PRIOR_DISPERSION;
-  let freedom = PRIOR_WEIGHT;
-  for (const { bad, n, blocks } of tallies) {
-    const share = n === 0 ? 0 : bad / n;
-    const variance = share * (1 - share);
-    // One or two bad calls say nothing about how they cluster.
-    if (blocks.length < 2 || bad < CLUSTER || n - bad < CLUSTER) continue;
-    for (const block of blocks) chiSquare += (block.bad - block.n * share) ** 2 / (Math.max(1, block.n) * variance);
-    freedom += blocks.length - 1;
-  }
-  return Math.max(1, chiSquare / freedom);
+  const prior = tallies.some(({ isTime }) => isTime) ? PRIOR_DISPERSION_OF_TIMES : PRIOR_DISPERSION;
+  const ofLength = (by: number): number => {
+    let chiSquare = PRIOR_WEIGHT * prior;
+    let freedom = PRIOR_WEIGHT;
+    for (const { bad, n, blocks: single } of tallies) {
+      const share = n === 0 ? 0 : bad / n;
+      const variance = share * (1 - share);
+      const blocks = joinedBlocks(single, by);
+      // One or two bad calls say nothing about how they cluster.
+      if (blocks.length < 2 || bad < CLUSTER || n - bad < CLUSTER) continue;
+      for (const block of blocks) chiSquare += (block.bad - block.n * share) ** 2 / (Math.max(1, block.n) * variance);
+      freedom += blocks.length - 1;
+    }
+    return chiSquare / freedom;
+  };
+  return Math.max(1, ...JOINED.map(ofLength));
 };
 
 /** A block of a probe lasts this many times as long as a call, so that blocks are nearly independent. */
 const BLOCK_LATENCIES = 5;
 const BLOCK_LEAST_US = 1_000_000;
 
-const tallyOf = (counted: readonly CallLine[], { isBad }: ShareObjective, fromUs: number, blockUs: number) => {
+const tallyOf = (counted: readonly CallLine[], { isBad, isTime }: ShareObjective, fromUs: number, blockUs: number) => {
   const whole = { bad: 0, n: 0 };
   const blocks = new Map<number, Tally>();
   for (const line of counted) {
@@ -127,7 +145,9 @@ const tallyOf = (counted: readonly CallLine[], { isBad }: ShareObjective, fromUs
       tally.bad += Number(bad);
     }
   }
-  return { ...whole, blocks: [...blocks.values()] };
+  // Calls come in the order of their ends.
+  const inOrder = [...blocks].sort(([one], [other]) => one - other).map(([, block]) => block);
+  return { ...whole, blocks: inOrder, isTime };
 };
 
 /** Tallies without blocks, for a probe that still runs. */

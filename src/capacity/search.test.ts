@@ -33,6 +33,26 @@ const lossRate = ({ slots, places, serviceS }: VirtualServer, limit: number): nu
   return low / serviceS;
 };
 
+/** Rate at which `share` of the calls of a queue with exponential service take longer than `thanS` (Erlang C). */
+const lateRate = ({ slots, serviceS }: VirtualServer, thanS: number, share: number): number => {
+  const lateAt = (perS: number): number => {
+    const erlang = perS * serviceS;
+    let lost = 1;
+    for (let n = 1; n <= slots; n++) lost = (erlang * lost) / (n + erlang * lost);
+    const waits = lost / (1 - (erlang / slots) * (1 - lost));
+    const [drain, serve] = [slots / serviceS - perS, 1 / serviceS];
+    const [slow, both] = [Math.exp(-serve * thanS), Math.exp(-drain * thanS) - Math.exp(-serve * thanS)];
+    return slow + ((waits * serve) / (serve - drain)) * both;
+  };
+  let [low, high] = [0, slots / serviceS];
+  for (let i = 0; i < 60; i++) {
+    const middle = (low + high) / 2;
+    if (lateAt(middle) < share) low = middle;
+    else high = middle;
+  }
+  return low;
+};
+
 type Played = { answer: Answer; results: ProbeResult[] };
 
 const search = (
@@ -57,13 +77,15 @@ const SEEDS = Array.from({ length: 12 }, (_, i) => i + 1);
 const MDCC: VirtualServer = { slots: 16, places: 16, serviceS: 0.2, service: "constant" };
 const MMCK: VirtualServer = { slots: 16, places: 48, serviceS: 0.2, service: "exponential" };
 const MM1: VirtualServer = { slots: 1, places: 100_000, serviceS: 0.01, service: "exponential" };
+const MM16: VirtualServer = { slots: 16, places: 100_000, serviceS: 0.2, service: "exponential" };
 
 describe("the capacity search", () => {
   test.each<[string, VirtualServer, VirtualObjective[], number, { within10: number; covers: number }]>([
     ["Erlang-B: 16 slots of 200 ms", MDCC, [REFUSALS(0.01)], lossRate(MDCC, 0.01), { within10: 11, covers: 10 }],
     ["16 slots and 32 that wait", MMCK, [REFUSALS(0.01)], lossRate(MMCK, 0.01), { within10: 11, covers: 10 }],
     // The time in a queue of one exponential server is exponential: p99 = ln 100 / (service rate - rate).
-    ["a queue under p99<=100ms", MM1, [SLOWER(0.1, 0.01)], 100 - Math.log(100) / 0.1, { within10: 8, covers: 8 }],
+    ["a queue under p99<=100ms", MM1, [SLOWER(0.1, 0.01)], 100 - Math.log(100) / 0.1, { within10: 8, covers: 11 }],
+    ["16 servers, p99<=1.2s", MM16, [SLOWER(1.2, 0.01)], lateRate(MM16, 1.2, 0.01), { within10: 11, covers: 11 }],
     [
       "two objectives, of which the refusals break first",
       MDCC,

@@ -35,11 +35,14 @@ const play = (server: VirtualServer, ratePerS: number, lengthS: number, arrivals
   return calls;
 };
 
-export type VirtualObjective = { limit: number; isBad(latencyS: number | null): boolean | null };
+export type VirtualObjective = { limit: number; isTime: boolean; isBad(latencyS: number | null): boolean | null };
 
-export const REFUSALS = (limit: number): VirtualObjective => ({ limit, isBad: (latencyS) => latencyS === null });
+export const REFUSALS = (limit: number): VirtualObjective => ({
+  ...{ limit, isTime: false },
+  isBad: (latencyS) => latencyS === null,
+});
 export const SLOWER = (thanS: number, share: number): VirtualObjective => ({
-  limit: share,
+  ...{ limit: share, isTime: true },
   isBad: (latencyS) => (latencyS === null ? null : latencyS > thanS),
 });
 
@@ -61,7 +64,7 @@ export const playVirtually = (
 ): ProbeResult => {
   const all = play(server, plan.ratePerS, plan.warmUpS + plan.playS, arrivals, seed);
   const calls = all.filter(({ atS }) => atS >= plan.warmUpS);
-  const tallies = objectives.map(() => ({ bad: 0, n: 0, blocks: [] as Tally[] }));
+  const tallies = objectives.map(({ isTime }) => ({ bad: 0, n: 0, blocks: [] as Tally[], isTime }));
   const limits = objectives.map(({ limit }) => limit);
   let playedS = plan.playS;
   let counted = 0;
@@ -91,7 +94,7 @@ export const playVirtually = (
     plan,
     playedS,
     calls: counted,
-    tallies: tallies.map(({ bad, n, blocks }) => ({ bad, n, blocks: blocks.filter((block) => block !== undefined) })),
+    tallies: tallies.map((tally) => ({ ...tally, blocks: tally.blocks.filter((block) => block !== undefined) })),
     outcomes: { "200": counted - refused, ...(refused > 0 ? { "429 b2b_overloaded": refused } : {}) },
     latencyMsP50: latencies.length === 0 ? null : 1000 * (latencies[latencies.length >> 1] as number),
     generator: CALM_GENERATOR,
