@@ -15,6 +15,7 @@ test("each figure is judged by its own bound, in its own unit, after the warm-up
       ["timers", every((h) => 5 + h * 1_000)],
     ]),
     "again",
+    true,
   );
   expect(claims.map(({ id, verdict }) => [id, verdict])).toEqual([
     ["growth/heap", "pass"],
@@ -31,5 +32,5 @@ test("each figure is judged by its own bound, in its own unit, after the warm-up
 
 test("a short look is inconclusive, not a pass", () => {
   const short = every(() => 1).slice(0, 10);
-  expect(growthOf(new Map([["heap", short]]), "again").claims[0]).toMatchObject({ verdict: "inconclusive" });
+  expect(growthOf(new Map([["heap", short]]), "again", true).claims[0]).toMatchObject({ verdict: "inconclusive" });
 });

@@ -97,15 +97,15 @@ const MB = 1_000_000;
 
 /**
  * `size`: base units in one reported unit. `perHour`: permitted growth over all replicas, well below a leak in one of a
- * hundred calls and well above the fluctuation of a busy quarter of an hour.
+ * hundred calls and well above the fluctuation of a busy quarter of an hour. `isMemory`: its readings may hold garbage.
  */
 // biome-ignore format: a row is a line
 export const WATCHED = [
-  { name: "heap", unit: "MB", size: MB, perHour: 60, gauge: "heap_bytes" },
-  { name: "resident_memory", unit: "MB", size: MB, perHour: 300, gauge: "rss_bytes" },
-  { name: "sockets", unit: "sockets", size: 1, perHour: 200, gauge: "sockets" },
-  { name: "timers", unit: "timers", size: 1, perHour: 200, gauge: "timers" },
-  { name: "open_files", unit: "files", size: 1, perHour: 200, gauge: "open_files" },
+  { name: "heap", unit: "MB", size: MB, perHour: 60, gauge: "heap_bytes", isMemory: true },
+  { name: "resident_memory", unit: "MB", size: MB, perHour: 300, gauge: "rss_bytes", isMemory: true },
+  { name: "sockets", unit: "sockets", size: 1, perHour: 200, gauge: "sockets", isMemory: false },
+  { name: "timers", unit: "timers", size: 1, perHour: 200, gauge: "timers", isMemory: false },
+  { name: "open_files", unit: "files", size: 1, perHour: 200, gauge: "open_files", isMemory: false },
 ] as const;
 
 const GROWTH_EVERY_MS = 5_000;
@@ -121,11 +121,11 @@ const warm = (readings: readonly Reading[]): readonly Reading[] => {
   return readings.filter(({ atMs }) => atMs >= fromMs);
 };
 
-/** Judges the slope of each watched gauge after the warm-up. */
-export const growthOf = (readings: ReadonlyMap<string, readonly Reading[]>, replay: string) => {
+/** Judges the slope of each watched gauge after the warm-up. `isCollected`: garbage is collected before each reading. */
+export const growthOf = (readings: ReadonlyMap<string, readonly Reading[]>, replay: string, isCollected: boolean) => {
   const claims: doc.Claim[] = [];
   const measurements: doc.Measurement[] = [];
-  for (const { name, unit, size, perHour } of WATCHED) {
+  for (const { name, unit, size, perHour, isMemory } of WATCHED) {
     const all = readings.get(name) ?? [];
     const expected = `${name} grows by at most ${perHour} ${unit} an hour`;
     const claim = (verdict: doc.Claim["verdict"], reason: string, got = reason): void =>
@@ -136,7 +136,7 @@ export const growthOf = (readings: ReadonlyMap<string, readonly Reading[]>, repl
       continue;
     }
     const scaled = warm(all).map(({ atMs, value }) => ({ atMs, value: value / size }));
-    const { verdict, reason, slope } = judgeGrowth(scaled, perHour, unit);
+    const { verdict, reason, slope } = judgeGrowth(scaled, perHour, unit, isMemory && !isCollected);
     claim(verdict, reason);
     if (slope === null) continue;
     const { slope: value, low, high, n } = slope;
@@ -163,7 +163,7 @@ const looked = async (deployment: Pick<Deployment, "target">): Promise<Observed>
  * Reads during a soak what may leak: gauges of the control plane, or the observers' queries with the same names. The
  * readings begin with `look` and pause with `rest`.
  */
-export const watchGrowth = (deployment: Pick<Deployment, "target">) => {
+export const watchGrowth = (deployment: Pick<Deployment, "target" | "reference">) => {
   const readings = new Map<string, Reading[]>();
   let timer: NodeJS.Timeout | undefined;
   let looking: Promise<void> = Promise.resolve();
@@ -184,6 +184,6 @@ export const watchGrowth = (deployment: Pick<Deployment, "target">) => {
       clearInterval(timer);
       await looking;
     },
-    judged: (replay: string) => growthOf(readings, replay),
+    judged: (replay: string) => growthOf(readings, replay, deployment.reference),
   };
 };

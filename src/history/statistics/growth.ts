@@ -1,10 +1,12 @@
 /**
  * Judges whether readings over time grow by more than a figure an hour: a pass or a failure if the whole interval of the slope lies
- * on one side of the figure, else inconclusive. The slope is the median of the slopes between all pairs of points, which outliers
- * do not move, with its interval by Kendall's statistic. Sources: Theil (1950); Sen, "Estimates of the regression coefficient based on
- * Kendall's tau", JASA 63 (1968); Hollander & Wolfe, "Nonparametric Statistical Methods", 2nd edition (1999), sections 9.2 and
- * 9.3. Up to `EXACT_MOST` points the distribution of Kendall's statistic is exact, above that it is the normal approximation.
- * There is no correction for ties, so the interval may be too wide and is never too narrow.
+ * on one side of the figure, else inconclusive. Judged are the floors, the lowest readings of equal parts of the time, because
+ * memory rises until it is collected, and readings that follow each other are alike. The slope is the median of the slopes between
+ * all pairs of points, which outliers do not move, with its interval by Kendall's statistic. Sources: Theil (1950); Sen, "Estimates
+ * of the regression coefficient based on Kendall's tau", JASA 63 (1968); Hollander & Wolfe, "Nonparametric Statistical Methods",
+ * 2nd edition (1999), sections 9.2 and 9.3. Up to `EXACT_MOST` points the distribution of Kendall's statistic is exact, above that
+ * it is the normal approximation. There is no correction for ties, so with points that are independent the interval may be too wide
+ * and is never too narrow.
  */
 import { type Interval, median, Z_95 } from "./statistics.ts";
 
@@ -76,23 +78,63 @@ type GrowthVerdict = { verdict: "pass" | "fail" | "inconclusive"; reason: string
 const ENOUGH_READINGS = 20;
 const ENOUGH_MS = 120_000;
 const HOUR_MS = 3_600_000;
+const PARTS = 12;
+/** Growth whose slope falls to less than this share in the second half may end: a cache that fills up. */
+const SLOWED = 0.5;
+/** Memory that is collected gives back more than this many times what it keeps. */
+const GIVEN_BACK = 2;
 
 const round = (value: number): string =>
   Math.abs(value) >= 100 ? Math.round(value).toString() : (Math.round(value * 10) / 10).toString();
 
-/** `perHour`: the allowed growth, in the unit of the readings, which `unit` names. */
-export const judgeGrowth = (readings: readonly Reading[], perHour: number, unit: string): GrowthVerdict => {
+/** The readings by equal parts of their time, those without a reading left out. */
+const partsOf = (readings: readonly Reading[], firstMs: number, spanMs: number): Reading[][] =>
+  Map.groupBy(readings, ({ atMs }) => Math.min(PARTS - 1, Math.floor((PARTS * (atMs - firstMs)) / spanMs)))
+    .values()
+    .toArray();
+
+const floorOf = (part: readonly Reading[]): Reading =>
+  part.reduce((lowest, reading) => (reading.value < lowest.value ? reading : lowest));
+
+/** The sum of all falls from one reading to the next. */
+const givenBack = (readings: readonly Reading[]): number =>
+  readings.reduce((sum, { value }, at) => sum + Math.max(0, (readings[at - 1]?.value ?? value) - value), 0);
+
+/**
+ * `perHour`: the allowed growth, in the unit of the readings, which `unit` names. `hasGarbage`: the readings hold memory
+ * that is free but not collected yet.
+ */
+export const judgeGrowth = (
+  readings: readonly Reading[],
+  perHour: number,
+  unit: string,
+  hasGarbage = false,
+): GrowthVerdict => {
   const first = readings[0]?.atMs ?? 0;
   const spanMs = (readings.at(-1)?.atMs ?? 0) - first;
   if (readings.length < ENOUGH_READINGS || spanMs < ENOUGH_MS) {
     const reason = `${readings.length} readings over ${Math.round(spanMs / 1000)} s after the warm-up; ${ENOUGH_READINGS} over ${ENOUGH_MS / 1000} s are needed`;
     return { verdict: "inconclusive", reason, slope: null };
   }
-  const slope = theilSen(readings.map(({ atMs, value }) => ({ x: (atMs - first) / HOUR_MS, y: value })));
+  const parts = partsOf(readings, first, spanMs);
+  const floors = parts.map(floorOf).map(({ atMs, value }) => ({ x: (atMs - first) / HOUR_MS, y: value }));
+  const slope = theilSen(floors);
   if (slope === null) return { verdict: "inconclusive", reason: "all readings are of one moment", slope };
-  const figures = `${round(slope.slope)} ${unit} an hour (95 %: ${round(slope.low)} to ${round(slope.high)}, ${slope.n} readings over ${Math.round(spanMs / 1000)} s)`;
+  const figures = `${round(slope.slope)} ${unit} an hour (95 %: ${round(slope.low)} to ${round(slope.high)}; ${Math.round(spanMs / 1000)} s in ${slope.n} parts, each by its lowest reading)`;
+  const open = (why: string): GrowthVerdict => ({
+    verdict: "inconclusive",
+    reason: `it grows by ${figures}${why}`,
+    slope,
+  });
   if (slope.high <= perHour) return { verdict: "pass", reason: `it grows by ${figures}`, slope };
-  if (slope.low > perHour) return { verdict: "fail", reason: `it grows by ${figures}`, slope };
-  const reason = `whether its growth is within the limit cannot be told: ${figures}`;
-  return { verdict: "inconclusive", reason, slope };
+  if (slope.low <= perHour) return open(", which is on both sides of the limit; a longer soak decides");
+  const half = floors.length >> 1;
+  const [before, after] = [theilSen(floors.slice(0, half)), theilSen(floors.slice(half))].map((of) => of?.slope ?? 0);
+  if ((after as number) < SLOWED * (before as number))
+    return open(", less and less, as what fills up does; a longer soak decides");
+  if (hasGarbage && givenBack(readings) < (GIVEN_BACK * slope.slope * spanMs) / HOUR_MS)
+    return open(
+      ", and gives little back in between, so it may be garbage that was not collected yet; a longer soak, or a query of what is left after a collection, decides",
+    );
+  return { verdict: "fail", reason: `it grows by ${figures}`, slope };
 };
