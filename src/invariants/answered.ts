@@ -37,10 +37,14 @@ const NOT_TAKEN: ReadonlySet<string> = new Set(["connection_refused", "connectio
 /** Follows whether the calls without an answer all fall into one short gap between answers. */
 const openGap = () => {
   let [fromUs, toUs, answeredUs] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  let firstUs = Number.POSITIVE_INFINITY;
   let [hasAnsweredBefore, isOnlyGap] = [false, true];
+  /** Losses all over a short stage are no gap. */
+  const mostUs = (): number => Math.min(RESTART_US, (answeredUs - firstUs) / 2);
   return {
-    answered: ({ done_us }: CallLine): void => {
+    answered: ({ sent_us, done_us }: CallLine): void => {
       if (toUs < fromUs) hasAnsweredBefore = true;
+      firstUs = Math.min(firstUs, sent_us);
       answeredUs = Math.max(answeredUs, done_us);
     },
     missed: ({ outcome, error = "", sent_us }: CallLine): void => {
@@ -48,16 +52,20 @@ const openGap = () => {
       [fromUs, toUs] = [Math.min(fromUs, sent_us), Math.max(toUs, sent_us)];
     },
     inWords: (): string =>
-      hasAnsweredBefore && isOnlyGap && answeredUs > toUs && toUs - fromUs <= RESTART_US
+      hasAnsweredBefore && isOnlyGap && answeredUs > toUs && toUs - fromUs <= mostUs()
         ? `; all within ${((toUs - fromUs) / 1e6).toFixed(1)} s, and it answered before and after: was it restarted?`
         : "",
   };
 };
 
 const NOT_ITS_ENVELOPE =
-  "none of these answers is in the API's envelopes: does something in front of it limit calls, or put pages in place of refusals?";
+  "none of these answers is in the API's envelopes: does something in front of it limit or block calls, or put pages in place of refusals?";
 const OR_ITS_OWN =
   " Or does the API itself refuse in its framework's words, by which no client knows the limit? Such a call sent past the gateway shows who answers (curl -i)";
+/** What a gateway answers when the API behind it is away, closes a connection or takes too long. */
+const IS_BEHIND = /^edge (?:50[24]|52\d|530)\b/;
+const NOT_REACHED =
+  "a gateway says so of the API behind it: was that restarted, does it close idle connections before the gateway does, or take longer than the gateway waits?";
 /**
  * What a limit answers in words of its own. One by address or by key in front of an honest API looks the same as the API's own,
  * so such answers leave the claim open.
@@ -68,7 +76,7 @@ const A_LIMIT = /^edge (?:429|503)$/;
 const outage = (down: number, judged: number, limit: number): string | null =>
   (exactInterval(down, judged)?.low ?? 0) <= limit
     ? null
-    : `${down} of ${judged} calls were answered 503, and no fault of ours explains it: the key service was unavailable, or a gateway had no server to send them to. Such a call sent past the gateway shows who answers (curl -i)`;
+    : `${down} of ${judged} calls were answered 503, and no fault of ours explains it: the key service was unavailable, or a gateway limits calls or had no server to send them to. Such a call sent past the gateway shows who answers (curl -i)`;
 
 const percent = (share: number): string => `${Number((100 * share).toPrecision(3))} %`;
 
@@ -114,7 +122,9 @@ export const answered: Judge = (facts, settling) => {
     const share = `${missing} of ${judged} calls (${percent(missing / judged)}, ${bounds})`;
     const unmet = atEdge < judged ? "" : "; is base_url right, and does the gateway in front let these calls through?";
     const whose = limited > 0 ? OR_ITS_OWN : "";
-    const strange = atEdge === judged || atEdge < missing ? "" : `; ${NOT_ITS_ENVELOPE}${whose}`;
+    const isBehind = [...unanswered.keys()].every((what) => IS_BEHIND.test(what));
+    const strange =
+      atEdge === judged || atEdge < missing ? "" : `; ${isBehind ? NOT_REACHED : `${NOT_ITS_ENVELOPE}${whose}`}`;
     const when = missing > 1 ? gap.inWords() : "";
     const reason = `the API did not answer ${share}: ${named}${when}${besides}${unmet}${strange}`;
     const open = inconclusive(`${reason}; too few calls to say whether it is more`, named, ids);

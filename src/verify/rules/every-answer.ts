@@ -104,7 +104,10 @@ const ANSWERS: readonly Rule[] = [
   must("no-server-errors", [223], {
     title: "nothing is answered with a server error",
     concerns: ({ status }) => status !== null, nothing: "nothing was answered", expected: "no 5xx but 503",
-    fault: ({ status }) => unless((status ?? 0) < 500 || /^50[234]$/.test(`${status}`), `it was ${status}`) }),
+    fault: ({ status, text }) => {
+      const instead = status === 500 && text === "" ? " without a body: does something in front of the API put it in place of refusals (KrakenD without no-op)?" : "";
+      return unless((status ?? 0) < 500 || /^50[234]$/.test(`${status}`), `it was ${status}${instead}`);
+    } }),
   must("refusals-are-json", [182, 183], {
     title: "a refusal with a subcode is sent as JSON",
     concerns: (answer) => isRefusal(answer) && answer.body !== undefined && answer.subcode !== null,
