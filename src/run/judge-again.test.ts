@@ -196,7 +196,7 @@ test("a folder that is no run's is refused by name", () => {
   const path = mkdtempSync(join(tmpdir(), "floodgate-again-"));
   folders.push(path);
   expect(() => judgeAgain(path)).toThrow(UsageError);
-  expect(() => judgeAgain(path)).toThrow(/missing run.json, history.ndjson/);
+  expect(() => judgeAgain(path)).toThrow(/run.json, history.ndjson/);
 });
 
 test("the commit of a checkout that belongs to another user is known", async () => {

@@ -156,7 +156,7 @@ export const judgeAgain = (folder: string) => {
   const missing = files.filter((name) => !existsSync(join(folder, name)));
   if (missing.length > 0) {
     throw new UsageError(
-      `${folder} is not a complete run folder; missing ${missing.join(", ")}. Name one under reports/runs`,
+      `${folder} is not a complete run folder: ${missing.join(", ")} missing, or in a folder that this user may not read. Name one under reports/runs`,
     );
   }
   const history = join(folder, "history.ndjson");

@@ -220,8 +220,7 @@ const captureOutput = (child: ChildProcess, { name, files = {} }: ChildSpec, end
     kept.forEach(hear);
     const found = await inTime(Promise.race([heard, ended]), deadlineMs).finally(() => waiting.delete(hear));
     if (typeof found === "object") return found.line;
-    const what =
-      found === "late" ? `did not say ${match} within ${deadlineMs} ms` : `ended (${found}) before it said ${match}`;
+    const what = found === "late" ? `was not ready within ${deadlineMs} ms` : `ended (${found}) before it was ready`;
     const last = kept.slice(-LAST_LINES).map(({ line }) => line);
     const said = last.length === 0 ? "it said nothing" : `its last lines: ${last.join(" | ")}`;
     throw new Error(`${name} ${what}; ${said}`);

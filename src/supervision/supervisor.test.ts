@@ -200,7 +200,7 @@ describe("a child", () => {
     await child.waitForLine(/^up$/, { deadlineMs: 10_000 });
     expect(await child.waitForLine(/^up$/, { deadlineMs: 10 })).toBe("up");
     await expect(child.waitForLine(/^never$/, { deadlineMs: 50 })).rejects.toThrow(
-      "talker did not say /^never$/ within 50 ms; its last lines: up",
+      "talker was not ready within 50 ms; its last lines: up",
     );
     const waiting = expect(child.waitForLine(/^never$/, { deadlineMs: 10_000 })).rejects.toThrow(
       "talker ended (SIGTERM)",

@@ -6,6 +6,7 @@ const good: MachineReadings = {
   cpu: "Some CPU",
   load1: 0.2,
   lagMs: { p99: 0.4, max: 1.1 },
+  memoryBytes: 8 * 2 ** 30,
   portRange: "32768\t60999\n",
   limits:
     "Limit  Soft Limit  Hard Limit  Units\nMax open files            1048576              1048576              files\n",
@@ -24,6 +25,7 @@ describe("what a machine can measure", () => {
   test.each<[string, Partial<MachineReadings>]>([
     ["cores", { cores: 1, load1: 0 }],
     ["load", { load1: 7 }],
+    ["memory", { memoryBytes: 512 * 2 ** 20 }],
     ["timer", { lagMs: { p99: 12, max: 40 } }],
     ["ports", { portRange: "60000 60999" }],
     ["descriptors", { limits: "Max open files            1024                 4096                 files" }],

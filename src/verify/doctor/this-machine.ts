@@ -1,6 +1,6 @@
 /** This machine: which tools it has, and what it can measure. Builds and downloads nothing. */
 import { access, constants, statfs } from "node:fs/promises";
-import { availableParallelism, cpus, loadavg, tmpdir } from "node:os";
+import { availableParallelism, cpus, loadavg, tmpdir, totalmem } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { Calibration } from "../../history/run-document.ts";
 import { readProc } from "../../supervision/processes.ts";
@@ -90,6 +90,8 @@ const PORTS_MIN = 10_000;
 const DESCRIPTORS_MIN = 8_192;
 /** The accept queue that Node asks for by default; the kernel caps it at somaxconn. */
 const BACKLOG = 511;
+/** In half of it a run on the reference platform stood still for a minute, and in a quarter the kernel ended it. */
+const MEMORY_MIN_BYTES = 2 ** 30;
 const DISK_FREE_MIN_BYTES = 2 * 2 ** 30;
 const TMPDIR_TODO = "set TMPDIR to a folder that is there and can be written; no run begins without one";
 const PLACE_TODO = "name a place for each run folder with --out, or with FLOODGATE_OUT";
@@ -120,6 +122,8 @@ export const readMachine = async (folders: readonly string[]) => {
   };
   return {
     ...{ cores: availableParallelism(), cpu: cpus()[0]?.model ?? "unknown", load1, lagMs: await idleLag() },
+    // A container's limit; without one Node says 0, or more than there is.
+    memoryBytes: Math.min(process.constrainedMemory() || totalmem(), totalmem()),
     portRange: readProc("/proc/sys/net/ipv4/ip_local_port_range"),
     limits: readProc("/proc/self/limits"),
     somaxconn: readProc("/proc/sys/net/core/somaxconn"),
@@ -128,7 +132,7 @@ export const readMachine = async (folders: readonly string[]) => {
 };
 
 export const judgeMachine = (readings: MachineReadings): Section => {
-  const { cores, cpu, load1, lagMs, portRange, limits, somaxconn, disk } = readings;
+  const { cores, cpu, load1, lagMs, memoryBytes, portRange, limits, somaxconn, disk } = readings;
   const loaded = `${load1.toFixed(2)} over the last minute, on ${cores} cores`;
   const isIdle = load1 <= cores / 2;
   const late = `an idle timer is up to ${lagMs.p99.toFixed(1)} ms late (p99 over 1 s; at the most ${lagMs.max.toFixed(1)} ms)`;
@@ -142,6 +146,7 @@ export const judgeMachine = (readings: MachineReadings): Section => {
   const rows: (readonly [name: string, holds: boolean | null, text: string, todo: string])[] = [
     ["cores", cores >= 2, `${cores} (${cpu})${cores >= 2 ? "" : ": driver and deployment share it"}`, "drive from a machine of its own"],
     ["load", isIdle, isIdle ? loaded : `${loaded}: something else is running here`, "wait for it, or times are not to be trusted"],
+    ["memory", memoryBytes >= MEMORY_MIN_BYTES, `a run may use ${Math.round(memoryBytes / 2 ** 20)} MiB, with all that it starts`, "give the container, or the machine, 1 GiB"],
     ["timer", lagMs.p99 <= LAG_MS_MAX, late, measurable],
     ["ports", range && ports >= PORTS_MIN, `${ports} ephemeral ports (${range?.[1]} to ${range?.[2]}): as many connections to one address`,
       "sysctl -w net.ipv4.ip_local_port_range='15000 65000'"],
