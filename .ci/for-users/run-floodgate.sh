@@ -2,7 +2,7 @@
 # itself: here the child gets it, heals its faults and writes its report, and is waited for. Should the shell be killed, the
 # child notices, and ends in the same way.
 floodgate_pid=
-trap 'if [ -n "$floodgate_pid" ]; then kill -TERM "$floodgate_pid"; else exit 143; fi' INT TERM
+trap 'if [ -n "$floodgate_pid" ]; then kill -TERM "$floodgate_pid"; else exit 143; fi' INT TERM HUP
 
 # Where a script keeps target files: the line that repeats a run does not name this folder, which is removed.
 private=

@@ -68,6 +68,7 @@ describe("the form of answers", () => {
     expect(judged([B2B, ORG], [BARE, ORG])).toBe("fail");
     expect(judged([B2B, BARE], [BARE])).toBe("fail");
     expect(judged([B2B], [ORG], 5)).toBe("inconclusive");
+    expect(judged([B2B], [B2B], 0)).toBe("inconclusive");
   });
 
   test("has not where the head sheds later, meets a cap behind the first as well, or the base itself varies", () => {

@@ -202,16 +202,18 @@ export const answersClaim = (
     ...(events.lost.length > 0 ? [`no stream of the head has the event ${someOf(events.lost, 5)}`] : []),
   ];
   const [verdict, reason]: [Claim["verdict"], string] =
-    refusals.base.size + events.base.size === 0
-      ? ["skipped", "skipped: the base refused no call for a limit, and had no stream with events"]
-      : changes.length === 0
-        ? [
-            "pass",
-            `no Retry-After and no event was lost; ${isOther ? `${others}, and carries more` : "no subcode was replaced"}`,
-          ]
-        : blocks.base.length < FEWEST_PAIRS
-          ? ["inconclusive", `too few pairs to be sure that ${changes.join("; ")}`]
-          : ["fail", `${changes.join("; ")}: every block of the base has what is lost`];
+    blocks.base.length === 0
+      ? ["inconclusive", "no pair was compared"]
+      : refusals.base.size + events.base.size === 0
+        ? ["skipped", "skipped: the base refused no call for a limit, and had no stream with events"]
+        : changes.length === 0
+          ? [
+              "pass",
+              `no Retry-After and no event was lost; ${isOther ? `${others}, and carries more` : "no subcode was replaced"}`,
+            ]
+          : blocks.base.length < FEWEST_PAIRS
+            ? ["inconclusive", `too few pairs to be sure that ${changes.join("; ")}`]
+            : ["fail", `${changes.join("; ")}: every block of the base has what is lost`];
   const expected =
     "what every block of the base answers, a block of the head answers too: subcodes, Retry-After, events";
   const got = `new on the head: ${someOf([...refusals.gained, ...events.gained], 5) || "nothing"}`;
