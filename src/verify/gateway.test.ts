@@ -374,6 +374,20 @@ test.concurrent("a gateway that asks for a credential of its own fails one rule,
   });
 });
 
+test.concurrent("a gateway that guards one route in words of its own leaves what needs the route open, and hides no defect elsewhere", async () => {
+  const result = await verifyBehind(
+    ({ url = "" }) => (url.includes("/poi/") ? { status: 401, type: "text/plain", body: "Unauthorized" } : null),
+    ["runtime-admits", "session-origin-mismatch", "revoked-key"],
+    {},
+    { api: { defects: ["serves-revoked"] } },
+  );
+  expect(failed(result)).toEqual([expect.stringContaining("verify/revoked-key")]);
+  expect(claimOf(result, "session-origin-mismatch")).toMatchObject({
+    verdict: "inconclusive",
+    reason: expect.stringMatching(/the API's own 401 is JSON: does something in front .*transport\.headers/),
+  });
+});
+
 const claimOf = ({ claims }: VerifyResult, id: string) => claims.find((claim) => claim.id === `verify/${id}`);
 
 test.concurrent("a limit under a name that is not the API's is told by one rule, and the calls that met it are tried again", async () => {

@@ -269,10 +269,25 @@ const isStrangers = async ({ steps }: Failure, context: Context): Promise<boolea
   return true;
 };
 
+/** Whether a breach rests on a 401 in words where the API's own is JSON: an edge that guards some paths answers so each time. */
+const isAnotherGuards = async ({ steps }: Failure, context: Context): Promise<boolean> => {
+  const last = steps.at(-1);
+  if (last?.status !== 401 || last.text === "" || last.body !== undefined) return false;
+  const like = likeCall(last, context);
+  const own = like === null ? undefined : await ownLook(like, context);
+  return own !== undefined && !own.endsWith(" undefined");
+};
+
 /** Says why a rule cannot be judged if another server may have given each answer that shows a breach; else `null`. */
 export const openByStrangers = async (failures: readonly Failure[], context: Context): Promise<Open | null> => {
   const last = failures[0]?.steps.at(-1);
-  if (last === undefined || failures.length > FAILURES_MOST) return null;
+  if (last === undefined) return null;
+  const guarded = await Promise.all(failures.map((failure) => isAnotherGuards(failure, context)));
+  if (guarded.every((is) => is)) {
+    const asked = "does something in front of the API ask for a credential of its own there (transport.headers)?";
+    return { verdict: "inconclusive", reason: `${callInWords(last)}, and the API's own 401 is JSON: ${asked}` };
+  }
+  if (failures.length > FAILURES_MOST) return null;
   for (const failure of failures) if (!(await isStrangers(failure, context).catch(() => false))) return null;
   const why =
     last.status === GARBLED
