@@ -1,7 +1,7 @@
 /** One probe of a capacity search: a short block of calls at a steady rate, and whether each objective is met. */
 import { isWholeAnswer } from "../contract/streams.ts";
 import { type CallLine, classOf, dueWithin, type Span } from "../history/line.ts";
-import { judgeObjectives } from "../history/objective-verdicts.ts";
+import { judgeObjectives, violates } from "../history/objective-verdicts.ts";
 import type { Objective } from "../history/objectives.ts";
 import { add, known, median, sequentialLines } from "../history/statistics/statistics.ts";
 
@@ -191,10 +191,7 @@ export const shareObjective = (objective: Objective) => {
     /** Largest share of bad calls, 0 to 1. */
     limit: isTime ? 1 - objective.quantile : limit,
     /** `null` if the objective does not cover the call. */
-    isBad: (line: CallLine): boolean | null => {
-      const verdict = judgeObjectives([objective], [line])[0];
-      return verdict === undefined || verdict.n === 0 ? null : verdict.against > 0;
-    },
+    isBad: (line: CallLine): boolean | null => violates(objective, line),
     shown: (lines: readonly CallLine[]): string => {
       const value = judgeObjectives([objective], lines)[0]?.value ?? null;
       if (value === null) return "-";

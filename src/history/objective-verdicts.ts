@@ -1,5 +1,6 @@
 /**
- * Judges objectives: met or missed if the whole 95 % interval keeps or breaks the limit, else open; and the `slo` of a target
+ * Judges objectives: met or missed if the whole 95 % interval of the share of calls that violate them keeps or breaks what
+ * they allow, else open; and the `slo` of a target
  * file, which has objectives for kinds of calls.
  */
 
@@ -10,9 +11,9 @@ import { isWholeAnswer } from "../contract/streams.ts";
 import { type CallLine, classOf, type FoldLine, type Line, stayMs } from "./line.ts";
 import { type Objective, ObjectiveError, parseObjectives } from "./objectives.ts";
 import { type Claim, claimOf, type StageHost } from "./run-document.ts";
-import { Histogram } from "./statistics/histogram.ts";
-import { callsToShow, type Interval, quantileRanks, wilsonInterval } from "./statistics/statistics.ts";
-import { durationOf } from "./tally.ts";
+import { BatchedHistogram, Histogram } from "./statistics/histogram.ts";
+import { callsToShow, exactInterval, type Interval, wilsonInterval } from "./statistics/statistics.ts";
+import { durationOf, FOLD_SPAN_US } from "./tally.ts";
 import { doubtsAgainst, inDoubt, timeDoubts } from "./time-doubts.ts";
 
 /** The probability outside each end of a 95 % interval. */
@@ -36,7 +37,6 @@ export type ObjectiveVerdict = {
   doubts?: string[];
 };
 
-/** The caller left before there was an answer, which is not a failure of the service. */
 const isLeft = (call: CallLine): boolean => call.aborted === true && classOf(call.outcome) === "indeterminate";
 
 const isRefusal = (call: CallLine): boolean => classOf(call.outcome) === "refused" && !isError(call.outcome);
@@ -53,102 +53,79 @@ const waitedMs = (call: CallLine, of: "answer" | "first event"): number | null =
   return call.aborted === true ? null : Number.POSITIVE_INFINITY;
 };
 
-const finite = (value: number | undefined): number | null =>
-  value === undefined || !Number.isFinite(value) ? null : value;
-
-/** Up to this many times are stored exactly. */
-const EXACT_MAX = 100_000;
-
-/** Waiting times by rank, in bounded memory: exact up to `EXACT_MAX` of them, then to 0.1 %. */
-export class WaitedTimes {
-  #exact: number[] | null = [];
-  readonly #many = new Histogram();
-  #never = 0;
-
-  /** `Infinity` if nothing came. */
-  add(ms: number): void {
-    if (ms === Number.POSITIVE_INFINITY) this.#never += 1;
-    else if (this.#exact === null) this.#many.record(ms * 1000);
-    else if (this.#exact.push(ms) > EXACT_MAX) this.merge(new Histogram());
-  }
-
-  /** Adds a histogram of microseconds. */
-  merge(all: Histogram): void {
-    for (const ms of this.#exact ?? []) this.#many.record(ms * 1000);
-    this.#exact = null;
-    this.#many.merge(all);
-  }
-
-  get n(): number {
-    return (this.#exact?.length ?? this.#many.n) + this.#never;
-  }
-
-  /** The wait at `rank` (1 is the shortest) lies in [low, high]; `undefined` for a rank that does not exist. */
-  at(rank: number): { low: number; value: number; high: number } | undefined {
-    if (rank < 1 || rank > this.n) return undefined;
-    const found = rank > this.n - this.#never ? null : this.#many.atRank(rank);
-    if (found !== null) return { low: found.low / 1000, value: found.value / 1000, high: found.high / 1000 };
-    const ms = this.#exact?.sort((a, b) => a - b)[rank - 1] ?? Number.POSITIVE_INFINITY;
-    return { low: ms, value: ms, high: ms };
-  }
-}
-
 const keeps = ({ operator, limit }: Objective, value: number): boolean =>
   operator === "<=" ? value <= limit : value < limit;
 
-const settled = (objective: Objective, { low, high }: Interval): boolean | null =>
-  keeps(objective, high) ? true : keeps(objective, low) ? null : false;
-
-const UNKNOWN = { met: null, value: null, low: null, high: null, n: 0 };
+/** `null` if the objective does not cover the call. */
+export const violates = (objective: Objective, call: CallLine): boolean | null => {
+  // The caller left before there was an answer, which is not a failure of the service.
+  if (isLeft(call)) return null;
+  if (objective.kind === "share")
+    return objective.metric === "refusals" ? isRefusal(call) : isError(call.outcome, call);
+  const waited = waitedMs(call, objective.of);
+  return waited === null ? null : !keeps(objective, waited);
+};
 
 /** Folded calls are all admitted: none is a refusal or an error. */
 type Tally = { see(call: CallLine): void; fold(line: FoldLine): void; verdict(): ObjectiveVerdict };
 
+/** By the 95 % interval of a share of calls: met or missed where the whole of it keeps or breaks the limit. */
+const metBy = (isKept: (share: number) => boolean, interval: Interval | null): boolean | null =>
+  interval === null ? null : isKept(interval.high) ? true : isKept(interval.low) ? null : false;
+
 const shareTally = (objective: Objective & { kind: "share" }): Tally => {
-  let [n, against] = [0, 0];
+  const calls = new BatchedHistogram();
+  const [KEPT, AGAINST] = [0, 1];
   return {
-    see: (call) => {
-      n += 1;
-      if (objective.metric === "refusals" ? isRefusal(call) : isError(call.outcome, call)) against += 1;
-    },
+    see: (call) => calls.record(violates(objective, call) === true ? AGAINST : KEPT, call.intended_us),
     fold: (line) => {
-      n += line.offered;
+      const all = new Histogram();
+      all.record(KEPT, line.offered);
+      calls.merge(all, line.at_us, FOLD_SPAN_US);
     },
     verdict: () => {
-      const interval = wilsonInterval(against, n);
-      if (interval === null) return { objective, ...UNKNOWN, against };
-      return { objective, met: settled(objective, interval), value: against / n, ...interval, n, against };
+      const { n } = calls.whole;
+      const against = n - calls.whole.countUpTo(KEPT);
+      const worth = calls.worth(KEPT);
+      // Calls that are refused come together, so the sample is the effective one.
+      const interval = n === 0 ? null : wilsonInterval((against * worth) / n, worth);
+      const met = metBy((share) => keeps(objective, share), interval);
+      return { objective, met, value: n === 0 ? null : against / n, low: null, high: null, ...interval, n, against };
     },
   };
 };
 
+/** Stands for a call without an answer: longer than all others, whatever is read back of its bucket. */
+const NEVER_US = Number.MAX_SAFE_INTEGER;
+const msOf = (us: number): number | null => (us >= NEVER_US / 2 ? null : us / 1000);
+
 const timeTally = (objective: Objective & { kind: "time" }): Tally => {
-  const { of, quantile } = objective;
-  const waits = new WaitedTimes();
+  const { of, quantile, limit } = objective;
+  const waits = new BatchedHistogram();
   let against = 0;
   return {
     see: (call) => {
       const waited = waitedMs(call, of);
       if (waited === null) return;
-      waits.add(waited);
-      if (!keeps(objective, waited)) against += 1;
+      waits.record(Math.min(NEVER_US, waited * 1000), call.intended_us);
+      against += Number(!keeps(objective, waited));
     },
     fold: (line) => {
       const all = durationOf(line, of === "answer" ? "latency" : "first_event");
       if (all === null) return;
-      waits.merge(all);
+      waits.merge(all, line.at_us, FOLD_SPAN_US);
       for (const { us, count } of all.values()) if (!keeps(objective, us / 1000)) against += count;
     },
     verdict: () => {
-      const { n } = waits;
-      const value = waits.at(Math.max(1, Math.ceil(quantile * n)))?.value;
-      const shown = { objective, ...UNKNOWN, value: finite(value), n, against };
-      if (quantile === 1) return { ...shown, met: value === undefined ? null : keeps(objective, value) };
-      const ranks = quantileRanks(n, quantile);
-      if (ranks === null) return shown;
-      const low = waits.at(ranks.low)?.low as number;
-      const high = waits.at(ranks.high)?.high as number;
-      return { ...shown, met: settled(objective, { low, high }), low: finite(low), high: finite(high) };
+      const { n } = waits.whole;
+      const us = waits.whole.quantile(quantile);
+      const shown = { objective, value: us === null ? null : msOf(us), n, against, low: null, high: null };
+      if (quantile === 1) return { ...shown, met: us === null ? null : against === 0 };
+      const worth = waits.worth(limit * 1000);
+      const slower = n === 0 ? null : exactInterval(Math.round((against * worth) / n), worth);
+      const met = metBy((share) => share <= 1 - quantile, slower);
+      const interval = waits.interval(quantile);
+      return { ...shown, met, ...(interval && { low: msOf(interval.low), high: msOf(interval.high) }) };
     },
   };
 };

@@ -226,30 +226,34 @@ export class BatchedHistogram {
   interval(p: number): Interval | null {
     const { whole } = this;
     if (quantileRanks(whole.n, p) === null) return null;
-    const worth = this.#worth(p);
-    const ranks = worth === null ? null : quantileRanks(worth, p);
-    if (worth === null || ranks === null) return null;
+    const { worth, dispersion, bursts } = this.#about(whole.quantile(p) as number);
+    const ranks = dispersion > IN_BURSTS && bursts < BURSTS_MIN ? null : quantileRanks(worth, p);
+    if (ranks === null) return null;
     const scale = whole.n / worth;
     const low = whole.atRank(Math.max(1, Math.floor(ranks.low * scale)));
     const high = whole.atRank(Math.min(whole.n, Math.ceil(ranks.high * scale)));
     return low === null || high === null ? null : { low: low.low, high: high.high };
   }
 
-  /** The effective sample size about a quantile; `null` if too few bursts were seen. */
-  #worth(p: number): number | null {
+  /** The effective sample size about the share of calls above a duration in microseconds. */
+  worth(us: number): number {
+    return this.#about(us).worth;
+  }
+
+  /** `bursts`: the batches that have a call above it. */
+  #about(us: number): { worth: number; dispersion: number; bursts: number } {
     const { n } = this.whole;
-    const value = this.whole.quantile(p) as number;
-    const share = this.whole.countUpTo(value) / n;
-    if (share >= 1) return n;
+    const share = this.whole.countUpTo(us) / n;
+    if (n === 0 || share === 0 || share === 1) return { worth: n, dispersion: 1, bursts: 0 };
     const numbers = [...this.#batches.keys()];
     const first = Math.min(...numbers);
     const batches = Array.from({ length: Math.max(...numbers) - first + 1 }, (_, i): Batch => {
       const batch = this.#batches.get(first + i);
-      return { n: batch?.n ?? 0, below: batch?.countUpTo(value) ?? 0 };
+      return { n: batch?.n ?? 0, below: batch?.countUpTo(us) ?? 0 };
     });
     const dispersion = dispersionOf(batches, n, share);
     const bursts = batches.filter((batch) => batch.below < batch.n).length;
-    return dispersion > IN_BURSTS && bursts < BURSTS_MIN ? null : Math.floor(n / dispersion);
+    return { worth: Math.max(1, Math.floor(n / dispersion)), dispersion, bursts };
   }
 
   #batchAt(atUs: number): Histogram {
