@@ -68,6 +68,7 @@ describe("where the API is", () => {
   test.each([
     [200, /answers 200 with an HTML page/, /that of its documentation or console/],
     [503, /answers 503 with an HTML page/, /a gateway answers: is the API behind it running/],
+    [401, /answers 401 with an HTML page/, /a credential of its own .*, or put pages in place of refusals/],
     [403, /answers 403 with an HTML page/, /a gateway refuses these calls: have it let them through/],
     [421, /answers 421 with an HTML page/, /by another host name, or by HTTP\/2 alone/],
   ])("a page with status %d is named, with what to look at", async (status, found, todo) => {

@@ -92,6 +92,8 @@ const BEHIND = "a gateway answers: is the API behind it running, and does it tak
 /** AWS API Gateway answers so where it has no such path. */
 const REFUSED =
   "is every part of the path there, up to the version segment (v1)? If so, a gateway refuses these calls: have it let them through";
+const GUARDED =
+  "does something in front of the API ask for a credential of its own (transport.headers), or put pages in place of refusals?";
 const UNCODED =
   "have the proxy in front of the API send answers uncoded to callers that ask for it (Accept-Encoding: identity)";
 
@@ -112,6 +114,7 @@ const gatewayAdvice = (
   if (status === 400 && base_url.startsWith("https:") && !hasCertificate && isPage(sent)) return UNCERTIFIED;
   if (codingOf(headerOf(sent, "content-encoding")) !== null) return UNCODED;
   if (status === 403) return REFUSED;
+  if (status === 401 && isPage(sent)) return GUARDED;
   return status !== null && status >= 500 ? BEHIND : null;
 };
 
