@@ -250,7 +250,7 @@ export const countsAgree: Judge = (facts) => {
       const books = [counts && "counts", ledger && "ledger"].filter(Boolean).join(" and ");
       if (evidence.count > 0 && drained) return failed("callers, counts and ledger do not agree", evidence);
       if (evidence.count > 0) {
-        const why = `${evidence.first}, but ${books} were read before the stage was known to be drained`;
+        const why = `${evidence.first}, but the stage was not known to be drained when ${books} could be read`;
         return inconclusive(why, evidence.first);
       }
       if (doubts.count > 0) {
