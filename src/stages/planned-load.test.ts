@@ -90,7 +90,9 @@ test("readers that left are followed by rules that find lost slots, where no gau
   const rulesBehind = (name: string, embedded: boolean, permits: Target["permits"]) =>
     afterScenario(scenarioStage(name, {})!, { target: { ...target, permits }, embedded }).map(({ only }) => only);
   const permits = { load_max_rps: 100 };
-  expect(rulesBehind("leaving-readers", false, permits)).toEqual([["overload-keeps-the-caps", "slots-come-back"]]);
+  expect(rulesBehind("leaving-readers", false, permits)).toEqual([
+    ["overload-keeps-the-caps", "slots-come-back", "shedding-ends"],
+  ]);
   expect(rulesBehind("leaving-readers", true, permits)).toEqual([]);
   expect(rulesBehind("leaving-readers", false, {})).toEqual([]);
   expect(rulesBehind("slow-readers", false, permits)).toEqual([]);

@@ -69,15 +69,18 @@ describe.concurrent("a deployment that loses slots", () => {
   test("is caught by a run whose single calls are all shed, from one on to its end", async () => {
     expect(await judge({ defects: ["keeps-a-slot-for-nobody"] })).toBe("fail");
   });
-  test("is not acquitted where all slots were lost before the first call", async () => {
+  test.each([
+    ["is not acquitted where all slots were lost before the first call", false, "inconclusive"],
+    ["is caught from its first call on where nobody else calls", true, "fail"],
+  ])("%s", async (_, exclusive, verdict) => {
     const { claims } = await verifySecondApi({ defects: ["keeps-a-slot-for-nobody"] }, async ({ target }) => {
       const calls = Array.from({ length: 45 }, async () => (await fetch(`${target.base_url}/design/styles`)).text());
       await Promise.all(calls);
-      return { skip: ["load", "quota-burn"], patienceMs: 5_000 };
+      return { skip: ["load", "quota-burn"], patienceMs: 5_000, target: { ...target, exclusive } };
     });
     expect(claims.find(({ id }) => id === "verify/shedding-ends")).toMatchObject({
-      verdict: "inconclusive",
-      reason: expect.stringContaining("the deployment admitted no call at all"),
+      verdict,
+      reason: expect.stringContaining(exclusive ? "" : "the deployment admitted no call at all"),
     });
   });
   test("is not waited for where it asks for a day", async () => {

@@ -207,9 +207,9 @@ const RULES_PER_S = 50;
 const COVERED_BY_STAGES = ["quota-burn", "load"];
 /**
  * Rules tried again after the load on a user's deployment, because a rare leak of slots shows only after thousands of
- * calls. The first finds that some slots are gone, the second that all are.
+ * calls. The first finds that some slots are gone, the second that all are, the third the same where not even a session is minted.
  */
-const AFTER_LOAD = ["overload-keeps-the-caps", "slots-come-back"];
+const AFTER_LOAD = ["overload-keeps-the-caps", "slots-come-back", "shedding-ends"];
 
 /** Experiments of `run smoke` and `chaos --short`: the dependency is gone, or acts but its reply is lost. */
 export const SHORT_EXPERIMENTS = ["limiter-refused", "limiter-reply-lost", "keys-refused", "keys-reply-lost"];

@@ -304,13 +304,14 @@ export const SHEDDING_ENDS = rulesOf("every-answer").must("shedding-ends", [210,
       return "fixed shedding with limits.global_in_flight and limits.org_in_flight in the target file";
     for (const { whose, answers } of groupsOf(context)) {
       const admitted = answers.filter(isAdmitted);
-      // Without an admitted call there is no moment since which calls are shed.
-      if (admitted.length === 0 && answers.length >= SHED_SINCE_MIN) {
+      // Without an admitted call others may have filled the cap all the time, unless nobody else calls.
+      if (admitted.length === 0 && answers.length >= SHED_SINCE_MIN && context.target.exclusive !== true) {
         checks.unclear(`${whose} admitted no call at all, and ${answers.length} were shed`);
         continue;
       }
-      const lastUs = Math.max(...admitted.map(({ received }) => received.doneUs));
-      const shed = admitted.length === 0 ? [] : answers.filter((one) => one.received.sentUs > lastUs);
+      const since = admitted.length === 0 ? answers.slice(0, 1) : admitted;
+      const lastUs = Math.max(...since.map(({ received }) => received.doneUs));
+      const shed = answers.filter((one) => one.received.sentUs > lastUs);
       // Only a call that spends nothing is repeated.
       const one = shed.findLast(({ testCall: { route, product } }) => route !== "design.analyze" && product !== "tile");
       if (shed.length < SHED_SINCE_MIN || one === undefined) {
