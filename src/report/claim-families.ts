@@ -72,7 +72,7 @@ const OTHERS: readonly Row[] = [
   ["slo/*", "the objective of the target file holds in this stage",
     "the measured share or percentile, with its 95 % interval, against the objective; a doubt about the host leaves it open", "a slow deployment; too few calls for the percentile; a generator that was late"],
   ["growth/*", "a resource of the API does not grow while an ordinary load is on",
-    "the slope of its readings after the warm-up by Theil and Sen, with a 95 % interval, against what is allowed in an hour", "a leak of memory, sockets, timers or files; too few readings"],
+    "the slope by Theil and Sen of the lowest readings of twelve parts after the warm-up, with a 95 % interval, against what is allowed in an hour; open where growth slows down, or where memory is never given back", "a leak of memory, sockets, timers or files; too few readings; a query that counts garbage"],
   ["refusals-in-budget/*", "while a dependency is gone, calls are refused within the budget that the target file states for it",
     "the times of the refusals of all experiments on that component, together", "a time-out of a client library that is longer than the budget, retries behind the API"],
   ["thresholds/script", "the thresholds of your own k6 script hold",
