@@ -30,6 +30,10 @@ type Kept = Pick<CallLine, "intended_us" | "sent_us" | "done_us" | "outcome" | "
   result: ReturnType<typeof streamResult>;
   isAdmitted: boolean;
   isWhole: boolean;
+  /** Admitted calls in flight when this one was sent (`noteInFlight`). */
+  inFlight: number;
+  /** A neighbour was admitted, although it found more in flight. */
+  hadRoom: boolean;
 };
 
 const keptOf = (line: CallLine): Kept => {
@@ -48,6 +52,8 @@ const keptOf = (line: CallLine): Kept => {
     result,
     isAdmitted: isAdmitted(line),
     isWhole,
+    inFlight: 0,
+    hadRoom: false,
   };
 };
 
@@ -92,17 +98,14 @@ const PAST_KNEE = 0.25;
 const ORGANIZATIONS_MOST = 256;
 const WINDOW_CALLS = 10;
 
-/** `inFlight`: admitted calls in flight when a call was sent. `hadRoom`: a neighbour was admitted, although it found more. */
-type Found = { inFlight: number; hadRoom: boolean };
-type Told = Found & { call: Kept; end: "good" | "late" | "shed" | "failed" | "aborted"; outcome: string };
+type Told = { call: Kept; end: "good" | "late" | "shed" | "failed" | "aborted"; outcome: string };
 
 const firstMs = ({ intended_us: due, firstEventUs, done_us: done }: Kept): number =>
   ((firstEventUs ?? done) - due) / 1000;
 
-const toldOf = (call: Kept, found: Found, { firstEventMs, stayMs: mostMs }: CallObjective): Told => {
+const toldOf = (call: Kept, { firstEventMs, stayMs: mostMs }: CallObjective): Told => {
   const { outcome, result } = call;
-  const { inFlight, hadRoom } = found;
-  const told = (end: Told["end"], as = outcome): Told => ({ call, end, outcome: as, inFlight, hadRoom });
+  const told = (end: Told["end"], as = outcome): Told => ({ call, end, outcome: as });
   if (call.isWhole) return told(firstMs(call) <= firstEventMs && stayMs(call) <= mostMs ? "good" : "late");
   if (result === "left") return told("aborted");
   if (SHED_OUTCOMES.has(outcome)) return told("shed");
@@ -124,7 +127,7 @@ const inFlightOf = (some: readonly Told[], quantile: number): number | null =>
   some.length < IN_FLIGHT_CALLS
     ? null
     : statistics.quantile(
-        some.map((one) => one.inFlight),
+        some.map(({ call }) => call.inFlight),
         quantile,
       );
 
@@ -214,7 +217,7 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Told[], retries: number
     shedShare: shareOf(dueIn(shed), dueIn(told)),
     shedDispersion: dispersionOf(dueIn(told, windows), dueIn(shed, windows)),
     shedsAt: inFlightOf(
-      shed.filter(({ hadRoom }) => !hadRoom),
+      shed.filter(({ call }) => !call.hadRoom),
       0.5,
     ),
     admitsAt: inFlightOf(admitted, 0.9),
@@ -238,25 +241,21 @@ type Judged = ReturnType<typeof judgeLevel>;
 /** So many calls sent just before a call, and as many just after it, show what the deployment admitted at that moment. */
 const NEIGHBOURS = 4;
 
-/** What each call found when it was sent. `ends`: when admitted calls ended, in order. */
-const foundByEach = (calls: readonly Kept[], ends: Float64Array): Map<Kept, Found> => {
+/** Notes on each call what it found when it was sent. `ends`: when admitted calls ended, in order. */
+const noteInFlight = (calls: readonly Kept[], ends: Float64Array): void => {
   const ordered = calls.toSorted((a, b) => a.sent_us - b.sent_us);
   let [admitted, ended] = [0, 0];
-  const inFlights = ordered.map((call) => {
+  for (const call of ordered) {
     while ((ends[ended] ?? Number.POSITIVE_INFINITY) <= call.sent_us) ended += 1;
-    const inFlight = admitted - ended;
+    call.inFlight = admitted - ended;
     if (call.isAdmitted) admitted += 1;
-    return inFlight;
-  });
-  return new Map(
-    ordered.map((call, at) => {
-      const inFlight = inFlights[at] as number;
-      let hadRoom = false;
-      for (let near = Math.max(0, at - NEIGHBOURS); near <= at + NEIGHBOURS && near < ordered.length; near++)
-        hadRoom ||= (inFlights[near] as number) > inFlight && (ordered[near] as Kept).isAdmitted;
-      return [call, { inFlight, hadRoom }];
-    }),
-  );
+  }
+  for (const [at, call] of ordered.entries()) {
+    for (let near = Math.max(0, at - NEIGHBOURS); near <= at + NEIGHBOURS && near < ordered.length; near++) {
+      const neighbour = ordered[near] as Kept;
+      call.hadRoom ||= neighbour.isAdmitted && neighbour.inFlight > call.inFlight;
+    }
+  }
 };
 
 /** The usual number of places is this quantile of the calls in flight past the knee: a limit that adapts has peaks. */
@@ -269,10 +268,10 @@ const TAKEN = 0.75;
 const roomOf = (told: readonly Told[], places: number | null): CurveLevel["room"] => {
   if (places === null) return null;
   const beside = (isMeant: (inFlight: number) => boolean): Beside => {
-    const some = told.filter(({ inFlight }) => isMeant(inFlight));
+    const some = told.filter(({ call }) => isMeant(call.inFlight));
     const shed = some.filter(({ end }) => end === "shed");
-    const withRoom = shed.filter(({ hadRoom }) => hadRoom).length;
-    const inFlight = statistics.mean(some.map((one) => one.inFlight)) ?? 0;
+    const withRoom = shed.filter(({ call }) => call.hadRoom).length;
+    const inFlight = statistics.mean(some.map(({ call }) => call.inFlight)) ?? 0;
     return { calls: some.length, shed: shed.length, withRoom, inFlight };
   };
   return { free: beside((n) => n <= FREE * places), taken: beside((n) => n >= TAKEN * places && n < places) };
@@ -361,9 +360,9 @@ export const openCurve = (options: CurveOptions) => {
         levels.map(({ carried }) => carried),
         about,
       );
-    const found = foundByEach(first, doneUs);
+    noteInFlight(first, doneUs);
     const curveBy = (objective: CallObjective, patient: Curve | null): Curve => {
-      const told = first.map((call) => toldOf(call, found.get(call) as Found, objective));
+      const told = first.map((call) => toldOf(call, objective));
       const goodDoneUs = statistics.ascending(told.filter(({ end }) => end === "good").map(({ call }) => call.done_us));
       const frame: Frame = { startUs, warmUpS, calmS, doneUs, goodDoneUs };
       const judged = planned.map((level) => {

@@ -122,7 +122,7 @@ const assertShare = (p: number): void => {
 };
 
 /** Several times as fast as a sort that calls a function for each comparison. */
-export const ascending = (values: Iterable<number>): Float64Array => Float64Array.from(values).sort();
+export const ascending = (values: Iterable<number>): Float64Array => new Float64Array(values).sort();
 
 /**
  * Sample quantile of values in any order, type 7 (linear between order statistics; the default of R and NumPy). Source: Hyndman
