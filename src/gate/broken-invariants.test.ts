@@ -54,6 +54,14 @@ describe("what breaks on the head alone", () => {
     expect(judged(finding("base", 0, "answered", "pass"), finding("head", 0, "answered", "fail")).verdict).toBe("fail");
   });
 
+  test("streams that an outage cut are no regression beside it, and those of an answered block are", () => {
+    const base = [0, 1, 2].map((pair) => finding("base", pair, "answered", "pass"));
+    const head = (["pass", "fail", "pass"] as const).map((verdict, pair) => finding("head", pair, "answered", verdict));
+    const cutIn = (pair: number) => judged(...base, ...head, finding("head", pair, "streams-cut", "fail"));
+    expect(cutIn(1)).toMatchObject({ verdict: "inconclusive", reason: expect.stringContaining("was it restarted") });
+    expect(cutIn(2)).toMatchObject({ verdict: "fail", reason: expect.stringContaining("streams-cut (1 block)") });
+  });
+
   test("an outage in one block that is over may have been a restart; a second one, or one that lasts, is the head's", () => {
     const at = (pair: number, verdict: Claim["verdict"]) => finding("head", pair, "answered", verdict);
     const base = [0, 1, 2].map((pair) => finding("base", pair, "answered", "pass"));

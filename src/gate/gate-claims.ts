@@ -106,7 +106,11 @@ const isOver = (findings: readonly BlockFinding[]): boolean => {
  * one block, which a restart of the head by others may have been.
  */
 export const brokenOnHead = (findings: readonly BlockFinding[]) => {
-  const broken = findings.filter(({ claim }) => claim.level === "must" && claim.verdict === "fail");
+  const failed = findings.filter(({ claim }) => claim.level === "must" && claim.verdict === "fail");
+  const isSilent = (one: BlockFinding): boolean =>
+    failed.some(({ side, pair, claim }) => side === one.side && pair === one.pair && ruleOf(claim) === "answered");
+  // An outage cuts the streams that it meets, so its block says that once.
+  const broken = failed.filter((one) => ruleOf(one.claim) !== "streams-cut" || !isSilent(one));
   const claimsOf = (of: Side): Claim[] => broken.flatMap(({ side, claim }) => (side === of ? [claim] : []));
   const onBase = new Set(claimsOf("base").map(ruleOf));
   const onHead: Broken[] = [...Map.groupBy(claimsOf("head"), ruleOf)];
