@@ -135,7 +135,7 @@ describe("a server that does nothing wrong is accused of nothing", () => {
       const levels = curve.levels.map((level): Curve["levels"][number] => {
         if (level.pass !== "down") return level;
         const p50 = 2.5 * (level.stayMs.p50 ?? 0) + 60;
-        const stayMedianMs = { low: p50 * (1 - spread), high: p50 * (1 + spread) };
+        const stayMedianMs = { value: p50, low: p50 * (1 - spread), high: p50 * (1 + spread) };
         return { ...level, stayMs: { ...level.stayMs, p50 }, stayMedianMs };
       });
       return failedOf(claimsOf({ ...curve, levels, patient: null })).join();

@@ -148,7 +148,7 @@ const LEFT_SURELY = 0.7;
 const goodOf = ({ good, offered }: CurveLevel): number => good / Math.max(1, offered);
 
 /** The share of offered calls at a level that is no longer good on the way down, with its 95 % margin. */
-const lostAt = ([up, down]: [CurveLevel, CurveLevel]): { by: number; half: number; got: string } => {
+const lostAt = ([up, down]: measures.Pair): { by: number; half: number; got: string } => {
   const halves = [up, down].flatMap(({ offered, shedShare }) => [
     0.98 / Math.sqrt(Math.max(1, offered)),
     shedShare.high - shedShare.value,
@@ -167,12 +167,9 @@ const isSlowerThan = (is: Estimate, was: Estimate): boolean => {
  * Says by how much calls became slower, if the medians differ by more than the machine explains and than their intervals
  * allow; else `null`, as where there are too few calls for an interval.
  */
-const slowerAt = ([up, down]: [CurveLevel, CurveLevel]): string | null => {
-  const [was, is] = [up.stayMs.p50, down.stayMs.p50];
-  const [early, late] = [up.stayMedianMs, down.stayMedianMs];
-  if (was === null || is === null || early === null || late === null) return null;
-  if (!isSlowerThan({ value: is, ...late }, { value: was, ...early })) return null;
-  return `calls take ${is.toFixed(0)} ms (median) at ${rate(down.ratePerS)} after the overload, ${was.toFixed(0)} ms before it`;
+const slowerAt = ([{ stayMedianMs: was }, { stayMedianMs: is, ratePerS }]: measures.Pair): string | null => {
+  if (was === null || is === null || !isSlowerThan(is, was)) return null;
+  return `calls take ${is.value.toFixed(0)} ms (median) at ${rate(ratePerS)} after the overload, ${was.value.toFixed(0)} ms before it`;
 };
 
 /**
@@ -181,23 +178,14 @@ const slowerAt = ([up, down]: [CurveLevel, CurveLevel]): string | null => {
  */
 const GOOD_BESIDE_OTHERS = 0.5;
 
-/** Levels before the overload, each with one of the same rate after it. */
-const beforeAndAfter = (curve: Curve): measures.Pair[] => [
-  ...measures.pairsWith(curve, "down"),
-  ...measures.pairsWith(curve, "after"),
-];
-
 /** The largest goodput of levels after the overload as a share of that before it; `null` where nothing was served before. */
 const leftOf = (curve: Curve): { share: Estimate; got: string } | null => {
-  const pairs = beforeAndAfter(curve);
+  const pairs = [...measures.pairsWith(curve, "down"), ...measures.pairsWith(curve, "after")];
   const [was, is] = [0, 1].map((at) => measures.largestGoodput(pairs.map((pair) => pair[at] as CurveLevel)));
   if (!was) return null;
   const got = `at most ${rate(is?.value ?? 0)} are served well after the overload, ${rate(was.value)} before it`;
   return { share: is ? measures.over(is, was) : { value: 0, low: 0, high: 0 }, got };
 };
-
-/** A limit that rises again after it was low is not lost. */
-const adapts = (curve: Curve, { shedding }: StageFacts): boolean => shedding !== "fixed" && measures.hasRisen(curve);
 
 /**
  * The ramp before the curve was served at some rate. Capacity counts as lost if every level of the curve shows less than
@@ -235,8 +223,7 @@ const lostSinceRamp = (curve: Curve, facts: StageFacts): string | null => {
   const lowest = levels.filter(({ ratePerS }) => ratePerS === lowestPerS);
   const above = ramp.filter(({ rate_per_s: perS }) => perS >= lowestPerS);
   const was = pooled(above.map((step) => step.stay_ms));
-  const isSlower = ({ stayMs: { p50 }, stayMedianMs }: CurveLevel): boolean =>
-    p50 !== null && stayMedianMs !== null && isSlowerThan({ value: p50, ...stayMedianMs }, was);
+  const isSlower = ({ stayMedianMs: is }: CurveLevel): boolean => is !== null && isSlowerThan(is, was);
   if (above.length > 0 && lowest.every(isSlower)) {
     const ms = lowest[0]?.stayMs.p50 ?? 0;
     return `calls take ${ms.toFixed(0)} ms (median) at ${rate(lowestPerS)}, and took ${was.value.toFixed(0)} ms at higher rates in the ramp before the curve`;
@@ -253,19 +240,16 @@ const lessThanInRamp = ({ levels, knee: { overall } }: Curve, ramp: readonly Ram
 };
 
 /** Says that capacity may be lost since the ramp, and how to find out; else `null`. */
-const maybeLostSinceRamp = (curve: Curve, { exclusive, shedding, curve: about }: StageFacts): string | null => {
+const maybeLostSinceRamp = (curve: Curve, { exclusive, curve: about }: StageFacts): string | null => {
   const less = exclusive ? lessThanInRamp(curve, about?.ramp ?? [], FIXED_SINCE_RAMP) : null;
-  const [or, state] =
-    shedding === "fixed"
-      ? ["", ""]
-      : [", or a limit that adapts has sunk", ", and state `shedding: fixed` if its limits do not adapt"];
-  return less && `capacity may be lost since the first overload${or} (start the deployment anew${state}): ${less}`;
+  const how = "start the deployment anew, and state `shedding: fixed` if its limits do not adapt";
+  return less && `capacity may be lost since the first overload, or a limit that adapts has sunk (${how}): ${less}`;
 };
 
 /** A loss counts only if every calm level shows it: a limiter that probes its round trip disturbs a few levels, a bad state all. */
 const cameBack = (curve: Curve, facts: StageFacts): Finding => {
   const { exclusive } = facts;
-  const kneePerS = curve.knee.overall?.value ?? 0;
+  const calmPerS = CALM * (curve.knee.overall?.value ?? 0);
   const sinceRamp = exclusive ? lostSinceRamp(curve, facts) : null;
   if (sinceRamp !== null)
     return found("fail", `the state before the first overload has not come back: ${sinceRamp}`, sinceRamp);
@@ -274,13 +258,13 @@ const cameBack = (curve: Curve, facts: StageFacts): Finding => {
   const maybe = maybeLostSinceRamp(curve, facts);
   const left = exclusive ? leftOf(curve) : null;
   const lostGoodput = (got: string): Finding => {
-    const lost = `goodput has not come back: ${got}`;
-    const isLow = "a limit on calls in flight was low and rose again (state `shedding: fixed` if none adapts)";
-    return adapts(curve, facts) ? open(`${isLow}: ${got}`) : found("fail", lost, got);
+    if (facts.shedding === "fixed" || !measures.hasRisen(curve))
+      return found("fail", `goodput has not come back: ${got}`, got);
+    return open(`a limit on calls in flight was low and rose again (state \`shedding: fixed\` if none adapts): ${got}`);
   };
   const { value = 1, high = 1 } = left?.share ?? {};
   if (left !== null && value + measures.WIDER * (high - value) <= LEFT) return lostGoodput(left.got);
-  const pairs = measures.pairsWith(curve, "down").filter(([up]) => up.ratePerS <= CALM * kneePerS);
+  const pairs = measures.pairsWith(curve, "down").filter(([up]) => up.ratePerS <= calmPerS);
   if (pairs.length === 0)
     return open(maybe ?? `no calm level was played again after the overload; ${aroundKnee(curve)}`);
   const lost = pairs.map(lostAt);

@@ -9,7 +9,7 @@ import type { Objective } from "../history/objectives.ts";
 import { Histogram } from "../history/statistics/histogram.ts";
 import * as statistics from "../history/statistics/statistics.ts";
 import type { Beside, CallObjective, Curve, CurveLevel, PlannedLevel, Quantiles } from "./curve.ts";
-import { batchMean, type KneeOfLevels, kneeOfLevels, overlap } from "./knee.ts";
+import { batchMean, type KneeOfLevels, kneeOfLevels, medianOf, overlap } from "./knee.ts";
 import { isAdmitted, LATENCY } from "./knee-of-ramp.ts";
 import { dispersionOf } from "./shed-windows.ts";
 
@@ -222,7 +222,7 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Told[], retries: number
     ),
     admitsAt: inFlightOf(admitted, 0.9),
     stayMs: quantilesOf(staysMs),
-    stayMedianMs: statistics.quantileInterval(staysMs, 0.5),
+    stayMedianMs: medianOf(staysMs),
     firstEventMs: quantilesOf(whole.map(firstMs)),
     refusalMs: quantilesOf(shed.map(({ call }) => stayMs(call))),
     lagMs: lags.length === 0 ? null : p99(lags),

@@ -67,8 +67,8 @@ export type CurveLevel = {
   readonly stayMs: Quantiles;
   readonly firstEventMs: Quantiles;
   readonly refusalMs: Quantiles;
-  /** The 95 % interval of the median of `stayMs`; `null` where there are too few. */
-  readonly stayMedianMs: Interval | null;
+  /** The median of `stayMs` with its interval; `null` where there are too few. */
+  readonly stayMedianMs: Estimate | null;
   /**
    * Calls that found at least half of the usual places free (`free`), and calls that found three quarters or more of
    * them taken, and not all (`taken`); `null` if no level past the knee shows how many places there are.

@@ -6,9 +6,10 @@
 import { RATE_LIMITED } from "../contract/refusals.ts";
 import { type CallLine, classOf, dueWithin, type Span, stayMs } from "../history/line.ts";
 import type { RampStep } from "../history/run-document.ts";
-import { mean, median, mostAtOnce, quantileInterval, sumOf, Z_95 } from "../history/statistics/statistics.ts";
+import { mean, median, mostAtOnce, sumOf, Z_95 } from "../history/statistics/statistics.ts";
 import type { RateFound } from "../workload/callers/target-view.ts";
 import type { Profile } from "../workload/load-profiles.ts";
+import { medianOf } from "./knee.ts";
 
 export const LATENCY = "latency";
 
@@ -181,9 +182,8 @@ const kneeOf = (steps: readonly Step[], calls: readonly CallLine[], surelyPerS: 
 const STEP_CALLS = 30;
 /** Calls due in a span that was served at this rate. */
 const rampStep = (ratePerS: number, calls: readonly CallLine[]): RampStep[] => {
-  const staysMs = calls.filter(isAdmitted).map(stayMs);
-  const [value, interval] = [median(staysMs), quantileInterval(staysMs, 0.5)];
-  return value === null || interval === null ? [] : [{ rate_per_s: ratePerS, stay_ms: { value, ...interval } }];
+  const stay = medianOf(calls.filter(isAdmitted).map(stayMs));
+  return stay === null ? [] : [{ rate_per_s: ratePerS, stay_ms: stay }];
 };
 
 /** The steps up to the first that was not carried, and the best span, if it was served at a higher rate. */

@@ -3,7 +3,7 @@
  * eight slots at twice the knee are idle 9 % of the time (Erlang's loss formula). So a loss system is fitted: its
  * places are the most calls ever in flight, its slots those that the carried rate fills at the calm service time.
  */
-import { bisect, mean, studentT, Z_95 } from "../history/statistics/statistics.ts";
+import { bisect, mean, median, quantileInterval, studentT, Z_95 } from "../history/statistics/statistics.ts";
 import type { Estimate, LossSystem } from "./curve.ts";
 
 /**
@@ -55,6 +55,12 @@ export const batchMean = (batches: readonly number[]): Estimate => {
   if (batches.length < 2) return { value, low: 0, high: Number.POSITIVE_INFINITY };
   const half = studentT(batches.length - 1) * standardError(batches);
   return { value, low: Math.max(0, value - half), high: value + half };
+};
+
+/** The median with its 95 % interval; `null` where there are too few values. */
+export const medianOf = (values: readonly number[]): Estimate | null => {
+  const interval = quantileInterval(values, 0.5);
+  return interval && { value: median(values) as number, ...interval };
 };
 
 export const overlap = (a: Estimate, b: Estimate): boolean => a.low <= b.high && b.low <= a.high;

@@ -159,7 +159,7 @@ const isTooMany = (hits: number, n: number, most: number, chance: number): boole
 
 const shareBetween = (hits: number, n: number): Interval => wilsonInterval(Math.min(hits, n), n) ?? { low: 0, high: 1 };
 
-/** A window, and the chance that it may look bad by. */
+/** A window as a run of moments, and the chance that it may look bad by. */
 type Run = Counts & { readonly chance: number };
 
 /** Reports whether a window has certainly less than `RECOVERED` of the calm share of good calls. */
