@@ -384,6 +384,12 @@ test("goodput that rises with the load shows no price of a refusal", () => {
   expect(price.value).toBeLessThan(0);
 });
 
+test("levels that may lie below the knee show no price of a refusal", () => {
+  const curve = curveOf(queueing({ slots: 16, inFlight: 16, serviceMs: 200 }), 1, SHORT_S);
+  const overall = { ...(curve.knee.overall as Estimate), high: 9 * KNEE_PER_S };
+  expect(refusalPriceOf({ ...curve, knee: { ...curve.knee, overall } })).toBeNull();
+});
+
 test("the interval of a goodput has a width, also where two batches count the same", () => {
   for (let seed = 1; seed <= 12; seed++) {
     const server = queueing({ slots: 160, inFlight: 160, serviceMs: 2_000, service: "constant", seed });

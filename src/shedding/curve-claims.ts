@@ -203,30 +203,21 @@ const isFixed = ({ levels }: Curve, { shedding }: StageFacts): boolean => {
   return shedding === "fixed" || most - Math.min(...each) <= Math.max(1, FIXED_WITHIN * most);
 };
 
-/** The mean of estimates of one figure, each weighted by the inverse of its squared error. */
-const pooled = (all: readonly Estimate[]): Estimate => {
-  const weights = all.map(({ low, high }) => 4 / Math.max(high - low, 1e-9) ** 2);
-  const value = sumOf(all.map((one, at) => one.value * (weights[at] as number))) / sumOf(weights);
-  const half = 1 / Math.sqrt(sumOf(weights));
-  return { value, low: value - half, high: value + half };
-};
-
 /**
  * Describes what a deployment lost for good in the ramp before the curve, which was its first overload; else `null`. Calls
- * count as slower only if both plays of the lowest level are slower than the steps that the ramp carried at that rate and
- * above.
+ * count as slower only if both plays of the lowest level are slower than what the ramp carried last, at that rate or above.
  */
 const lostSinceRamp = (curve: Curve, facts: StageFacts): string | null => {
   const { levels } = curve;
   const ramp = facts.curve?.ramp ?? [];
   const lowestPerS = Math.min(...levels.map(({ ratePerS }) => ratePerS));
   const lowest = levels.filter(({ ratePerS }) => ratePerS === lowestPerS);
-  const above = ramp.filter(({ rate_per_s: perS }) => perS >= lowestPerS);
-  const was = pooled(above.map((step) => step.stay_ms));
-  const isSlower = ({ stayMedianMs: is }: CurveLevel): boolean => is !== null && isSlowerThan(is, was);
-  if (above.length > 0 && lowest.every(isSlower)) {
+  const carried = ramp.findLast(({ rate_per_s: perS }) => perS >= lowestPerS);
+  const isSlower = ({ stayMedianMs: is }: CurveLevel): boolean =>
+    is !== null && carried !== undefined && isSlowerThan(is, carried.stay_ms);
+  if (lowest.every(isSlower)) {
     const ms = lowest[0]?.stayMs.p50 ?? 0;
-    return `calls take ${ms.toFixed(0)} ms (median) at ${rate(lowestPerS)}, and took ${was.value.toFixed(0)} ms at higher rates in the ramp before the curve`;
+    return `calls take ${ms.toFixed(0)} ms (median) at ${rate(lowestPerS)}, and took ${carried?.stay_ms.value.toFixed(0)} ms at a higher rate in the ramp before the curve`;
   }
   return lessThanInRamp(curve, ramp, isFixed(curve, facts) ? FIXED_SINCE_RAMP : LEFT_SINCE_RAMP);
 };
