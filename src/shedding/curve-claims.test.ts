@@ -387,7 +387,7 @@ test("goodput that rises with the load shows no price of a refusal", () => {
 test("levels that may lie below the knee show no price of a refusal", () => {
   const curve = curveOf(queueing({ slots: 16, inFlight: 16, serviceMs: 200 }), 1, SHORT_S);
   const overall = { ...(curve.knee.overall as Estimate), high: 9 * KNEE_PER_S };
-  expect(refusalPriceOf({ ...curve, knee: { ...curve.knee, overall } })).toBeNull();
+  expect(refusalPriceOf({ ...curve, knee: { ...curve.knee, overall } }, true)).toBeNull();
 });
 
 test("the interval of a goodput has a width, also where two batches count the same", () => {

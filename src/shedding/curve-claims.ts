@@ -416,7 +416,10 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
     judge: (curve) => {
       const price = measures.refusalPriceOf(curve);
       if (price === null) return skipped("three levels past the knee");
-      const finding = against(price, { most: COST }, "a refusal's cost in calls");
+      const costOf = (of: Estimate | null): Finding => against(of, { most: COST }, "a refusal's cost in calls");
+      const finding = costOf(price);
+      // Levels that may lie below the knee show no cost.
+      if (finding.verdict === "fail") return costOf(measures.refusalPriceOf(curve, true));
       const isSurelyLess = price.value <= COST && price.high <= COST_SURELY;
       return isSurelyLess ? found("pass", finding.got ?? "") : finding;
     },

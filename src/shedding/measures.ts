@@ -247,15 +247,16 @@ const RISING = 0.5;
 
 /**
  * The cost of a refusal as a share of the cost of a served call. It is the slope of goodput over the levels of both ways from
- * 1.4 times the knee on that surely lie past it (weighted linear regression); `null` where there are fewer than three.
+ * 1.4 times the knee on (weighted linear regression), `areSure`: of those that surely lie past it; `null` where there are
+ * fewer than three.
  */
-export const refusalPriceOf = (curve: Curve): Estimate | null => {
+export const refusalPriceOf = (curve: Curve, areSure = false): Estimate | null => {
   const [model] = curve.models;
   if (model === undefined || curve.knee.overall === null) return null;
   const { value: kneePerS, high } = curve.knee.overall;
   const levels = (["up", "down"] as const)
     .flatMap((pass) => wayOf(curve, pass))
-    .filter(({ ratePerS }) => ratePerS >= Math.max(1.4 * kneePerS, high));
+    .filter(({ ratePerS }) => ratePerS >= Math.max(1.4 * kneePerS, areSure ? high : 0));
   // One scatter for all: a level that carries less by chance also scatters less, and would weigh more.
   const scatter = total(levels, ({ goodputPerS, judgedS }) => halfOf(goodputPerS) ** 2 * judgedS) / levels.length;
   const points = levels.map(({ ratePerS, goodputPerS, judgedS }) => {
