@@ -180,7 +180,10 @@ const wanting = ({ objective, n, against, low }: ObjectiveVerdict): string => {
   if (objective.kind === "share" || objective.quantile === 1 || low !== null || n === 0) return text;
   const tail = 1 - objective.quantile;
   if (against > tail * n) return text;
-  return `${text} (${n} calls came; with ${against} above the limit it takes ${callsToShow(tail, against, ONE_SIDE)})`;
+  const needed = callsToShow(tail, against, ONE_SIDE);
+  return needed > n
+    ? `${text} (${n} calls came; with ${against} above the limit it takes ${needed})`
+    : `${text} (${n} calls came, but those above the limit came together)`;
 };
 
 const namesOf = (some: readonly ObjectiveVerdict[]): string => some.map(({ objective }) => objective.text).join(", ");

@@ -70,6 +70,8 @@ const times = (count: number, make: (at: number) => Partial<CallLine> & { tookMs
 const judged = (text: string, calls: CallLine[]): ObjectiveVerdict =>
   judgeObjectives(parseObjectives(text), calls)[0] as ObjectiveVerdict;
 
+const of = { name: "chat", stage: "chat-past-capacity", replay: "npx floodgate run" };
+
 describe("a quantile", () => {
   // The median of 100 has the ranks 40 and 61, the p99 of 1000 the ranks 983 and 997 (SciPy's binomial distribution).
   const hundred = times(100, (at) => ({ tookMs: at + 1 }));
@@ -136,6 +138,11 @@ describe("a quantile", () => {
     ];
     const met = (text: string, calls: CallLine[]) => judged(text, calls).met;
     expect([met("p99<=800ms", inBursts), met("p99<=800ms", scattered)]).toEqual([null, false]);
+    const few = slow((at) => at >= 130 && at < 144);
+    expect(sloClaim(of, judgeObjectives(parseObjectives("p99<=800ms"), few))).toMatchObject({
+      verdict: "inconclusive",
+      reason: "too few calls to say: p99<=800ms (3000 calls came, but those above the limit came together)",
+    });
     const shed = (calls: CallLine[]): CallLine[] =>
       calls.map((one) => ({ ...one, outcome: one.done_us - one.intended_us > 1_000 ? "429 b2b_overloaded" : "200" }));
     expect([met("refusals<=1.5%", shed(inBursts)), met("refusals<=1.5%", shed(scattered))]).toEqual([null, false]);
@@ -180,7 +187,6 @@ describe("a share", () => {
 });
 
 describe("the claim", () => {
-  const of = { name: "chat", stage: "chat-past-capacity", replay: "npx floodgate run" };
   const claim = (text: string, calls: CallLine[]) => sloClaim(of, judgeObjectives(parseObjectives(text), calls));
 
   test("is a should that fails by one miss, and passes by nothing but all", () => {
