@@ -3,7 +3,7 @@ import { isWholeAnswer } from "../contract/streams.ts";
 import { type CallLine, classOf, dueWithin, type Span } from "../history/line.ts";
 import { judgeObjectives, violates } from "../history/objective-verdicts.ts";
 import type { Objective } from "../history/objectives.ts";
-import { add, known, median, sequentialLines } from "../history/statistics/statistics.ts";
+import { add, known, median, sequentialLines, sumOf } from "../history/statistics/statistics.ts";
 
 /** Why the rate is played: to find a rate that breaks, to narrow it down, to be sure of the answer, to try the generator. */
 export type Purpose = "bracket" | "narrow" | "confirm" | "beyond";
@@ -93,21 +93,25 @@ export const judgeTallies = (
 const PRIOR_WEIGHT = 4;
 /** Losses of a server without a queue come in clusters: about this many times the variance of independent ones. */
 export const PRIOR_DISPERSION = 2;
-/** Late calls of a queue come in larger ones: 10 to 300 times the variance (M/M/c in virtual time, 1 to 16 servers). */
+/**
+ * Late calls of a queue come in larger clusters: 10 to 300 times the variance of independent ones, measured in virtual time (M/M/c
+ * with 1 to 16 servers).
+ */
 const PRIOR_DISPERSION_OF_TIMES = 8;
 const CLUSTER = 3;
-/** So many neighbouring blocks are joined as well: a queue that empties slowly is long for many blocks in a row. */
+/** How many neighbouring blocks are taken as one: a queue that empties slowly stays long for many blocks in a row. */
 const JOINED = [1, 2, 4, 8];
 
 const joinedBlocks = (blocks: readonly Tally[], by: number): Tally[] =>
   Array.from({ length: Math.floor(blocks.length / by) }, (_, at) => {
     const part = blocks.slice(at * by, (at + 1) * by);
-    return { bad: part.reduce((sum, { bad }) => sum + bad, 0), n: part.reduce((sum, { n }) => sum + n, 0) };
+    return { bad: sumOf(part.map(({ bad }) => bad)), n: sumOf(part.map(({ n }) => n)) };
   });
 
 /**
  * The variance of a probe's blocks divided by that of independent calls (Pearson's chi-square over its degrees of
- * freedom; McCullagh & Nelder, "Generalized Linear Models", section 4.5), at least 1: the largest of several lengths.
+ * freedom; McCullagh & Nelder, "Generalized Linear Models", section 4.5), at least 1. Blocks are joined by each number in `JOINED`;
+ * the largest result counts.
  */
 export const dispersionOf = (tallies: readonly ObjectiveTally[]): number => {
   const prior = tallies.some(({ isTime }) => isTime) ? PRIOR_DISPERSION_OF_TIMES : PRIOR_DISPERSION;

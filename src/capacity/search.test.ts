@@ -1,5 +1,6 @@
 /** The search beside servers whose capacity stands in books, in virtual time: what it answers, and how often it is right. */
 import { describe, expect, test } from "vitest";
+import { bisect } from "../history/statistics/statistics.ts";
 import type { Arrivals } from "../workload/load-profiles.ts";
 import { type Answer, demandVerdict } from "./capacity-claims.ts";
 import type { ProbeResult } from "./probe.ts";
@@ -24,13 +25,7 @@ const loss = (slots: number, places: number, erlang: number): number => {
 };
 /** Rate at which `loss` is `limit`. */
 const lossRate = ({ slots, places, serviceS }: VirtualServer, limit: number): number => {
-  let [low, high] = [0, 2 * slots];
-  for (let i = 0; i < 60; i++) {
-    const middle = (low + high) / 2;
-    if (loss(slots, places, middle) < limit) low = middle;
-    else high = middle;
-  }
-  return low / serviceS;
+  return bisect(2 * slots, (erlang) => loss(slots, places, erlang) >= limit) / serviceS;
 };
 
 /** Rate at which `share` of the calls of a queue with exponential service take longer than `thanS` (Erlang C). */
@@ -44,13 +39,7 @@ const lateRate = ({ slots, serviceS }: VirtualServer, thanS: number, share: numb
     const [slow, both] = [Math.exp(-serve * thanS), Math.exp(-drain * thanS) - Math.exp(-serve * thanS)];
     return slow + ((waits * serve) / (serve - drain)) * both;
   };
-  let [low, high] = [0, slots / serviceS];
-  for (let i = 0; i < 60; i++) {
-    const middle = (low + high) / 2;
-    if (lateAt(middle) < share) low = middle;
-    else high = middle;
-  }
-  return low;
+  return bisect(slots / serviceS, (perS) => lateAt(perS) >= share);
 };
 
 type Played = { answer: Answer; results: ProbeResult[] };

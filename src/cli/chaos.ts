@@ -2,6 +2,7 @@
 import { dirname } from "node:path";
 import { isLoopbackHost } from "../contract/address.ts";
 import { plannedEmbedded } from "../deployments/tenants.ts";
+import type { Experiment } from "../faults/experiments.ts";
 import { HOLDS_ALWAYS } from "../faults/experiments.ts";
 import { aboutFault, type Component, type Fault, faultKey } from "../faults/fault.ts";
 import { startWatchdogServer } from "../faults/watchdog-server.ts";
@@ -71,15 +72,10 @@ const entry = (label: string, text: string): string[] => wrapped(text, `  ${labe
 const listExperiments = async (targetFile: string | undefined, isJson: boolean | undefined): Promise<void> => {
   const target = targetFile === undefined ? null : (await readTargetFile(targetFile)).target;
   const { limits } = target ?? plannedEmbedded();
-  const all = [...bodies.experimentsFor(target).values()];
-  const needs = new Map(
-    all.map((one) => {
-      if (target !== null) return [one, bodies.lackedFor(target, one)];
-      return [one, one.store === "redis" ? ["--limiter redis"] : []];
-    }),
-  );
-  const listed = all.map((one) => {
-    const { name, faults, holds, store, requiredStates } = one;
+  const needsOf = (one: Experiment): string[] =>
+    target !== null ? bodies.lackedFor(target, one) : one.store === "redis" ? ["--limiter redis"] : [];
+  const all = [...bodies.experimentsFor(target).values()].map((one) => ({ ...one, needs: needsOf(one) }));
+  const listed = all.map(({ name, faults, holds, store, requiredStates, needs }) => {
     const [{ component, fault }] = faults;
     const abouts = faults.map((one) => aboutFault(one, limits));
     return {
@@ -87,16 +83,16 @@ const listExperiments = async (targetFile: string | undefined, isJson: boolean |
       breaks: abouts.map(({ what }) => what).join("; "),
       at_once: faults.length === 1 ? undefined : faults.map(faultKey),
       needs_limiter: store,
-      target_lacks: target === null ? undefined : needs.get(one),
+      target_lacks: target === null ? undefined : needs,
       must_hold: [holds, ...HOLDS_ALWAYS],
       must_meet: requiredStates,
     };
   });
-  const lines = [...needs].flatMap(([{ name, faults, holds, requiredStates = [] }, lacks]) => [
+  const lines = all.flatMap(({ name, faults, holds, requiredStates = [], needs }) => [
     name,
     ...entry("on", faults.map(({ by, component }) => `${FROM[by] ?? ""}${PART[component]}`).join(" and ")),
     ...entry("breaks", [...new Set(faults.map((one) => aboutFault(one, limits).what))].join("; ")),
-    ...(lacks.length === 0 ? [] : entry("needs", lacks.join(", "))),
+    ...(needs.length === 0 ? [] : entry("needs", needs.join(", "))),
     ...entry("must", holds),
     ...(requiredStates.length === 0
       ? []

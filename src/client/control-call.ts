@@ -25,7 +25,7 @@ export type ControlCall = {
   dispatcher?: Dispatcher;
 };
 
-/** Takes no proxy of the environment (`NODE_USE_ENV_PROXY`), as no driver does. */
+/** Ignores proxies that the environment names (`NODE_USE_ENV_PROXY`), as every driver does. */
 const DIRECT = new Agent();
 
 export const callControl = async (url: string, call: ControlCall = {}): Promise<{ status: number; text: string }> => {

@@ -1,3 +1,3 @@
-/** Leaves out members that are `undefined`. Spread over defaults, the result keeps the default of each of them. */
+/** A copy without the members that are `undefined`, so that spreading it over defaults keeps those defaults. */
 export const stated = <T extends object>(given: T): T =>
   Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as T;

@@ -168,7 +168,7 @@ export const lagDoubt = ({ p99, max }: ReturnType<typeof lagFigures>): string | 
     ? null
     : `the generator was the bottleneck: one call in a hundred left more than ${Math.round(p99)} ms late (${Math.round(max)} ms at most)`;
 
-/** Of a level. That its calls left late is a problem of its own, which the driver tells. */
+/** The host of a level, for doubts. Lateness of its calls is left out, because the driver reports that as a problem. */
 export const levelHost = (host: HostFacts | null, used: Partial<StageHost> = {}): StageHost => ({
   ...{ host, cores: cpus().length, target_cores: null, other_cores: null, ...used },
   ...{ rate_error: null, calls: 0, lag_ms: [], generator: [], calibration: [] },

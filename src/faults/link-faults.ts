@@ -18,7 +18,7 @@ type Row = {
   toxic?: (ms: number) => ToxicShape;
   /** The proxy is disabled and enabled in turn for the whole duration. */
   toggles?: true;
-  /** Shorter replies come whole, so that nothing shows the fault at the link; default 0. */
+  /** A shorter reply comes whole and does not show the fault; default 0. */
   leastBytes?: number;
   /** Reports whether what a client saw proves this fault. */
   shows: (seen: LinkSeen, ms: number, budgetMs: number) => boolean;

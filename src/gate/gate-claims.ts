@@ -205,19 +205,17 @@ export const answersClaim = (
     ...(untimed.length > 0 ? [`the head refuses with ${untimed.join(", ")} without Retry-After`] : []),
     ...(events.lost.length > 0 ? [`no stream of the head has the event ${someOf(events.lost, 5)}`] : []),
   ];
-  const [verdict, reason]: [Claim["verdict"], string] =
-    blocks.base.length === 0
-      ? ["inconclusive", "no pair was compared"]
-      : refusals.base.size + events.base.size === 0
-        ? ["skipped", "skipped: the base refused no call for a limit, and had no stream with events"]
-        : changes.length === 0
-          ? [
-              "pass",
-              `no Retry-After and no event was lost; ${isOther ? `${others}, and carries more` : "no subcode was replaced"}`,
-            ]
-          : blocks.base.length < FEWEST_PAIRS
-            ? ["inconclusive", `too few pairs to be sure that ${changes.join("; ")}`]
-            : ["fail", `${changes.join("; ")}: every block of the base has what is lost`];
+  const judged = (): [Claim["verdict"], string] => {
+    if (blocks.base.length === 0) return ["inconclusive", "no pair was compared"];
+    if (refusals.base.size + events.base.size === 0)
+      return ["skipped", "skipped: the base refused no call for a limit, and had no stream with events"];
+    const kept = isOther ? `${others}, and carries more` : "no subcode was replaced";
+    if (changes.length === 0) return ["pass", `no Retry-After and no event was lost; ${kept}`];
+    if (blocks.base.length < FEWEST_PAIRS)
+      return ["inconclusive", `too few pairs to be sure that ${changes.join("; ")}`];
+    return ["fail", `${changes.join("; ")}: every block of the base has what is lost`];
+  };
+  const [verdict, reason] = judged();
   const expected =
     "what every block of the base answers, a block of the head answers too: subcodes, Retry-After, events";
   const got = `new on the head: ${someOf([...refusals.gained, ...events.gained], 5) || "nothing"}`;

@@ -1,7 +1,6 @@
 /**
- * Judges objectives: met or missed if the whole 95 % interval of the share of calls that violate them keeps or breaks what
- * they allow, else open; and the `slo` of a target
- * file, which has objectives for kinds of calls.
+ * Judges objectives, also those of a target file's `slo`, which are for kinds of calls. Judged is the share of calls that violate an
+ * objective: it is met or missed if the whole 95 % interval of that share keeps or breaks the limit, else it is open.
  */
 
 import { nearest } from "../contract/nearest.ts";
@@ -37,12 +36,14 @@ export type ObjectiveVerdict = {
   doubts?: string[];
 };
 
+/** The caller left before there was an answer, which is not a failure of the service. */
 const isLeft = (call: CallLine): boolean => call.aborted === true && classOf(call.outcome) === "indeterminate";
 
 const isRefusal = (call: CallLine): boolean => classOf(call.outcome) === "refused" && !isError(call.outcome);
 
-/** `Infinity` if nothing came, so that unanswered calls improve no quantile; `null` for refusals and streams that the caller left. */
+/** `Infinity` if nothing came, so that unanswered calls improve no quantile; `null` for refusals and calls that the caller left. */
 const waitedMs = (call: CallLine, of: "answer" | "first event"): number | null => {
+  if (isLeft(call)) return null;
   if (of === "first event" && call.ended === undefined && call.events === undefined && !isStreamed(call)) return null;
   const kind = classOf(call.outcome);
   if (kind === "indeterminate") return Number.POSITIVE_INFINITY;
@@ -58,18 +59,18 @@ const keeps = ({ operator, limit }: Objective, value: number): boolean =>
 
 /** `null` if the objective does not cover the call. */
 export const violates = (objective: Objective, call: CallLine): boolean | null => {
-  // The caller left before there was an answer, which is not a failure of the service.
+  if (objective.kind === "time") {
+    const waited = waitedMs(call, objective.of);
+    return waited === null ? null : !keeps(objective, waited);
+  }
   if (isLeft(call)) return null;
-  if (objective.kind === "share")
-    return objective.metric === "refusals" ? isRefusal(call) : isError(call.outcome, call);
-  const waited = waitedMs(call, objective.of);
-  return waited === null ? null : !keeps(objective, waited);
+  return objective.metric === "refusals" ? isRefusal(call) : isError(call.outcome, call);
 };
 
 /** Folded calls are all admitted: none is a refusal or an error. */
 type Tally = { see(call: CallLine): void; fold(line: FoldLine): void; verdict(): ObjectiveVerdict };
 
-/** By the 95 % interval of a share of calls: met or missed where the whole of it keeps or breaks the limit. */
+/** `true` if all of the interval keeps the limit, `false` if none of it does, else `null`. */
 const metBy = (isKept: (share: number) => boolean, interval: Interval | null): boolean | null =>
   interval === null ? null : isKept(interval.high) ? true : isKept(interval.low) ? null : false;
 
@@ -77,7 +78,10 @@ const shareTally = (objective: Objective & { kind: "share" }): Tally => {
   const calls = new BatchedHistogram();
   const [KEPT, AGAINST] = [0, 1];
   return {
-    see: (call) => calls.record(violates(objective, call) === true ? AGAINST : KEPT, call.intended_us),
+    see: (call) => {
+      const isAgainst = violates(objective, call);
+      if (isAgainst !== null) calls.record(isAgainst ? AGAINST : KEPT, call.intended_us);
+    },
     fold: (line) => {
       const all = new Histogram();
       all.record(KEPT, line.offered);
@@ -87,7 +91,7 @@ const shareTally = (objective: Objective & { kind: "share" }): Tally => {
       const { n } = calls.whole;
       const against = n - calls.whole.countUpTo(KEPT);
       const worth = calls.worth(KEPT);
-      // Calls that are refused come together, so the sample is the effective one.
+      // Refusals come in bursts, so calls count by the effective sample size.
       const interval = n === 0 ? null : wilsonInterval((against * worth) / n, worth);
       const met = metBy((share) => keeps(objective, share), interval);
       return { objective, met, value: n === 0 ? null : against / n, low: null, high: null, ...interval, n, against };
@@ -95,7 +99,7 @@ const shareTally = (objective: Objective & { kind: "share" }): Tally => {
   };
 };
 
-/** Stands for a call without an answer: longer than all others, whatever is read back of its bucket. */
+/** The wait that is recorded for a call without an answer. The histogram rounds it, so half of it is read back as no answer. */
 const NEVER_US = Number.MAX_SAFE_INTEGER;
 const msOf = (us: number): number | null => (us >= NEVER_US / 2 ? null : us / 1000);
 
@@ -147,7 +151,7 @@ export const objectivesTally = (objectives: readonly Objective[]) => {
     calls: (): number => calls,
     see: (call: CallLine): void => {
       calls += 1;
-      if (!isLeft(call)) for (const tally of tallies) tally.see(call);
+      for (const tally of tallies) tally.see(call);
     },
     fold: (line: FoldLine): void => {
       calls += line.offered;

@@ -24,11 +24,10 @@ const IDLE_US = 1_000_000;
 const wasStale = ({ outcome, error, connect_us, intended_us, started_us }: CallLine): boolean =>
   outcome === "indeterminate" && CLOSED.has(error) && connect_us === 0 && started_us - intended_us >= IDLE_US;
 
-/** What a server does that has waited for a call: 408, or it closes the connection, seconds after the call began. */
-const wasWaitedFor = ({ outcome, error, started_us, done_us }: CallLine): boolean =>
+/** A time-out of ours, or of the server, which answers 408 or closes the connection seconds after the call began. */
+const hasTimedOut = ({ outcome, error = "", started_us, done_us }: CallLine): boolean =>
   outcome === "edge 408" ||
-  (outcome === "indeterminate" && CLOSED.has(error) && done_us - started_us >= IDLE_US) ||
-  (outcome === "indeterminate" && /timeout/i.test(error ?? ""));
+  (outcome === "indeterminate" && (/timeout/i.test(error) || (CLOSED.has(error) && done_us - started_us >= IDLE_US)));
 
 /** A process that is started again takes no connection for about this long at most. */
 const RESTART_US = 15_000_000;
@@ -67,8 +66,8 @@ const IS_BEHIND = /^edge (?:50[24]|52\d|530)\b/;
 const NOT_REACHED =
   "a gateway says so of the API behind it: was that restarted, does it close idle connections before the gateway does, or take longer than the gateway waits?";
 /**
- * What a limit answers in words of its own. One by address or by key in front of an honest API looks the same as the API's own,
- * so such answers leave the claim open.
+ * Answers of a limit outside the API's envelopes. They leave the claim open, because a gateway's limit by address or by key looks the
+ * same as the API's own.
  */
 const A_LIMIT = /^edge (?:429|503)$/;
 
@@ -94,8 +93,8 @@ const whatCame = ({ outcome, error }: CallLine): string => {
 
 /**
  * Judges the share of calls that a gateway (`edge NNN`), a server error or nobody answered. All other judges ignore such calls, so a stage
- * that ended at a gateway would pass them. Fails only if the exact interval of the share is above the limit, without answers of a limit in
- * other words than the API's.
+ * that ended at a gateway would pass them. Fails only if the exact interval of the share is above the limit with the answers of `A_LIMIT` left
+ * out.
  */
 export const answered: Judge = (facts, settling) => {
   const limit = facts.limits.unanswered_share ?? UNANSWERED_SHARE;
@@ -152,7 +151,7 @@ export const answered: Judge = (facts, settling) => {
       } else if (call.aborted === true || call.slow_reader === true) left += 1;
       else if (isLost && CODES_OF_THE_GENERATOR.has(error)) unsent += 1;
       else if (isLost && error === "dns_failed") nameless += 1;
-      else if (starved.length > 0 && wasWaitedFor(call)) waited += 1;
+      else if (starved.length > 0 && hasTimedOut(call)) waited += 1;
       else if (wasStale(call)) stale += 1;
       else {
         judged += 1;

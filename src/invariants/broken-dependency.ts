@@ -31,7 +31,7 @@ export const failsClosed: Judge = (facts, settling) => {
   const mayBeHalfBroken = !ours && facts.limits.replicas !== 1;
   /**
    * `through`: calls admitted without the dependency; `judged`: calls that needed it; `refused`: calls refused for it;
-   * `admitted`: calls admitted although it could not answer, if they needed it or not.
+   * `admitted`: calls admitted while it could not answer, whether they needed it or not.
    */
   const limiter = { link: "limiter", through: new Evidence(), judged: 0, refused: 0, admitted: 0 };
   const keys = { ...limiter, link: "keys", through: new Evidence() };
@@ -50,7 +50,7 @@ export const failsClosed: Judge = (facts, settling) => {
     const broken = around.find(letsNothingThrough);
     if (around.some(({ tookEffect }) => tookEffect) && !WITHOUT_LIMITER.test(call.outcome)) limiter.judged += 1;
     if (call.outcome === REFUSAL_OF.limiter) limiter.refused += 1;
-    if (isAdmitted(call) && around.some(letsNothingThrough)) limiter.admitted += 1;
+    if (isAdmitted(call) && broken !== undefined) limiter.admitted += 1;
     // The specification does not say which routes are limited; map loads are, because an allowance needs a count. Its checks of an
     // exchange name no rate, and the allowance that they name may be kept with the keys.
     const needsIt = ours
@@ -72,7 +72,7 @@ export const failsClosed: Judge = (facts, settling) => {
     const broken = around.find(letsNothingThrough);
     if (KEYED.has(credential)) keys.judged += 1;
     if (call.outcome === REFUSAL_OF.keys) keys.refused += 1;
-    if (isAdmitted(call) && around.some(letsNothingThrough)) keys.admitted += 1;
+    if (isAdmitted(call) && broken !== undefined) keys.admitted += 1;
     if (broken === undefined || budgetMs === undefined) return;
     if (earliestUs(call) < broken.fromUs + budgetMs * 1000 + MARGIN_US) return;
     // A14: a foreign session token may carry all that its checks need.
@@ -112,11 +112,11 @@ export const failsClosed: Judge = (facts, settling) => {
         const masked = link === "limiter" && links.length === 2 && keys.judged >= ENOUGH;
         const why = `${judged} calls needed the ${link} while it was broken; 10 are needed`;
         // A planned experiment must produce such calls; randomly drawn faults may be too short.
-        if (judged < ENOUGH && !masked) return facts.incidental === true ? unseen(why) : inconclusive(why);
+        const undecided = facts.incidental === true ? unseen : inconclusive;
+        if (judged < ENOUGH && !masked) return undecided(why);
         // The deployment may admit what it should refuse, or these calls may not need the part that was broken.
         const open = `${admitted} calls were admitted while the ${link} could not answer, and none was refused for it: ${NOT_NEEDED}`;
-        if (!ours && refused === 0 && admitted >= ENOUGH)
-          return facts.incidental === true ? unseen(open) : inconclusive(open);
+        if (!ours && refused === 0 && admitted >= ENOUGH) return undecided(open);
       }
       return passed(`${limiter.judged + keys.judged} calls that met the fault were answered as they must be`);
     },

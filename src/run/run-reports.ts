@@ -218,7 +218,7 @@ const hasRoom = (path: string): boolean => {
   }
 };
 
-/** With the place that the error names, and with the run folder's disk where that is full and may be behind another error. */
+/** Adds the path that the error names, and that the disk of the run folder is full, which may be the cause of another error. */
 export const failureIn = (folder: Pick<RunFolder, "path">, error: unknown): string => {
   const { path } = Object(error) as NodeJS.ErrnoException;
   const words = path !== undefined && fileProblem(error) !== null ? `${path}: ${wordsOf(error)}` : wordsOf(error);

@@ -159,10 +159,10 @@ const isTooMany = (hits: number, n: number, most: number, chance: number): boole
 
 const shareBetween = (hits: number, n: number): Interval => wilsonInterval(Math.min(hits, n), n) ?? { low: 0, high: 1 };
 
-/** A window as a run of moments, and the chance that it may look bad by. */
+/** A window, and the chance with which a good one may look bad. */
 type Run = Counts & { readonly chance: number };
 
-/** Reports whether a window has certainly less than `RECOVERED` of the calm share of good calls. */
+/** Reports whether a window's share of good calls is certainly below `RECOVERED` times the calm share. */
 const isWorse = ({ first, good, chance }: Run, { counts, dispersion }: Level): boolean => {
   const missed = 1 - RECOVERED * shareBetween(counts.good, counts.first).low;
   // Calls that come and go together are worth fewer.
@@ -170,7 +170,7 @@ const isWorse = ({ first, good, chance }: Run, { counts, dispersion }: Level): b
   return isTooMany(worth(first - good), worth(first), missed, chance);
 };
 
-/** Reports whether a window has certainly less than `REACTED` of a goodput (Chernoff's bound for a Poisson process). */
+/** Reports whether a window's goodput is certainly below `REACTED` times the pace (Chernoff's bound for a Poisson process). */
 const isSlack = ({ good, spans, chance }: Run, pace: Pace): boolean => {
   const due = REACTED * pace.perMoment * spans;
   const scatter = pace.scatter * (1 + spans / pace.spans);

@@ -246,7 +246,7 @@ const shapeFacts = (
   };
 };
 
-/** A smaller step is one of the many ways in which clocks differ. */
+/** A smaller difference is ordinary drift of the clocks. */
 const CLOCK_SET_LEAST_MS = 1_000;
 
 /** Lines judged in one turn of the event loop, so that a stop signal need not wait. */

@@ -92,7 +92,7 @@ export const wallUs = (): number => Math.round((ORIGIN_MS + performance.now()) *
 /** A clock that is read to the millisecond shows no smaller difference. */
 export const CLOCK_READ_US = 2_000;
 
-/** How far the wall clock was set since this process began. */
+/** Microseconds by which the wall clock was set ahead (positive) or back since this process began. */
 export const clockSetUs = (): number => {
   const us = Date.now() * 1000 - wallUs();
   return Math.abs(us) < CLOCK_READ_US ? 0 : us;

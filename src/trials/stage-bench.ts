@@ -139,7 +139,7 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
           return send(step);
         }),
       ),
-    /** Waits until so many calls are in flight, for a number of looks: a mutant may never admit them, and a stall is no look. */
+    /** Waits until so many calls are in flight. It gives up after a number of looks, which a stall of the process does not use up. */
     untilInFlight: async (calls: number): Promise<void> => {
       for (let left = IN_FLIGHT_LOOKS; left > 0; left -= 1) {
         if ((await readGauges(controls)).reduce((sum, { in_flight }) => sum + in_flight, 0) >= calls) return;
@@ -165,7 +165,7 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
       // Generator and deployment share this process: what its loop was late, its calls left late as well.
       const lateMs = host.event_loop_lag_ms_p99 ?? 0;
       const stoodStill = lateMs > LIMITER_BUDGET_MS / 2 || (host.throttled_share ?? 0) > OTHERS_HALF;
-      // One stall while many calls wait makes them all late, and none that leaves shows it: it doubts failures alone.
+      // A single stall delays all calls that wait, and shows in none that leaves: the longest one puts failures alone in doubt.
       const lag_ms: StageHost["lag_ms"] = [
         [0.9, stoodStill ? lateMs : 0],
         [0.99, host.event_loop_lag_ms_max ?? 0],

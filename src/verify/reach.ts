@@ -269,7 +269,7 @@ const isStrangers = async ({ steps }: Failure, context: Context): Promise<boolea
   return true;
 };
 
-/** Whether a breach rests on a 401 in words where the API's own is JSON: an edge that guards some paths answers so each time. */
+/** Reports whether a breach rests on a 401 in plain text although the API's own is JSON, as an edge answers that guards some paths. */
 const isAnotherGuards = async ({ steps }: Failure, context: Context): Promise<boolean> => {
   const last = steps.at(-1);
   if (last?.status !== 401 || last.text === "" || last.body !== undefined) return false;

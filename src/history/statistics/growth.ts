@@ -4,18 +4,13 @@
  * memory rises until it is collected, and readings that follow each other are alike. The slope is the median of the slopes between
  * all pairs of points, which outliers do not move, with its interval by Kendall's statistic. Sources: Theil (1950); Sen, "Estimates
  * of the regression coefficient based on Kendall's tau", JASA 63 (1968); Hollander & Wolfe, "Nonparametric Statistical Methods",
- * 2nd edition (1999), sections 9.2 and 9.3. Up to `EXACT_MOST` points the distribution of Kendall's statistic is exact, above that
- * it is the normal approximation. There is no correction for ties, so with points that are independent the interval may be too wide
- * and is never too narrow.
+ * 2nd edition (1999), sections 9.2 and 9.3. The distribution of Kendall's statistic is exact for independent points; ties only
+ * widen the interval.
  */
-import { type Interval, median, Z_95 } from "./statistics.ts";
+import { type Interval, median } from "./statistics.ts";
 
 export type Point = { x: number; y: number };
 type Slope = { slope: number; low: number; high: number; n: number };
-
-const EXACT_MOST = 30;
-/** Two-sided points of the standard normal distribution. */
-const Z: Readonly<Record<number, number>> = { 0.9: 1.6448536269514722, 0.95: Z_95, 0.99: 2.5758293035489004 };
 
 /**
  * For each number i from 0 on, the share of the orders of n values that have at most i inversions. Of Kendall's statistic K this
@@ -41,12 +36,6 @@ export const inversionTails = (n: number): number[] => {
 /** How far from the middle the ranks of the interval lie (Hollander & Wolfe's C), at most all pairs. */
 const reach = (n: number, confidence: number): number => {
   const pairs = (n * (n - 1)) / 2;
-  if (n > EXACT_MOST) {
-    const z = Z[confidence];
-    if (z === undefined)
-      throw new RangeError(`a confidence of ${Object.keys(Z).join(", ")} is known, not ${confidence}`);
-    return z * Math.sqrt((n * (n - 1) * (2 * n + 5)) / 18);
-  }
   const tail = (1 - confidence) / 2;
   // The smallest k that is exceeded rarely enough; K goes in steps of two.
   const inversions = inversionTails(n).findLastIndex((share) => share <= tail);
@@ -79,15 +68,15 @@ const ENOUGH_READINGS = 20;
 const ENOUGH_MS = 120_000;
 const HOUR_MS = 3_600_000;
 const PARTS = 12;
-/** Growth whose slope falls to less than this share in the second half may end: a cache that fills up. */
+/** If the slope of the second half is below this share of the first half's, growth may end, as that of a cache that fills up. */
 const SLOWED = 0.5;
-/** Memory that is collected gives back more than this many times what it keeps. */
+/** The falls of a collected heap add up to more than this many times its net growth. */
 const GIVEN_BACK = 2;
 
 const round = (value: number): string =>
   Math.abs(value) >= 100 ? Math.round(value).toString() : (Math.round(value * 10) / 10).toString();
 
-/** The readings by equal parts of their time, those without a reading left out. */
+/** The readings in equal parts of their time. Parts without a reading are left out. */
 const partsOf = (readings: readonly Reading[], firstMs: number, spanMs: number): Reading[][] =>
   Map.groupBy(readings, ({ atMs }) => Math.min(PARTS - 1, Math.floor((PARTS * (atMs - firstMs)) / spanMs)))
     .values()

@@ -56,7 +56,7 @@ export const joinCharges = (facts: StageFacts, settled: boolean) => {
   /** Classifies a call by the reference's reading. A gateway's answer hides the platform's, so that call is open. */
   const classOf = (call: CallLine): ChargeClass => {
     if (!isDefinite(call)) return "open";
-    // A refund may be under way. On a foreign deployment, which hardly ever shows that none is, a charge that stands is a doubt.
+    // A refund may be under way. A foreign deployment hardly ever shows that none is, so there a charge that stands is a doubt.
     const mayRefund = ours && !settled && call.outcome === "429 limiter_unavailable";
     if (!isAdmitted(call)) return mayRefund ? "open" : "refused";
     const meter = meterOf(call);
@@ -98,7 +98,7 @@ export const createRepeats = (facts: StageFacts) => {
   let [sent, charges, breaches] = [0, 0, 0];
   const counted = sumOf(Object.values(facts.counts ?? {}).flatMap((byOrg) => Object.values(byOrg)));
   const explain = (extra: number): boolean => !isReference(facts) && extra > 0 && extra <= counted - sent;
-  /** Without counts nothing shows repeats, so what they could explain fails, and the sentence names the gateway. */
+  /** Fails. Where no counts are kept, a gateway may have repeated calls unseen; then the reason says so. */
   const unexplained = (why: string, evidence: Evidence, mayBeRepeats: boolean): Found => {
     const isUncounted = facts.counts === undefined && !isReference(facts) && mayBeRepeats;
     return failed(isUncounted ? `${why}; ${UNCOUNTED}` : why, evidence);

@@ -111,7 +111,7 @@ export const playBlock = async (
     /** When the block's first call was due, in microseconds of the run. */
     startUs,
     claims: judgeStage(invariantsFor(JUDGES), facts, inOrder(lines), room.replay),
-    /** What the generator could not do, and what the machine withheld; any of it makes the block useless. */
+    /** Why the block is not compared: the generator could not play it as planned, or the machine was short of CPU time. */
     problems: [...problems.map(({ reason }) => reason), ...machineDoubts(host)],
   };
 };
@@ -171,7 +171,7 @@ export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ..
   const pairs: Pair[] = [];
   const findings: verdicts.BlockFinding[] = [];
   const forms: Parameters<typeof verdicts.answersClaim>[0] = { base: [], head: [] };
-  /** For each pair that is not compared: what the generator could not do, or the machine withheld. */
+  /** For each pair that is not compared: the problems of its blocks. */
   const dropped: string[] = [];
   let number = 0;
   let comparisons: Comparison[] = [];
@@ -403,7 +403,7 @@ export const planGate = async (wishes: GateWishes) => (await prepare(wishes)).pl
 const outcomeOf = ({ side, seen }: GateSide, said: readonly string[]): doc.StageOutcome[] => {
   const { measure, hostNotes, unread, protocols, lastFacts } = seen;
   if (lastFacts === null) return [];
-  // Read block by block, these do not describe the stage as a whole.
+  // These were read for each block and do not describe the whole stage.
   const { counts: _counts, ledger: _ledger, gauges: _gauges, host: _host, ...facts } = lastFacts;
   const disturbed = hostNotes.filter(({ length }) => length > 0);
   const often = `${side}: in ${disturbed.length} of ${hostNotes.length} blocks, first: ${disturbed[0]?.[0]}`;

@@ -16,7 +16,7 @@ import { type Finding, finding } from "./finding.ts";
 /** The most calls of one `doctor` run, whatever the file names: too few to be load. */
 export const CALLS_MAX = 60;
 
-/** What a gateway answers to single calls while the API is well; what comes again is told. */
+/** Answers that a gateway may give to a single call although the API is well. The call is made again, and the second answer counts. */
 const STRAY = /^edge (?:429|50[234]|52\d)$/;
 const TRIES_AGAIN = 3;
 const AGAIN_MS = 1_000;

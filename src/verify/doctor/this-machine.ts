@@ -122,7 +122,7 @@ export const readMachine = async (folders: readonly string[]) => {
   };
   return {
     ...{ cores: availableParallelism(), cpu: cpus()[0]?.model ?? "unknown", load1, lagMs: await idleLag() },
-    // A container's limit; without one Node says 0, or more than there is.
+    // The memory limit of the container. Where there is none, Node returns 0, or more than the machine has.
     memoryBytes: Math.min(process.constrainedMemory() || totalmem(), totalmem()),
     portRange: readProc("/proc/sys/net/ipv4/ip_local_port_range"),
     limits: readProc("/proc/self/limits"),

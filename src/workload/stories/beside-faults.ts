@@ -19,7 +19,7 @@ const PLENTY = 10_000;
 /** Map loads of the longest stage that plays these stories; with a smaller budget they make none. */
 const ENOUGH = 2_000;
 
-/** A mint in so many calls: 39 experiments make some 900 of them. */
+/** One call in so many is a mint; 39 experiments make some 900 mints. */
 const MINT_EVERY = 8;
 
 const hasPlenty = ({ allowance }: Caller): boolean => allowance === undefined || allowance >= PLENTY;
