@@ -193,8 +193,8 @@ const NAMES_NO_REQUEST =
 const NO_REQUEST: How = { isNoCall: ({ text: line }) => NAMES_NO_REQUEST.test(line) };
 
 const NGINX_TIMED = new RegExp(
-  // `$request_time` follows the user agent, in seconds with three decimals; a name or a request length may precede it.
-  String.raw`^${BEFORE_DATE}\[(?<at>${CLF})\] ${QUOTED} \d{3} \d+ ${QUOTED} ${QUOTED}(?: ${QUOTED})? (?:\d+ )?"?(?:(?:rt|request_time|req_time|reqtime|duration)[=:])?"?(?<took>\d+\.\d{3})(?:[" ]|$)`,
+  // `$request_time` follows the user agent, in seconds with three decimals; a name or a request length may precede it, and a few quoted fields.
+  String.raw`^${BEFORE_DATE}\[(?<at>${CLF})\] ${QUOTED} \d{3} \d+ ${QUOTED} ${QUOTED}(?: (?:\w+=)?${QUOTED}){0,3} (?:\d+ )?"?(?:(?:rt|request_time|req_time|reqtime|duration)[=:])?"?(?<took>\d+\.\d{3})(?:[" ]|$)`,
 );
 
 /** What nginx, its container, the ingress controller, and gunicorn write to the same stream as their access log. */

@@ -87,6 +87,8 @@ const ISO_PREFIX = String.raw`\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d)`;
 
 /** What other programs write before a line. Each is taken away in turn. */
 const PREFIXES: readonly RegExp[] = [
+  // Whatever stands before JSON: a tag of Fluentd, stern, journalctl, `aws logs tail`.
+  /^[^{]*(?=\{".*\}$)/s,
   // Docker Compose, pm2, and Kubernetes (`kubectl logs --prefix`, CRI).
   /^(?:\d+\|)?[\w.-]+\s+\| /,
   /^\[pod\/\S+\] /,
@@ -96,9 +98,8 @@ const PREFIXES: readonly RegExp[] = [
   new RegExp(
     String.raw`^(?:<\d{1,3}>)?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|${ISO_PREFIX}) (?:\S+ )?[^\s:[\]]+(?:\[[^\]]*\])?: ?`,
   ),
-  // `kubectl logs --timestamps`, exports of CloudWatch, pm2; behind it the tag of Fluentd or the labels of Loki.
+  // `kubectl logs --timestamps`, exports of CloudWatch, pm2; behind it the labels of Loki.
   new RegExp(String.raw`^(?:${ISO_PREFIX}|\d{4}-\d\d-\d\dT[\d:]{8}:)\s+(?=\S)`),
-  /^[\w.-]+\t(?=\{)/,
   /^\{\w+="[^}]*\} /,
 ];
 
