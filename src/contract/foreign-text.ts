@@ -1,7 +1,7 @@
 /**
  * Makes foreign text safe to show: a name becomes a word, or a length and a hash; a value a number or a safe name; a
  * body its shape. So no report contains a key that a hostile server sends back encoded, and no answer fills memory.
- * Judges compare values before they are shown. The same in Go: native/sse/foreign.go.
+ * Judges compare values before they are shown.
  */
 import { counted } from "./lists.ts";
 

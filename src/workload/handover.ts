@@ -67,7 +67,7 @@ export type Printed = {
   names: string[];
   /** Microseconds between consecutive events. */
   gaps: number[];
-  /** A code of contract/transport-codes.ts if one fits; "" if nothing broke. */
+  /** The message of what broke, for contract/transport-codes.ts; "" if nothing did. */
   error: string;
   retryAfter?: string;
   coding?: string;

@@ -8,6 +8,7 @@ import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type CallContext, lineOf } from "../../client/api-client.ts";
 import type { Received } from "../../client/send-request.ts";
+import { foreignName } from "../../contract/foreign-text.ts";
 import { parseJson } from "../../contract/refusals.ts";
 import { isStreamed } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
@@ -170,7 +171,7 @@ const receivedOf = (step: Step, printed: Printed | PrintedMint, epochUs: number)
   const { ended, aborted, events, late } = printed;
   const seen: Received["seen"] = {
     ...{ events, late, firstUs: since(printed.firstEventUs), lastUs: since(printed.lastEventUs), terminal: null },
-    ...{ names: new Set(printed.names), gapsUs: printed.gaps, kept: [] },
+    ...{ names: new Set(printed.names.map(foreignName)), gapsUs: printed.gaps, kept: [] },
   };
   return {
     sent: printed.sentUs !== null,

@@ -2,8 +2,6 @@ package sse
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,8 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
-	"time"
 )
 
 // end says how an exchange ended. Every exchange has exactly one of these nine ends.
@@ -33,18 +29,9 @@ const (
 )
 
 // timeoutError is the cause given to the context that a time-out cancels.
-type timeoutError struct {
-	what  string
-	limit time.Duration
-	code  string // as transportCode returns it
-}
+type timeoutError string
 
-func (e *timeoutError) Error() string {
-	return fmt.Sprintf("timeout: %s within %s", e.what, e.limit)
-}
-
-// afterTerminal is the prefix of a message about an error after the terminal event, which does not change the end.
-const afterTerminal = "after the terminal event: "
+func (e timeoutError) Error() string { return string(e) }
 
 // errGraceOver ends the wait for events after the terminal one.
 var errGraceOver = errors.New("grace over")
@@ -56,7 +43,7 @@ var errNoLastEvent = errors.New("no_last_event")
 // reports that.
 func classify(ctx context.Context, err error) (end, error) {
 	cause := context.Cause(ctx)
-	timeout, isTimeout := as[*timeoutError](cause)
+	timeout, isTimeout := as[timeoutError](cause)
 	network, isNetwork := as[net.Error](err)
 	switch {
 	case isTimeout:
@@ -80,94 +67,6 @@ func as[T error](err error) (T, bool) {
 func has[T error](err error) bool {
 	_, is := as[T](err)
 	return is
-}
-
-// refusesUs lists the alerts (RFC 8446, 6.2) by which a server rejects our side of a handshake.
-var refusesUs = map[tls.AlertError]bool{40: true, 42: true, 43: true, 44: true, 45: true, 46: true, 48: true, 116: true}
-
-var codeOfErrno = map[syscall.Errno]string{
-	syscall.ECONNREFUSED:  "connection_refused",
-	syscall.ECONNRESET:    "connection_reset",
-	syscall.ECONNABORTED:  "connection_reset",
-	syscall.EPIPE:         "connection_reset",
-	syscall.EHOSTUNREACH:  "unreachable",
-	syscall.ENETUNREACH:   "unreachable",
-	syscall.EADDRNOTAVAIL: "no_local_port",
-	syscall.EMFILE:        "too_many_files",
-	syscall.ENFILE:        "too_many_files",
-	syscall.ENOBUFS:       "no_memory",
-	syscall.ENOMEM:        "no_memory",
-}
-
-// codeOfWords gives the codes of errors of net/http that have no type of their own, by words of their messages (Go 1.26). The first match decides.
-var codeOfWords = []struct{ code, words string }{
-	{"protocol_error", "malformed HTTP"},
-	{"protocol_error", "malformed MIME header"},
-	{"connect_timeout", "TLS handshake timeout"},
-	{"connection_closed", "server closed idle connection"},
-	{"connection_closed", "readLoop exiting"},
-	{"connection_closed", "connection is in bad state"},
-	{"connection_closed", "unexpected EOF"}, // of a trailer
-	{"connection_closed", "client conn"},    // of HTTP/2: is closed, not usable, could not be established; connection lost
-	{"connection_closed", "GOAWAY"},
-	{"protocol_error", "response headers exceeded"},
-	{"protocol_error", "header list "}, // of HTTP/2: too large, larger than advertised limit
-	{"protocol_error", "Content-Length"},
-	{"protocol_error", "transfer encoding"},
-	{"protocol_error", "chunk"}, // malformed chunked encoding, invalid byte in chunk length, chunked line ends with bare LF
-	{"protocol_error", "trailer"},
-	{"protocol_error", "header line too long"},
-	{"protocol_error", "stream error: "}, // of HTTP/2, as the next
-	{"protocol_error", "connection error: "},
-	{"tls_other", "tls: "},
-	{"tls_other", "ALPN"},
-}
-
-// transportCode returns the code of src/contract/transport-codes.ts for an error, or "". Every driver uses the same codes.
-func transportCode(err error) string {
-	if err == nil { // the usual case, returned without a search
-		return ""
-	}
-	timeout, isTimeout := as[*timeoutError](err)
-	expired, isExpired := as[x509.CertificateInvalidError](err)
-	alert, isAlert := as[tls.AlertError](err)
-	errno, _ := as[syscall.Errno](err)
-	network, isNetwork := as[net.Error](err)
-	operation, isOperation := as[*net.OpError](err)
-	switch {
-	case errors.Is(err, errNoLastEvent):
-		return errNoLastEvent.Error()
-	case isTimeout:
-		return timeout.code
-	case has[*net.DNSError](err):
-		return "dns_failed"
-	case isExpired && expired.Reason == x509.Expired: // also: not yet valid
-		return "tls_certificate_expired"
-	case has[x509.HostnameError](err):
-		return "tls_wrong_name"
-	case has[x509.UnknownAuthorityError](err):
-		return "tls_unknown_authority"
-	case isAlert && refusesUs[alert]:
-		return "tls_refused_us"
-	case has[*tls.CertificateVerificationError](err), has[tls.RecordHeaderError](err), isAlert, errors.Is(err, http.ErrSchemeMismatch):
-		return "tls_other"
-	case codeOfErrno[errno] != "":
-		return codeOfErrno[errno]
-	case isNetwork && network.Timeout() && isOperation && operation.Op == "dial":
-		return "connect_timeout"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return "connection_closed"
-	}
-	text := err.Error()
-	for _, one := range codeOfWords {
-		if strings.Contains(text, one.words) {
-			return one.code
-		}
-	}
-	if isNetwork && network.Timeout() {
-		return "timeout"
-	}
-	return ""
 }
 
 // outcome is the result of a call as far as the budget needs it. src/workload/budget.ts has the same for the other drivers.

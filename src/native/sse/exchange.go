@@ -121,8 +121,8 @@ func (x *exchange) run(parent context.Context) {
 	x.startedAt = time.Now()
 	ctx = httptrace.WithClientTrace(ctx, x.wire.trace(x.startedAt))
 	x.cancel = cancel
-	defer x.within(x.request.Timeout, "the exchange did not end", "call_timeout").Stop()
-	x.toFirst = x.within(x.request.FirstEventTimeout, "no first event", "first_event_timeout")
+	defer x.within(x.request.Timeout, "the exchange did not end").Stop()
+	x.toFirst = x.within(x.request.FirstEventTimeout, "no first event")
 	defer x.toFirst.Stop()
 	answer, err := x.transport.RoundTrip(x.request.out.WithContext(ctx))
 	if err != nil {
@@ -147,9 +147,9 @@ const graceAfterTerminal = 250 * time.Millisecond
 const never = milliseconds(1 << 62)
 
 // within cancels the exchange after the limit (0: never). That ends a blocked read, so no stream needs a goroutine of its own for time-outs.
-func (x *exchange) within(limit milliseconds, what, code string) *time.Timer {
+func (x *exchange) within(limit milliseconds, what string) *time.Timer {
 	after := time.Duration(cmp.Or(limit, never))
-	return time.AfterFunc(after, func() { x.cancel(&timeoutError{what, after, code}) })
+	return time.AfterFunc(after, func() { x.cancel(timeoutError(fmt.Sprintf("timeout: %s within %s", what, after))) })
 }
 
 // bytesCame restarts the idle time-out. Comments count too, because servers send them to keep a stream alive.
@@ -177,7 +177,7 @@ func (x *exchange) receive(ctx context.Context, answer *http.Response) {
 		x.request.jar.SetCookies(x.request.out.URL, answer.Cookies())
 	}
 	// The idle time-out begins with the head; until then firstEventTimeout bounds the wait.
-	x.toNext = x.within(x.request.IdleTimeout, "no byte came", "idle_timeout")
+	x.toNext = x.within(x.request.IdleTimeout, "no byte came")
 	defer x.toNext.Stop()
 	if answer.StatusCode != http.StatusOK || !isEventStream(answer.Header.Get("Content-Type")) || hasCoding(answer.Header) {
 		x.toFirst.Stop()
@@ -250,7 +250,7 @@ func (x *exchange) event(e eventstream.Event, now time.Time) bool {
 	x.last = at
 	name := "message" // without a name, as in a browser
 	if len(e.Name) > 0 {
-		name = string(e.Name)
+		name = eventstream.Text(e.Name)
 	}
 	x.called(name)
 	if x.end != "" {
@@ -270,10 +270,7 @@ func (x *exchange) event(e eventstream.Event, now time.Time) bool {
 
 // called notes the distinct names of events in the order of their first occurrence. A stream has a handful.
 func (x *exchange) called(name string) {
-	if slices.Contains(x.Names, name) || len(x.Names) >= namesKept {
-		return
-	}
-	if shown := foreignName(eventstream.Text([]byte(name))); !slices.Contains(x.Names, shown) {
+	if shown := shortened(name); !slices.Contains(x.Names, shown) && len(x.Names) < namesKept {
 		x.Names = append(x.Names, shown)
 	}
 }
@@ -290,7 +287,7 @@ func (x *exchange) failed(ctx context.Context, err error) {
 		ending, err := classify(ctx, err)
 		x.over(time.Now(), ending, err)
 	case context.Cause(ctx) == nil:
-		x.err = fmt.Errorf(afterTerminal+"%w", err)
+		x.err = fmt.Errorf("after the terminal event: %w", err) // AFTER_TERMINAL of src/contract/foreign-text.ts
 	}
 }
 

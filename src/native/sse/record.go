@@ -97,30 +97,15 @@ func (x *exchange) onWire(nanoseconds *atomic.Int64) any {
 // had no schedule; isSession: the answer to a success holds a token.
 func (x *exchange) line(place string, intendedUs int64, isSession bool) []byte {
 	l := printed{IntendedUs: intendedUs, record: x.whole()}
-	l.Body, l.Error = x.printable(isSession), shortened(masked(l.Error))
-	if code := transportCode(x.err); code != "" {
-		after := ""
-		if strings.HasPrefix(l.Error, afterTerminal) {
-			after = afterTerminal
-		}
-		l.Error = after + code
-	}
+	l.Body, l.Error = x.printable(isSession), shortened(l.Error)
 	if values := x.header["Retry-After"]; len(values) > 0 {
 		l.RetryAfter = shortened(strings.Join(values, ", "))
 	}
 	if values := x.header["Content-Encoding"]; len(values) > 0 {
-		l.Coding = strings.Join(values, ", ")
+		l.Coding = shortened(strings.Join(values, ", "))
 	}
 	text, _ := json.Marshal(l) // cannot fail: it holds only texts, numbers and lists of them
 	return slices.Concat([]byte(strings.TrimSuffix(place, "}")), []byte{','}, text[1:])
-}
-
-// shortened bounds the length of a server's text other than a body: a number, a date, an error that quotes the server.
-func shortened(text string) string {
-	if len(text) > 300 {
-		return foreignName(text)
-	}
-	return text
 }
 
 // printEvery is how long a line may wait to be written together with others: a write per line would cost more than the call.
