@@ -4,7 +4,7 @@
  * another property covers how long they may be cached.
  */
 
-import type { LedgerLine } from "../../src/core/meters.ts";
+import type { LedgerLine } from "../../src/contract/routes.ts";
 import { add } from "../../src/history/statistics/statistics.ts";
 import {
   type FaultyLink,

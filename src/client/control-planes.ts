@@ -2,7 +2,7 @@
 
 import { foreignId, foreignName, shapeOf, shapeOfBody } from "../contract/foreign-text.ts";
 import { isListed, parseJson } from "../contract/refusals.ts";
-import type { LedgerLine } from "../history/line.ts";
+import type { LedgerLine } from "../contract/routes.ts";
 import type { Counts, Gauges } from "../history/run-document.ts";
 import { eachAtOnce } from "../supervision/waiting.ts";
 import { bearer, CONTROL_CALL_MS, type ControlCall, callControl } from "./control-call.ts";

@@ -16,6 +16,15 @@ export const PRODUCT_SCOPE: Readonly<Record<Product, Scope | null>> = {
 
 export type Meter = "map_loads" | "design_analyses";
 
+/** One charge or refund as the store reports it (`GET /ledger`); `window`: `YYYY-MM`, UTC. */
+export type LedgerLine = Record<"charge_id" | "request_id" | "org" | "key" | "window", string> & {
+  meter: Meter;
+  kind: "charge" | "refund";
+  amount: number;
+  /** Milliseconds since 1970, by the store's clock. */
+  at: number;
+};
+
 /** Each has its order of checks: exchange (4.1), runtime (5), key management (7.3). */
 export type Surface = "exchange" | "runtime" | "management";
 

@@ -8,6 +8,12 @@ export const VOCABULARIES: Readonly<Record<Stream, { content: readonly string[];
   button: { content: ["chunk"], done: "end", quota: false },
 };
 
+/** The events of a stream that does not fail. */
+export const eventNamesOf = (stream: Stream): string[] => {
+  const { content, done, quota } = VOCABULARIES[stream];
+  return [...content, ...(quota ? ["quota"] : []), done];
+};
+
 export const STREAMS = Object.keys(VOCABULARIES) as readonly Stream[];
 
 /** The members of a `Content-Type`, which proxies sometimes send twice (RFC 9110 section 8.3). */

@@ -2,7 +2,7 @@
  * Monthly meters (items 10, 79, 204-207, 225-234; A8, A8b): a charge is admitted if and only if `used + amount <= cap`.
  */
 import { HARD_STOP_FACTOR } from "../contract/refusals.ts";
-import { type Meter, PRODUCT_SCOPE, type Product, type Scope } from "../contract/routes.ts";
+import { PRODUCT_SCOPE, type Product, type Scope } from "../contract/routes.ts";
 import { type KeyKind, type KeyRecord, type KeySnapshot, type Organization, TIER_ADMITS } from "./call.ts";
 
 export const mapLoadCap = (org: Organization): number =>
@@ -18,20 +18,6 @@ export const fits = (used: number, amount: number, cap: number | null): boolean 
 export const windowOf = (nowMs: number): string => {
   const at = new Date(Math.floor(nowMs));
   return `${at.getUTCFullYear()}-${String(at.getUTCMonth() + 1).padStart(2, "0")}`;
-};
-
-/** What the store says was charged (`GET /ledger`). */
-export type LedgerLine = {
-  charge_id: string;
-  request_id: string;
-  org: string;
-  key: string;
-  meter: Meter;
-  kind: "charge" | "refund";
-  amount: number;
-  window: string;
-  /** Milliseconds since 1970, by the store's clock. */
-  at: number;
 };
 
 // Admits products and scopes that the key stores and its tier admits (items 46, 74-78, 156, 158; B6, A5, A15-A17).

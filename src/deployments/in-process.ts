@@ -1,7 +1,8 @@
 /** Runs the reference deployment in this process: for trials, which spoil its parts, and for virtual time. */
+
 import { knowControlToken } from "../client/control-planes.ts";
+import type { LedgerLine } from "../contract/routes.ts";
 import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
-import type { LedgerLine } from "../history/line.ts";
 import type { Limits, StageFacts, TenantFacts } from "../history/run-document.ts";
 import type { LimiterStore } from "../platform/limiter/store.ts";
 import type { Parts } from "../platform/parts.ts";

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
+import type { LedgerLine } from "../contract/routes.ts";
 import { faultStates, statesReached } from "./fault-states.ts";
-import { type CallLine, type FaultLine, type LedgerLine, type Line, lineTimeUs } from "./line.ts";
+import { type CallLine, type FaultLine, type Line, lineTimeUs } from "./line.ts";
 import type { StageFacts } from "./run-document.ts";
 
 const STARTED_MS = Date.UTC(2026, 10, 22);

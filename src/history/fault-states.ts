@@ -1,6 +1,8 @@
 /** Counts the states in which faults met a deployment, from a stage's lines in time order and its ledger. */
+
 import { HARD_STOP_FACTOR, SHED_OUTCOMES } from "../contract/refusals.ts";
-import type { CallLine, FaultLine, LedgerLine, Line } from "./line.ts";
+import type { LedgerLine } from "../contract/routes.ts";
+import type { CallLine, FaultLine, Line } from "./line.ts";
 import { FAULT_STATES, type FaultState, type Limits, type StageFacts, type StateReached } from "./run-document.ts";
 
 /** Outcomes that may have been decided without a key record. */

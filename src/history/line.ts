@@ -135,15 +135,6 @@ export const lineTimeUs = (line: Line): number => {
   return line.type === "call" ? line.sent_us : line.at_us;
 };
 
-/** One charge or refund as the store reports it (`GET /ledger`); `window`: `YYYY-MM`, UTC. */
-export type LedgerLine = Record<"charge_id" | "request_id" | "org" | "key" | "window", string> & {
-  meter: "map_loads" | "design_analyses";
-  kind: "charge" | "refund";
-  amount: number;
-  /** Milliseconds since 1970, by the store's clock. */
-  at: number;
-};
-
 /** A part of a run, in microseconds; from inclusive, to exclusive. */
 export type Span = { fromUs: number; toUs: number };
 

@@ -1,7 +1,8 @@
 /** The shape of `run.json`: all that was judged and measured, and the one value that every report is rendered from. */
 
+import type { LedgerLine } from "../contract/routes.ts";
 import type { StatedStreamEnds } from "../contract/streams.ts";
-import { classOf, type LedgerLine } from "./line.ts";
+import { classOf } from "./line.ts";
 import type { Objective } from "./objectives.ts";
 import type { Interval } from "./statistics/statistics.ts";
 

@@ -1,6 +1,7 @@
 /** Callers, the platform's counts and the store's charges compared: call by call, and by their sums. */
+
 import { admissionOf, ERROR_IN_BODY } from "../contract/refusals.ts";
-import type { LedgerLine } from "../history/line.ts";
+import type { LedgerLine } from "../contract/routes.ts";
 import { add, known, sumOf } from "../history/statistics/statistics.ts";
 import { createRepeats, joinCharges, Sums, signedSize } from "./evidence/charges.ts";
 import { changesReplicas, isDefinite, isReference, isUnnamed } from "./evidence/moments.ts";

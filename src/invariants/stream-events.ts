@@ -1,19 +1,14 @@
 /** Judges the events of streams: each kind uses its own names, and events come one after another. */
 import { isStreamed, routeOf, type Stream } from "../contract/routes.ts";
-import { VOCABULARIES } from "../contract/streams.ts";
+import { eventNamesOf, VOCABULARIES } from "../contract/streams.ts";
 import { Histogram } from "../history/statistics/histogram.ts";
 import { isAdmitted, isReference } from "./evidence/moments.ts";
 import { Evidence, failed, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
 
-const namesOf = (stream: Stream): string[] => {
-  const { content, done, quota } = VOCABULARIES[stream];
-  return [...content, done, ...(quota ? ["quota"] : [])];
-};
-
 /** Event names of the other streams. Unknown names are ignored (item 172). */
 const foreignTo = (stream: Stream): ReadonlySet<string> => {
-  const all = (Object.keys(VOCABULARIES) as Stream[]).flatMap(namesOf);
-  const own = new Set(namesOf(stream));
+  const all = (Object.keys(VOCABULARIES) as Stream[]).flatMap(eventNamesOf);
+  const own = new Set(eventNamesOf(stream));
   return new Set(all.filter((name) => !own.has(name)));
 };
 

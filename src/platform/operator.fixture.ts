@@ -1,7 +1,7 @@
 /** Services with a control plane of their own, and what an operator asks of it, for tests. */
 
+import type { LedgerLine } from "../contract/routes.ts";
 import type { KeyRecord, Organization } from "../core/call.ts";
-import type { LedgerLine } from "../core/meters.ts";
 import { type ControlPart, startControlPlane } from "./control-plane.ts";
 import type { OperableKeys } from "./keys/keys.fixture.ts";
 import { type HttpService, RequestError } from "./links/http-service.ts";

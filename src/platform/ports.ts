@@ -2,10 +2,9 @@
 import { type Static, type TSchema, Type } from "typebox";
 import { Compile } from "typebox/schema";
 import { REFUSALS, type RefusalName } from "../contract/refusals.ts";
-import type { Meter } from "../contract/routes.ts";
+import type { LedgerLine, Meter } from "../contract/routes.ts";
 import { type ChangedKey, KEY_RECORD, type KeySnapshot, ORGANIZATION, type TakeOutcome } from "../core/call.ts";
 import { KEY_CREATION, KEY_UPDATE, type ManagementRefusal } from "../core/management.ts";
-import type { LedgerLine } from "../core/meters.ts";
 import { openLink } from "./links/batch.ts";
 import type { Network } from "./links/http-service.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { LedgerLine } from "../history/line.ts";
+import type { LedgerLine } from "../contract/routes.ts";
 import { changesSeen, comparedCharges } from "./witnesses.ts";
 
 const charge = (org: string, kind: LedgerLine["kind"] = "charge"): LedgerLine => ({

@@ -2,8 +2,8 @@
  * Joins the ledger with calls by request id. On a shared deployment, ids that no call carried belong to other callers. On a
  * foreign deployment entries are counted instead of amounts, because the price of a call is unknown (A9).
  */
-import { type Meter, routeOf } from "../../contract/routes.ts";
-import type { CallLine, LedgerLine } from "../../history/line.ts";
+import { type LedgerLine, type Meter, routeOf } from "../../contract/routes.ts";
+import type { CallLine } from "../../history/line.ts";
 import type { StageFacts } from "../../history/run-document.ts";
 import { add, known, sumOf } from "../../history/statistics/statistics.ts";
 import { type Evidence, type Found, failed, inconclusive } from "../invariant.ts";

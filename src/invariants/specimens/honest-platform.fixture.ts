@@ -4,8 +4,9 @@
  * pause, requests and replies that are lost, clients that leave. Written for the judges alone and sharing nothing with the
  * platform. Each `Spoils` breaks one promise, to see that the same history would then be condemned.
  */
+import type { LedgerLine } from "../../contract/routes.ts";
 import { Heap } from "../../history/heap.ts";
-import type { CallLine, LedgerLine, Line } from "../../history/line.ts";
+import type { CallLine, Line } from "../../history/line.ts";
 import type { Counts, StageFacts } from "../../history/run-document.ts";
 import { PUBLISHABLE, SERVER } from "./specimen.fixture.ts";
 

@@ -2,9 +2,11 @@
  * Hand-written histories to try judges on: good ones that must be acquitted, bad ones that must be condemned for the
  * reason meant, thin ones from which nothing may be concluded. No judge is believed that has no bad one.
  */
+
 import type { CallFacts } from "../../contract/call-facts.ts";
+import type { LedgerLine } from "../../contract/routes.ts";
 import { REFERENCE_STREAM_ENDS, type StatedStreamEnds } from "../../contract/streams.ts";
-import type { CallLine, FaultLine, LedgerLine, Line, MarkLine } from "../../history/line.ts";
+import type { CallLine, FaultLine, Line, MarkLine } from "../../history/line.ts";
 import type { Counts, StageFacts } from "../../history/run-document.ts";
 
 export type Specimen = { name: string; facts?: Partial<StageFacts>; lines: Line[]; says?: RegExp };

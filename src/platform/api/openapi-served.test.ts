@@ -7,9 +7,10 @@ import { Compile } from "typebox/schema";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { OUTCOMES } from "../../contract/refusals.ts";
 import { ROUTE_NAMES, type RouteName, routeOf, type Surface } from "../../contract/routes.ts";
+import { ERROR_EVENT, eventNamesOf } from "../../contract/streams.ts";
 import type { CallOptions, Heard } from "../start-platform.fixture.ts";
 import { type Deployment, FOREIGN, MESSAGES, ORIGIN, outcomeOf, startDeployment } from "./api.fixture.ts";
-import { eventNames, openApiDocument } from "./openapi.ts";
+import { openApiDocument } from "./openapi.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: the document is read as the JSON that it is
 const document: any = JSON.parse(openApiDocument());
@@ -232,7 +233,7 @@ describe("what is served is what is told", () => {
         });
         parser.feed(text);
       }
-      expect([...said].sort(), name).toEqual(eventNames(kind).sort());
+      expect([...said].sort(), name).toEqual([...eventNamesOf(kind), ERROR_EVENT].sort());
     }
   });
 

@@ -2,7 +2,7 @@
 import { type TSchema, Type } from "typebox";
 import { type AnyRefusalName, refusalOf } from "../../contract/refusals.ts";
 import { ROUTE_NAMES, type Route, type RouteName, routeOf, type Stream, type Surface } from "../../contract/routes.ts";
-import { ERROR_EVENT, VOCABULARIES } from "../../contract/streams.ts";
+import { ERROR_EVENT, eventNamesOf, VOCABULARIES } from "../../contract/streams.ts";
 import { placeOf, SHAPES } from "../schemas.ts";
 
 type Json = Record<string, unknown>;
@@ -22,17 +22,12 @@ const FIELDS: Readonly<Record<string, Record<string, TSchema>>> = {
   [ERROR_EVENT]: { message: Type.String(), code: Type.String({ minLength: 1 }), partial_text: Type.String() },
 };
 
-export const eventNames = (kind: Stream): string[] => {
-  const { content, quota, done } = VOCABULARIES[kind];
-  return [...content, ...(quota ? ["quota"] : []), done, ERROR_EVENT];
-};
-
 const eventData = (name: string): TSchema =>
   Type.Object({ type: Type.Literal(name), ...FIELDS[name] }, name === ERROR_EVENT ? {} : CHOICE);
 
 /** In OpenAPI 3.1 the schema of an event stream is that of one event: its name, and its data as text. */
 const streamContent = (kind: Stream): Json => {
-  const names = eventNames(kind);
+  const names = [...eventNamesOf(kind), ERROR_EVENT];
   const known = names.map((name) => ({
     properties: {
       event: { const: name },

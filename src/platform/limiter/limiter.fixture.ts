@@ -1,7 +1,8 @@
 /** What every limiter keeps, whatever it is made of. Run by `limiter.test.ts` and `redis-limiter.test.ts`. */
+
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { LedgerLine } from "../../core/meters.ts";
+import type { LedgerLine } from "../../contract/routes.ts";
 import { Unavailable } from "../links/batch.ts";
 import { type Clock, type OperableLimiter, type Refund, shiftableClock, type Take } from "../ports.ts";
 import type { LimiterStore } from "./store.ts";

@@ -2,8 +2,9 @@
  * The limiter in Redis, for replicas that share their counts: one script call a batch, nothing queued or sent again.
  * With `appendonly yes` and `appendfsync always`, Redis loses nothing that was answered.
  */
+
 import { Redis } from "ioredis";
-import type { LedgerLine } from "../../core/meters.ts";
+import type { LedgerLine } from "../../contract/routes.ts";
 import { createBatcher, readEach } from "../links/batch.ts";
 import { OPERATOR_BUDGET_MS, type OperableLimiter, readRefundAnswer, readTakeAnswer } from "../ports.ts";
 

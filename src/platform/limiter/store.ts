@@ -4,9 +4,9 @@
  */
 import type { SQLOutputValue } from "node:sqlite";
 import { Type } from "typebox";
-import type { Meter } from "../../contract/routes.ts";
+import type { LedgerLine, Meter } from "../../contract/routes.ts";
 import type { TakeOutcome } from "../../core/call.ts";
-import { fits, type LedgerLine, windowOf } from "../../core/meters.ts";
+import { fits, windowOf } from "../../core/meters.ts";
 import { takeRate } from "../../core/rate-limit.ts";
 import type { Service } from "../control-plane.ts";
 import * as serving from "../links/http-service.ts";
