@@ -540,6 +540,14 @@ describe("a server that breaks under overload fails the claim about it", () => {
     expect(failedOf(claimsOf(curveOf(queueing(shape), 2, 40)))).toEqual([]);
   });
 
+  test("and one call in twenty shed, in a short play as far as four times the knee", () => {
+    const profile = upAndDown(KNEE_PER_S, SHORT_S, 4 * KNEE_PER_S);
+    const fold = openCurve({ stage: STAGE, planned: levelsOf(profile), notPlayed: [5, 10] });
+    const [claim, make] = FAULTY["sheds one in twenty"] as (typeof FAULTY)[string];
+    for (const line of playRamp(make(1), profile, 1, { stage: STAGE })) fold.see(line);
+    expect(failedOf(claimsOf(fold.end(START_US) as Curve)).join()).toContain(`curve/${claim}`);
+  });
+
   test("and a collapse that lasts, as a state that has not come back: the capacity it left is another", () => {
     const losing = (left: number): Server => {
       let refused = 0;

@@ -299,7 +299,7 @@ const falseSheds = (seen: Curve, facts: StageFacts): Finding => {
   const shedOn = (way: Pass): number => measures.shedOver(levels.filter(({ pass }) => pass === way))?.value ?? 0;
   const isOnBothWays = (share: number): boolean => shedOn("up") > share && shedOn("down") > share;
   // Sheds beside free places are not due to chance, so nothing is added to what is allowed.
-  if (low > allowed && isOnBothWays(allowed) && measures.shedsWithRoom(curve, levels)) return failAbove(allowed);
+  if (low > allowed && isOnBothWays(allowed) && measures.shedsWithRoom(curve)) return failAbove(allowed);
   // Where one replica's fixed slots are stated, `sheds-only-over-the-cap` judges each of these sheds as well.
   const isJudgedByCall = shedding === "fixed" && measures.statedSystem(curve)?.replicas === 1;
   const isPlain = shedding === "fixed" || measures.excludesLimit(levels);

@@ -65,6 +65,12 @@ describe("isolation", () => {
     }
   });
 
+  test("fails where a stated share is not kept, so that the noisy one is never refused for itself", () => {
+    const fills: Answers = (i) => ((isBurst(i) ? i % 3 !== 0 : i % 20 !== 1) ? "200" : "429 b2b_overloaded");
+    expect(judge(fills).verdict).toBe("fail");
+    expect(judge((i) => (isBurst(i) ? fills(i) : "200")).verdict).toBe("skipped");
+  });
+
   test("is open where a few calls are, or where they are refused without the noisy one as well", () => {
     expect(judge(starving(300)).verdict).toBe("inconclusive");
     expect(judge(starving(20), starving(20)).verdict).toBe("inconclusive");

@@ -150,22 +150,30 @@ export const excludesLimit = (levels: readonly CurveLevel[]): boolean => {
 };
 
 /**
- * Reports whether these levels certainly shed for another reason than full replicas or a limit that is low for a while.
- * Among equal replicas the share shed rises at least in proportion to the calls in flight, because the more calls they hold
+ * Reports whether calls are certainly shed for another reason than full replicas or a limit that is low for a while. Among
+ * equal replicas the share shed rises at least in proportion to the calls in flight, because the more calls they hold
  * together, the more often one of them is full. If more is shed than that while many places are free, it has another cause.
+ * The interval of the difference is that of Newcombe ("Interval estimation for the difference between independent
+ * proportions", Statistics in Medicine 17, 1998, method 10).
  */
-export const shedsWithRoom = (curve: Curve, levels: readonly CurveLevel[]): boolean => {
+export const shedsWithRoom = (curve: Curve): boolean => {
   const sum = (all: readonly CurveLevel[], of: "free" | "taken") => {
     const parts = all.flatMap(({ room }) => room?.[of] ?? []);
     const calls = total(parts, (one) => one.calls);
     const inFlight = total(parts, (one) => one.calls * one.inFlight) / Math.max(1, calls);
     const refused = total(parts, (one) => one.shed);
-    return { inFlight, share: exactInterval(refused, calls) };
+    return { inFlight, value: refused / calls, share: exactInterval(refused, calls) };
   };
-  const free = sum(levels, "free");
   const taken = sum(curve.levels.filter(isPlayed), "taken");
-  if (free.share === null || taken.share === null || !excludesLimit(levels)) return false;
-  return free.share.low > taken.share.high * (free.inFlight / taken.inFlight);
+  // The lowest levels show the contrast best, more of them have more calls.
+  return [0.5, 0.7].some((times) => {
+    const levels = levelsBelow(curve, times);
+    const free = sum(levels, "free");
+    if (free.share === null || taken.share === null || !excludesLimit(levels)) return false;
+    const inPart = free.inFlight / taken.inFlight;
+    const half = Math.hypot(free.value - free.share.low, inPart * (taken.share.high - taken.value));
+    return free.value - inPart * taken.value > half;
+  });
 };
 
 /** Knees that differ by at most this share count as unmoved. */
