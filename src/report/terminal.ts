@@ -39,10 +39,7 @@ const fitted = (text: string, columns: number): string => {
   return `${kept.trimEnd()}…`;
 };
 
-/**
- * Breaks a text at spaces into lines, the first after `first`, the others indented. A word longer than a line stays
- * whole, because it is an address to be copied, unless `cuts` is set.
- */
+/** Breaks a text at spaces. A word longer than a line stays whole, as an address to be copied, unless `cuts` is set. */
 export const wrapped = (text: string, first = "", indent = 0, { columns = COLUMNS, cuts = false } = {}): string[] => {
   const lines: string[] = [];
   let line = first;

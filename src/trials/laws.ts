@@ -1,7 +1,4 @@
-/**
- * Runs the laws of `properties/` in a child process with a mutant's parts in place of the healthy ones, and reads one line of
- * JSON for each law and mutant.
- */
+/** Runs the laws of `properties/` with a mutant's parts in a child process: a line of JSON for each law and mutant. */
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -58,10 +55,7 @@ const parsed = (text: string): LawLine | null => {
   }
 };
 
-/**
- * Makes one trial for each law and mutant. A mutant without a line is undecided if the process failed; otherwise no law
- * looks at what it spoils, and it gets no trial. Never rejects.
- */
+/** Without a line a mutant is undecided if the process failed; else no law looks at what it spoils. Never rejects. */
 export const tryLaws = async (options: LawsOptions): Promise<Trial[]> => {
   const { mutants, onTrial, signal, program = PROGRAM } = options;
   const trials: Trial[] = [];

@@ -1,7 +1,4 @@
-/**
- * The matrix mutant × column of `dev mutants`, as text 80 columns wide: one word a cell, below it who must kill and who did.
- * Mutants on real experiments have a table of their own.
- */
+/** The matrix of `dev mutants` in 80 columns: a word a cell, below it who must kill and who did; real experiments. */
 
 import { type Claim, eitherOf, type RunDocument } from "../history/run-document.ts";
 import { type Mutant, nobody } from "../mutants/mutant.ts";

@@ -1,5 +1,4 @@
-/** The facts of the page: the outcomes of each stage as a bar and a table that share letters, the faults in time, what
- * is not judged and why, measurements, calibration, and the machine it ran on. */
+/** Outcomes as bars and tables that share letters, faults, what is not judged, measurements, the machine. */
 import type { FaultRecord, Measurement, RunDocument, StageSummary } from "../../history/run-document.ts";
 import { sumOf } from "../../history/statistics/statistics.ts";
 import { driverText, fillOf, OUTCOME_KINDS, type OutcomeRow, outcomeRows, swatch } from "../charts/layers.ts";

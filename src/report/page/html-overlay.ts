@@ -1,7 +1,4 @@
-/**
- * `compared.html`: two runs laid over each other, stage by stage on the same axes, the earlier one dashed, the later
- * one solid. It gives no verdict; only the gate does.
- */
+/** `compared.html`: two runs over each other, stage by stage, the earlier dashed. Only the gate gives a verdict. */
 import type { Measurement, RunDocument } from "../../history/run-document.ts";
 import { mergeSparse, quantileMs, type Series } from "../../history/series.ts";
 import { sumOf } from "../../history/statistics/statistics.ts";

@@ -1,5 +1,4 @@
-/** `doctor --target`: checks a target file and its deployment by single calls, within what the file permits: every
- * key once with a cheap one (a chat session, or the style catalog for a server key). */
+/** `doctor --target`: checks a file and its deployment by single calls within its permits, each key by a cheap one. */
 
 import { readUsed } from "../../client/control-planes.ts";
 import { tlsFiles, wrongTlsFile } from "../../client/transport.ts";

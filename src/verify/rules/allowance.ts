@@ -236,10 +236,7 @@ const paidBurnCost = (target: Target) => ({
   shared: PAID_BURN,
 });
 
-/**
- * Uses up the paid organization's allowance, once in a run; two rules judge the result. Returns a sentence instead if the
- * target file does not state the allowance.
- */
+/** Uses up the paid allowance, once for two rules. Returns a sentence if the target file does not state it. */
 const burnPaid = async (context: Context) => {
   withinAMonth(context);
   const limit = context.keyRole(PAID)?.limit;

@@ -117,10 +117,7 @@ const FIELD = /^(event|data|id|retry)(?::[ ]?(.*))?$/;
 
 export type SseText = ReturnType<typeof readSseText>;
 
-/**
- * Reads frames strictly (item 166), because a client's parser forgives errors. `strange`: lines that are no field, comment
- * or empty line.
- */
+/** Reads frames strictly (item 166): clients' parsers forgive errors. `strange`: lines that no event stream has. */
 export const readSseText = (chunks: readonly Chunk[]) => {
   const frames: SseFrame[] = [];
   const strange: string[] = [];
