@@ -56,13 +56,11 @@ export const firstLimit = (results: readonly ProbeResult[], answerPerS: number, 
     if (!/^2\d\d$/.test(outcome)) add(sums, outcome, n);
   }
   const [outcome, n] = [...sums].sort((a, b) => b[1] - a[1])[0] ?? [null, 0];
-  if (bindsOnTime) {
-    const beside = outcome === null ? "nothing was refused" : `${outcome} stayed within its objective`;
-    const sentence = `calls take too long before that is refused; ${beside}`;
-    return { owner: "time" as const, outcome, share: 0, sentence };
-  }
-  if (outcome === null)
-    return { owner: "none" as const, outcome, share: 0, sentence: "nothing was refused above the answer" };
+  const unmet = { outcome, share: 0 };
+  const beside = outcome === null ? "nothing was refused" : `${outcome} stayed within its objective`;
+  const late = `calls take too long before that is refused; ${beside}`;
+  if (bindsOnTime) return { ...unmet, owner: "time" as const, sentence: late };
+  if (outcome === null) return { ...unmet, owner: "none" as const, sentence: `${beside} above the answer` };
   const [owner, what] = ownerOf(outcome);
   const refused = sums.values().reduce((sum, one) => sum + one, 0);
   const part = n === refused ? "" : `, ${((100 * n) / refused).toFixed(0)} % of what was not answered`;

@@ -74,11 +74,7 @@ export const judgeShare = ({ bad, n }: Tally, limit: number, dispersion: number,
   return above >= reject ? "broken" : above <= -accept ? "met" : "open";
 };
 
-export const judgeTallies = (
-  tallies: readonly Tally[],
-  limits: readonly number[],
-  dispersions: readonly number[],
-): ProbeVerdict => {
+export const judgeTallies = (tallies: readonly Tally[], limits: readonly number[], dispersions: readonly number[]) => {
   const verdicts = tallies.map((tally, at) => judgeShare(tally, limits[at] as number, dispersions[at] as number));
   if (verdicts.includes("broken")) return "broken";
   return verdicts.length > 0 && verdicts.every((verdict) => verdict === "met") ? "met" : "open";

@@ -24,8 +24,7 @@ const normalized = (weights: readonly number[]): number[] => {
   return weights.map((weight) => weight / total);
 };
 
-const logShare = (logit: number): number =>
-  logit > 0 ? -Math.log1p(Math.exp(-logit)) : logit - Math.log1p(Math.exp(logit));
+const logShare = (logit: number) => (logit > 0 ? -Math.log1p(Math.exp(-logit)) : logit - Math.log1p(Math.exp(logit)));
 
 const weigh = (points: readonly Point[], counts: readonly number[], limitLogit: number, grid: readonly number[]) => {
   const near = points.flatMap(({ logRate, bad, n }, i) => {

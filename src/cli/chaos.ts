@@ -2,8 +2,7 @@
 import { dirname } from "node:path";
 import { isLoopbackHost } from "../contract/address.ts";
 import { plannedEmbedded } from "../deployments/tenants.ts";
-import type { Experiment } from "../faults/experiments.ts";
-import { HOLDS_ALWAYS } from "../faults/experiments.ts";
+import { type Experiment, HOLDS_ALWAYS } from "../faults/experiments.ts";
 import { aboutFault, type Component, type Fault, faultKey } from "../faults/fault.ts";
 import { startWatchdogServer } from "../faults/watchdog-server.ts";
 import { FAULT_STATE_WORDS } from "../history/run-document.ts";

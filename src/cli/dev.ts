@@ -52,8 +52,7 @@ const chosen = (names: readonly string[], { stage, columns = [] }: MutantsOption
 };
 
 const summaryOf = (mutants: readonly Mutant[], trials: readonly Trial[], tookS: number): string => {
-  const count = (...verdicts: Trial["verdict"][]): number =>
-    trials.filter(({ verdict }) => verdicts.includes(verdict)).length;
+  const count = (...verdicts: Trial["verdict"][]) => trials.filter(({ verdict }) => verdicts.includes(verdict)).length;
   const undecided = trials.filter(({ verdict, own }) => verdict === "undecided" && own).length;
   const notTried = mutants.filter(({ name }) => !trials.some((trial) => trial.mutant === name && trial.own)).length;
   return [
@@ -180,8 +179,7 @@ const toolsCommand = () =>
     printResult(`k6 ${k6.version} ${k6.path}\ntoxiproxy ${toxiproxy.version} ${toxiproxy.path}`);
   });
 
-const mutantCalled = (name: string): Mutant =>
-  called("mutant", name, MUTANTS, "`floodgate dev mutants --list` shows them all");
+const mutantCalled = (name: string) => called("mutant", name, MUTANTS, "`floodgate dev mutants --list` shows them all");
 
 const serveCommand = () =>
   serveCommandOf("`serve` with a mutant planted")

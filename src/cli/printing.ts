@@ -49,8 +49,7 @@ const OF_CI =
 
 export const isOn = (value: string | undefined): boolean => value !== undefined && !["", "0", "false"].includes(value);
 
-export const isCiJob = (env: NodeJS.ProcessEnv = process.env): boolean =>
-  OF_CI.split(" ").some((name) => isOn(env[name]));
+export const isCiJob = (env: NodeJS.ProcessEnv = process.env) => OF_CI.split(" ").some((name) => isOn(env[name]));
 
 /** Reports whether stderr shows colours. A terminal that calls itself dumb shows escape sequences as they are. */
 export const isTerminal = (): boolean =>

@@ -68,8 +68,7 @@ export const partsOfBlock = (load: BlockLoad, startUs: number): Pick<BlockPlan, 
 /** Time that a block takes besides its load: a driver's process, sessions, calls that end, the drain. */
 const AROUND_S = 2;
 
-export const pairTakesS = ({ settleS, lowS, overloadS }: BlockLoad): number =>
-  2 * (settleS + lowS + overloadS + AROUND_S);
+export const pairTakesS = ({ settleS, lowS, overloadS }: BlockLoad) => 2 * (settleS + lowS + overloadS + AROUND_S);
 
 export const PROBE_S = 2.5;
 /** The first part of a probe fills empty slots and spends the tokens that a rate limit had saved up. */

@@ -51,16 +51,11 @@ const RULES: readonly (readonly [matches: RegExp, worse: "higher" | "lower", mar
   [/_worse_by$/, "higher", 1.05, 0],
 ];
 
+const ruleOf = (name: string) => RULES.find(([matches]) => matches.test(name));
+
 type RecordedVerdict = "regression" | "no-regression" | "inconclusive";
 
-export type RecordedComparison = {
-  verdict: RecordedVerdict;
-  reasons: string[];
-  /** Ids of *musts* that passed before and fail now. */
-  broken: string[];
-  /** By stage and name; `before` and `after` are medians. */
-  rows: ReturnType<typeof judge>;
-};
+export type RecordedComparison = ReturnType<typeof compareRecorded>;
 
 const FALSE_ALARM = 0.05;
 const MISSED = 0.05;
@@ -89,15 +84,10 @@ const byName = (runs: readonly RunFigures[]): Map<string, Measured> =>
 const incomplete = (before: readonly RunFigures[], after: readonly RunFigures[]) => {
   const now = byName(after);
   const left = [...before, ...after].flatMap(({ id, left_out = [] }) => left_out.map((one) => ({ id, ...one })));
-  const compared = left.filter(({ measurement }) =>
-    RULES.some(([matches]) => matches.test(measurement.split(" ").at(-1) ?? "")),
-  );
+  const compared = left.filter(({ measurement }) => ruleOf(measurement.split(" ").at(-1) ?? "") !== undefined);
   const doubted = new Map(compared.map(({ id, why }) => [id, `${id} (${why})`]));
-  const of = [...byName(before)].filter(
-    ([of, [first]]) =>
-      RULES.some(([matches]) => matches.test(first?.name ?? "")) &&
-      !compared.some(({ measurement }) => measurement === of),
-  );
+  const isDoubted = (name: string): boolean => compared.some(({ measurement }) => measurement === name);
+  const of = [...byName(before)].filter(([name, [first]]) => ruleOf(first?.name ?? "") && !isDoubted(name));
   const gone = of.filter(([name, first]) => first.length === before.length && now.get(name)?.length !== after.length);
   const sparse = of.filter(([, first]) => first.length !== before.length);
   return { gone: gone.map(([name]) => name), sparse: sparse.map(([name]) => name), doubted: [...doubted.values()] };
@@ -135,7 +125,7 @@ const judge = (
     const second = now.get(measurement) ?? [];
     const [{ stage, name } = { stage: "", name: "" }] = first;
     if (otherRates.has(stage) && DEPENDS_ON_RATE.test(name)) return [];
-    const [, worse, margin, added] = RULES.find(([matches]) => matches.test(name)) ?? [];
+    const [, worse, margin, added] = ruleOf(name) ?? [];
     if (margin === undefined || first.length !== before.length || second.length !== after.length) return [];
     /** Logarithms, with the sign that makes worse higher. A value below 0 is noise and counts as 0. */
     const turned = (values: Measured): number[] =>
@@ -153,21 +143,16 @@ const judge = (
     const isWorse = pWorse[at]! <= FALSE_ALARM && shift >= limit;
     const isInside = !isWorse && rankSumP(shifted, was) <= MISSED;
     const verdict: RecordedVerdict = isWorse ? "regression" : isInside ? "no-regression" : "inconclusive";
-    return {
-      measurement,
-      before: typicalOf(first),
-      after: typicalOf(second),
-      worseBy: Math.exp(shift),
-      margin,
-      verdict,
-    };
+    const medians = { before: typicalOf(first), after: typicalOf(second) };
+    return { measurement, ...medians, worseBy: Math.exp(shift), margin, verdict };
   });
 };
 
-export const compareRecorded = (before: readonly RunFigures[], after: readonly RunFigures[]): RecordedComparison => {
-  const open = (reason: string, broken: string[] = []): RecordedComparison => {
-    return { verdict: "inconclusive", reasons: [reason], broken, rows: [] };
-  };
+/** `broken`: ids of *musts* that passed before and fail now. `rows`: by stage and name. */
+export const compareRecorded = (before: readonly RunFigures[], after: readonly RunFigures[]) => {
+  let [broken, rows] = [[] as string[], [] as ReturnType<typeof judge>];
+  const found = (verdict: RecordedVerdict, ...reasons: string[]) => ({ verdict, reasons, broken, rows });
+  const open = (reason: string) => found("inconclusive", reason);
   if (before.length === 0 || after.length === 0) return open("no runs on one side: nothing to compare with");
   const kinds = [...new Set([...before, ...after].map(inside))];
   if (kinds.length > 1) return open(`the runs are not of one kind: ${kinds.join("; ")}`);
@@ -179,51 +164,39 @@ export const compareRecorded = (before: readonly RunFigures[], after: readonly R
   }
   const onBoth = before.find(({ id }) => after.some((one) => one.id === id));
   if (onBoth !== undefined) return open(`the run ${onBoth.id} is given on both sides, and is never worse than itself`);
-  const broken = brokenNow(before, after);
   const otherRates = atOtherRates(before, after);
-  const rows = judge(before, after, otherRates);
+  broken = brokenNow(before, after);
+  rows = judge(before, after, otherRates);
   const worse = rows.filter(({ verdict }) => verdict === "regression").map(({ measurement }) => measurement);
   const { gone, sparse, doubted } = incomplete(before, after);
+  const left = (names: readonly string[], why: string, todo = ""): string[] =>
+    names.length === 0 ? [] : [`${why} compared: ${someOf(names, FIRST_NAMED)}${todo}`];
+  const calibrate = "measured by a generator that failed its calibration, so times are not";
+  const rates = ". --rate, or limits in the target file, make it one rate";
   const notCompared = [
-    ...(gone.length === 0
-      ? []
-      : [
-          `not measured in every later run, so not compared: ${someOf(gone, FIRST_NAMED)}. Look for the stage that was not played`,
-        ]),
-    ...(sparse.length === 0
-      ? []
-      : [`not measured in every earlier run, so not compared: ${someOf(sparse, FIRST_NAMED)}`]),
-    ...(doubted.length === 0
-      ? []
-      : [
-          `measured by a generator that failed its calibration, so times are not compared: ${someOf(doubted, FIRST_NAMED)}. Leave these runs out`,
-        ]),
-    ...(otherRates.size === 0
-      ? []
-      : [
-          `offered another rate, so times and goodput are not compared: ${someOf([...otherRates.values()], FIRST_NAMED)}. --rate, or limits in the target file, make it one rate`,
-        ]),
+    ...left(gone, "not measured in every later run, so not", ". Look for the stage that was not played"),
+    ...left(sparse, "not measured in every earlier run, so not"),
+    ...left(doubted, calibrate, ". Leave these runs out"),
+    ...left([...otherRates.values()], "offered another rate, so times and goodput are not", rates),
   ];
   const reasons = [
     ...(broken.length === 0 ? [] : [`claims that held before and fail now: ${broken.join(", ")}`]),
     ...(worse.length === 0 ? [] : [`worse than allowed: ${worse.join(", ")}`]),
   ];
-  if (reasons.length > 0) return { verdict: "regression", reasons: [...reasons, ...notCompared], broken, rows };
+  if (reasons.length > 0) return found("regression", ...reasons, ...notCompared);
   const none = "the runs have no measurement in common that is compared";
-  if (rows.length === 0) return { ...open(none, broken), reasons: [none, ...notCompared] };
+  if (rows.length === 0) return found("inconclusive", none, ...notCompared);
   const undecided = rows.filter(({ verdict }) => verdict === "inconclusive").length;
   if (undecided === 0) {
     // A measurement that every earlier run has and a later one lacks may have become worse, and nobody can tell.
     const isWhole = gone.length === 0 && doubted.length === 0 && otherRates.size === 0;
-    const verdict: RecordedVerdict = isWhole ? "no-regression" : "inconclusive";
-    return { verdict, reasons: ["nothing is worse than allowed", ...notCompared], broken, rows };
+    return found(isWhole ? "no-regression" : "inconclusive", "nothing is worse than allowed", ...notCompared);
   }
   const few = smallestRankSumP(before.length, after.length) * rows.length > FALSE_ALARM;
   const why = few
     ? `too few runs to decide by (${before.length} beside ${after.length}): six on each side mostly are enough`
     : "the runs scatter too much";
-  const left = `${undecided} of ${rows.length} measurements are open`;
-  return { verdict: "inconclusive", reasons: [`${why}; ${left}`, ...notCompared], broken, rows };
+  return found("inconclusive", `${why}; ${undecided} of ${rows.length} measurements are open`, ...notCompared);
 };
 
 /**

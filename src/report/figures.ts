@@ -6,8 +6,7 @@ import { callsForInterval } from "../history/statistics/statistics.ts";
 export const count = (n: number): string => String(Math.round(n)).replace(/\B(?=(?:\d{3})+$)/g, ",");
 
 /** `1 call`, `2 calls`. */
-export const counted = (n: number, one: string, several = `${one}s`): string =>
-  `${count(n)} ${n === 1 ? one : several}`;
+export const counted = (n: number, one: string, several = `${one}s`) => `${count(n)} ${n === 1 ? one : several}`;
 
 /** About four significant digits: enough to compare, few enough to read. */
 export const figure = (value: number): string => {
@@ -49,19 +48,16 @@ export const withUnit = (text: string, unit: string): string =>
 export const intervalText = (m: Measurement): string | null =>
   m.low === null || m.high === null ? null : withUnit(`${figure(m.low)} to ${figure(m.high)}`, m.unit);
 
-const PERCENTILES: Readonly<Record<string, number>> = { p50: 0.5, p90: 0.9, p99: 0.99, p999: 0.999 };
-
 /** Says why a percentile has no interval; `null` if it has one, and for all that is no percentile. */
 export const whyNoInterval = (m: Measurement): string | null => {
-  const p = PERCENTILES[/_(p\d+)$/.exec(m.name)?.[1] ?? ""];
-  if (p === undefined || m.low !== null) return null;
-  const needed = callsForInterval(p);
+  const [, digits] = /_p(\d+)$/.exec(m.name) ?? [];
+  if (digits === undefined || m.low !== null) return null;
+  const needed = callsForInterval(Number(`0.${digits}`));
   return m.n < needed ? `too few: it takes ${count(needed)}` : "too few: calls of one burst are correlated";
 };
 
 /** `2026-11-21 08:00:00 UTC` for a time as in `run.json`; any other text is unchanged. */
-export const moment = (at: string): string =>
-  at.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?Z$/, "$1 $2 UTC");
+export const moment = (at: string) => at.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?Z$/, "$1 $2 UTC");
 
 /** A time within a stage: `0`, `4.5 s`, `3 min`. */
 export const seconds = (s: number): string => (s === 0 ? "0" : s >= 120 ? `${figure(s / 60)} min` : `${figure(s)} s`);

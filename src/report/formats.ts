@@ -1,13 +1,6 @@
 /** A run for programs: claims as test cases (JUnit, CTRF), figures for OpenMetrics, and what nights are compared by. */
 import { clean, cleanValue } from "../contract/foreign-text.ts";
-import {
-  type Claim,
-  claimOf,
-  groupOf,
-  type Measurement,
-  type RunDocument,
-  type Verdict,
-} from "../history/run-document.ts";
+import { type Claim, claimOf, groupOf, type Measurement, type RunDocument } from "../history/run-document.ts";
 import { sumOf } from "../history/statistics/statistics.ts";
 import { clip, escapeLabel, escapeXml, oneLine, utf8Bytes } from "./escape.ts";
 import { claimsInOrder, countByVerdict, LEVELS, VERDICTS, whyOf } from "./verdict.ts";
@@ -198,8 +191,6 @@ const textOf = ([shortName, type, help, samplesOf]: Family, run: RunDocument): s
   return `${[`# TYPE ${name} ${type}`, ...unit, `# HELP ${name} ${help}`, ...samples].join("\n")}\n`;
 };
 
-const RUN_VERDICTS: readonly Verdict[] = ["pass", "fail", "inconclusive"];
-
 const one = (of: (run: RunDocument) => number) => (run: RunDocument) => [[{}, of(run)]] as const;
 
 const ofMeasurements =
@@ -210,7 +201,7 @@ const ofMeasurements =
 // biome-ignore format: a family on a line or two
 const FAMILIES: readonly Family[] = [
   ["run", "info", "The run.", ({ id, profile, seed, commit, target }) => [[{ id, profile, seed: `${seed}`, commit: commit ?? "", target: target.name }, 1]]],
-  ["run_verdict", "stateset", "1 for the verdict of the run.", ({ verdict }) => RUN_VERDICTS.map((v) => [{ floodgate_run_verdict: v }, v === verdict ? 1 : 0])],
+  ["run_verdict", "stateset", "1 for the verdict of the run.", ({ verdict }) => (["pass", "fail", "inconclusive"] as const).map((v) => [{ floodgate_run_verdict: v }, v === verdict ? 1 : 0])],
   ["run_exit_code", "gauge", "0 pass, 1 fail, 4 inconclusive.", one((run) => run.exit_code)],
   ["run_duration_seconds", "gauge", "How long the run took.", one((run) => run.duration_ms / 1000)],
   ["outcomes_seen", "gauge", "Documented outcomes seen.", one(({ coverage }) => coverage.outcomes_seen)],
@@ -229,8 +220,7 @@ const FAMILIES: readonly Family[] = [
     [true, false].map((effect) => [{ took_effect: `${effect}` }, faults.filter((fault) => fault.took_effect === effect).length])],
 ];
 
-export const openMetrics = (run: RunDocument): string =>
-  `${FAMILIES.map((family) => textOf(family, run)).join("")}# EOF\n`;
+export const openMetrics = (run: RunDocument) => `${FAMILIES.map((family) => textOf(family, run)).join("")}# EOF\n`;
 
 // `night.json`: the part of a night's run that is kept to compare nights.
 

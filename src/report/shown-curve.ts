@@ -44,8 +44,7 @@ const CURVE = {
 const countsOf = (value: unknown): Record<string, number> =>
   Object.fromEntries(Object.entries(fieldsOf(value)).map(([outcome, n]) => [outcome, shaped(n, 0)]));
 
-const estimateOf = (value: unknown): Estimate | null =>
-  isMeasured(fieldsOf(value).value) ? shaped(value, ESTIMATE) : null;
+const estimateOf = (value: unknown) => (isMeasured(fieldsOf(value).value) ? shaped(value, ESTIMATE) : null);
 
 const levelOf = (value: unknown): CurveLevel[] => {
   const { pass: way, shed, failed } = fieldsOf(value);

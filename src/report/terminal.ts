@@ -8,15 +8,6 @@ import { bareReason, claimsInOrder, comesFirst, countByVerdict, whyOf } from "./
 
 const COLUMNS = 80;
 
-/** `folder`: as the user may type it; `colour`: adds ANSI colours to words that say the same without them. */
-type TerminalOptions = { folder: string; colour?: boolean };
-
-/** The path of the page, or of the run's folder if the page may be missing. */
-const placeToLook = ({ claims }: RunDocument, { folder }: TerminalOptions): string => {
-  const path = oneLine(folder).replace(/\/+$/, "");
-  return claims.some(({ id }) => id === "run/reported") ? path : `${path}/report.html`;
-};
-
 const PAINT = { fail: "1;31", inconclusive: "1;33", skipped: "2", pass: "1;32" } as const;
 
 const WIDE =
@@ -129,8 +120,11 @@ const openLines = (groups: readonly Claim[][], shown: number, paint: Paint): str
   return more.length === 0 ? lines : [...lines, `${" ".repeat(WORD_COLUMNS)}and ${more.join(", ")}: see the report`];
 };
 
-export const terminalText = (run: RunDocument, options: TerminalOptions): string => {
-  const paint: Paint = (verdict, text) => (options.colour ? `\u001b[${PAINT[verdict]}m${text}\u001b[0m` : text);
+/** `folder`: as the user may type it; `colour`: adds ANSI colours to words that say the same without them. */
+export const terminalText = (run: RunDocument, { folder, colour }: { folder: string; colour?: boolean }): string => {
+  const paint: Paint = (verdict, text) => (colour ? `\u001b[${PAINT[verdict]}m${text}\u001b[0m` : text);
+  const path = oneLine(folder).replace(/\/+$/, "");
+  const isUnwritten = run.claims.some(({ id }) => id === "run/reported");
   const { fail, inconclusive, skipped, pass } = countByVerdict(run.claims);
   const calls = sumOf(run.stages.map((stage) => stage.calls.sent));
   const groups = openGroups(claimsInOrder(run.claims).filter((c) => c.verdict !== "pass"));
@@ -151,7 +145,7 @@ export const terminalText = (run: RunDocument, options: TerminalOptions): string
     ...(run.calibration.length === 0 ? [] : [fitted(calibrationText(run.calibration), COLUMNS)]),
     "",
     "Where to look next:",
-    `  ${placeToLook(run, options)}`,
+    isUnwritten ? `  ${path}` : `  ${path}/report.html`,
     ...(first === undefined ? [] : againLines(first)),
   ];
   let lines = of(GROUPS_MOST);

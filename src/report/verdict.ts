@@ -4,8 +4,7 @@
  */
 
 import { someOf } from "../contract/lists.ts";
-import type { Claim, ClaimVerdict, Level, RunDocument, Verdict } from "../history/run-document.ts";
-import { groupOf } from "../history/run-document.ts";
+import { type Claim, type ClaimVerdict, groupOf, type Level, type RunDocument } from "../history/run-document.ts";
 import { clip, oneLine } from "./escape.ts";
 import { counted } from "./figures.ts";
 
@@ -27,8 +26,7 @@ export const claimsInOrder = (claims: readonly Claim[]): Claim[] =>
   );
 
 /** The reason of a skipped claim, without the word with which judges begin their sentence. */
-export const bareReason = ({ reason }: Claim): string =>
-  oneLine(reason).replace(/^skipped: */, "") || "no reason was given";
+export const bareReason = ({ reason }: Claim) => oneLine(reason).replace(/^skipped: */, "") || "no reason was given";
 
 export const countByVerdict = (claims: readonly Claim[]): Record<ClaimVerdict, number> => {
   const counts = { fail: 0, inconclusive: 0, skipped: 0, pass: 0 };
@@ -43,7 +41,11 @@ const ALIKE_MAX = 3;
 /** A command's word before a stage in `required`, as in `load/chat-past-capacity`. */
 const COMMAND = /^(?:load|chaos)\//;
 
-const merged = (verdict: Verdict, reason: string) => ({ verdict, exit_code: EXIT_CODE[verdict], reason });
+const merged = (verdict: keyof typeof EXIT_CODE, reason: string) => ({
+  verdict,
+  exit_code: EXIT_CODE[verdict],
+  reason,
+});
 
 /** Names claims, `answered` first, because the other claims of a stage rest on it. */
 const namesOf = (ids: readonly string[]): string => {
@@ -59,8 +61,7 @@ const means = (name: string, claim: Claim): boolean =>
   (COMMAND.test(name) && claim.stage === name.replace(COMMAND, ""));
 
 /** Reports whether a claim decides about the target; `info` only records. */
-const isJudged = (claim: Claim): boolean =>
-  claim.level !== "info" && (claim.verdict === "pass" || claim.verdict === "fail");
+const isJudged = (claim: Claim) => claim.level !== "info" && (claim.verdict === "pass" || claim.verdict === "fail");
 
 /**
  * Why one required name is missing, or `null`. A claim named by its id has to be judged, a stage to be played, and of a
@@ -118,7 +119,7 @@ const notJudgedText = (claims: readonly Claim[]): string => {
 export const mergeClaims = (claims: readonly Claim[], required: readonly string[]): ReturnType<typeof merged> => {
   const musts = claims.filter((c) => c.level === "must");
   const ofAll = counted(musts.length, "required claim");
-  const having = (verdict: Verdict): string[] => musts.filter((c) => c.verdict === verdict).map((c) => c.id);
+  const having = (verdict: ClaimVerdict): string[] => musts.filter((c) => c.verdict === verdict).map((c) => c.id);
   const [broken, open, held] = [having("fail"), having("inconclusive"), having("pass").length];
   const are = broken.length === 1 ? "is" : "are";
   if (broken.length > 0) return merged("fail", `${broken.length} of ${ofAll} ${are} broken: ${namesOf(broken)}.`);
@@ -137,11 +138,8 @@ export const mergeClaims = (claims: readonly Claim[], required: readonly string[
 
 /** Why a run has its verdict. Older documents lack `required`: the recorded verdict is shown, with its source. */
 export const whyOf = (run: RunDocument): string => {
-  const standIns = run.stand_ins ?? [];
-  return [
-    whyByClaims(run),
-    ...standIns.map(({ tool, by }) => `${tool} is not on this machine: ${by} stood in for it.`),
-  ].join(" ");
+  const standIns = run.stand_ins?.map(({ tool, by }) => `${tool} is not on this machine: ${by} stood in for it.`);
+  return [whyByClaims(run), ...(standIns ?? [])].join(" ");
 };
 
 const whyByClaims = (run: RunDocument): string => {

@@ -5,24 +5,8 @@ import { type Mutant, nobody } from "../mutants/mutant.ts";
 import { wrapped } from "../report/terminal.ts";
 import { COLUMNS, type Column, columnOf, isRight, type Trial, type TrialVerdict } from "./trials.ts";
 
-type Cell = {
-  verdict: TrialVerdict | "not-tried";
-  /** Whether the mutant has to be killed in this column. */
-  must: boolean;
-  /** Judges that failed it here, those that must first. */
-  by: string[];
-};
-
-export type Row = {
-  mutant: string;
-  /** `null` for the healthy platform. */
-  must: { column: Column; stage: string; by: readonly string[] } | null;
-  cells: Record<Column, Cell>;
-  trials: Trial[];
-};
-
-/** A cell shows the first of these verdicts that occurred: its first word where the mutant must be killed, elsewhere its second. */
-const WORDS: Record<Cell["verdict"], readonly [must: string, elsewhere: string]> = {
+/** A cell shows the first of these verdicts that occurred, in its word where the mutant must be killed, or elsewhere. */
+const WORDS: Record<TrialVerdict | "not-tried", readonly [must: string, elsewhere: string]> = {
   "false-positive": ["FALSE", "FALSE"],
   survived: ["MISSED", "no"],
   "wrong-judge": ["WRONG", "seen"],
@@ -33,17 +17,21 @@ const WORDS: Record<Cell["verdict"], readonly [must: string, elsewhere: string]>
   "not-seen": ["no", "no"],
   "not-tried": ["-", "-"],
 };
-const WEIGHTIEST = Object.keys(WORDS) as Cell["verdict"][];
+const WEIGHTIEST = Object.keys(WORDS) as (keyof typeof WORDS)[];
 
-const cellOf = (trials: readonly Trial[], must: boolean, healthy: boolean): Cell => {
+/** `must`: the mutant has to be killed in this column. `by`: judges that failed it here, those that must first. */
+const cellOf = (trials: readonly Trial[], must: boolean, healthy: boolean) => {
   const deciding = must && !healthy ? trials.filter(({ own }) => own) : trials;
   const verdict = WEIGHTIEST.find((one) => deciding.some((trial) => trial.verdict === one)) ?? "not-tried";
   const meant = trials.flatMap(({ by, intended, own }) => (own ? by.filter((id) => intended.includes(id)) : []));
   return { verdict, must, by: [...new Set([...meant, ...trials.flatMap(({ by }) => by)])] };
 };
 
-/** The rows of the matrix, the healthy platform first. */
-export const matrixOf = (mutants: readonly Mutant[], all: readonly Trial[]): Row[] =>
+type Cell = ReturnType<typeof cellOf>;
+export type Row = ReturnType<typeof matrixOf>[number];
+
+/** The healthy platform first, which `must` (`null`) be killed nowhere. */
+export const matrixOf = (mutants: readonly Mutant[], all: readonly Trial[]) =>
   [nobody, ...mutants].map(({ name, stage, kills }) => {
     const healthy = name === nobody.name;
     const column = columnOf(stage);
@@ -140,14 +128,8 @@ export const mutantsTable = (rows: readonly Row[], columns: readonly Column[] = 
 // Mutants of the fault kind on real experiments of `chaos`, with processes, toxiproxy and load (`dev mutants
 // --experiments`). Each has to pass an experiment that does not touch what it spoils, and to be killed on the one that does.
 
-export type ExperimentTrial = {
-  mutant: string;
-  /** The experiment that has to kill it, and the invariants that have to fail there. */
-  on: string;
-  by: readonly string[];
-  /** An experiment that the mutant has to pass. */
-  passes: string;
-};
+/** The mutant has to pass `passes`; `on` has to kill it, by the invariants `by`. */
+export type ExperimentTrial = Record<"mutant" | "on" | "passes", string> & { by: readonly string[] };
 
 // biome-ignore format: a table
 export const EXPERIMENT_TRIALS: readonly ExperimentTrial[] = ([
@@ -166,25 +148,15 @@ export const EXPERIMENT_TRIALS: readonly ExperimentTrial[] = ([
   ["forgets-the-new-month", "month-edge-reply-lost", "admits-what-is-allowed", "keys-refused"],
 ] as const).map(([mutant, on, by, passes]) => ({ mutant, on, by: [by], passes }));
 
-export type ExperimentJudged = Omit<ExperimentTrial, "by"> & {
-  must: readonly string[];
-  /** Invariants that failed on `on`. */
-  by: string[];
-  verdict: "killed" | "wrong-judge" | "survived" | "false-positive" | "undecided";
-  /** What was wrong with the trial, one line each. */
-  told: string[];
-};
+export type ExperimentJudged = ReturnType<typeof judgeTrial>;
 
 const failures = (claims: readonly Claim[], stage: string): Claim[] =>
   claims.filter((claim) => eitherOf(claim.stage) === stage && claim.level === "must" && claim.verdict === "fail");
 const invariantOf = ({ id }: Claim): string => id.slice(0, id.indexOf("/"));
 const said = ({ id, verdict, reason, got }: Claim): string => `${id}: ${verdict}: ${reason}: ${got}`;
 
-/** `claims`: of the run with the mutant planted. */
-export const judgeTrial = (
-  { by: must, ...trial }: ExperimentTrial,
-  { claims }: Pick<RunDocument, "claims">,
-): ExperimentJudged => {
+/** `claims`: of the run with the mutant planted. `by`: invariants that failed on `on`. `told`: what was wrong. */
+export const judgeTrial = ({ by: must, ...trial }: ExperimentTrial, { claims }: Pick<RunDocument, "claims">) => {
   const killers = failures(claims, trial.on);
   const by = [...new Set(killers.map(invariantOf))];
   const wrongly = failures(claims, trial.passes);
@@ -195,7 +167,7 @@ export const judgeTrial = (
   );
   const open = deciding.filter(({ verdict, level }) => verdict === "inconclusive" && level === "must");
   const decided = missed.length === 0 ? "killed" : by.length > 0 ? "wrong-judge" : "survived";
-  const verdict = wrongly.length > 0 ? "false-positive" : open.length > 0 ? "undecided" : decided;
+  const verdict: TrialVerdict = wrongly.length > 0 ? "false-positive" : open.length > 0 ? "undecided" : decided;
   const told = verdict === "killed" ? [] : [...wrongly, ...missedClaims, ...open].map(said);
   return { ...trial, must, by, verdict, told: [...new Set(told)] };
 };

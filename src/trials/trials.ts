@@ -3,7 +3,7 @@
 import { GATE_MEASUREMENTS } from "../gate/block.ts";
 import type { Line } from "../history/line.ts";
 import type { Claim, RecordedStage, StageFacts } from "../history/run-document.ts";
-import { type Series, seriesFold } from "../history/series.ts";
+import { seriesFold } from "../history/series.ts";
 import { stageMeasure } from "../history/tally.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../invariants/invariant.ts";
@@ -285,10 +285,7 @@ const isFound = (defect: Mutant, claims: readonly Claim[]): boolean => {
 };
 
 /** `missed`: mutants that survived a judge that must kill them. */
-export const playDemo = async (
-  defects: readonly Mutant[],
-  progress: DemoProgress,
-): Promise<{ stages: RecordedStage[]; series: Series; missed: string[] }> => {
+export const playDemo = async (defects: readonly Mutant[], progress: DemoProgress) => {
   const played: Played[] = [];
   for (const defect of defects) played.push(...(await playDefect(defect, progress)));
   const fold = seriesFold();

@@ -90,141 +90,111 @@ export type Judgement<T> = {
   fault(one: T, checks: Checks): string | null | undefined;
 };
 
-export class Checks {
-  readonly #expected: string;
-  #seen = 0;
-  #off = "";
-  #spent: string | undefined;
-  #idle = false;
-  readonly #unclear: string[] = [];
-  readonly #failures: Failure[] = [];
-  readonly #notes: string[] = [];
+export type Checks = ReturnType<typeof createChecks>;
 
-  constructor(expected: string) {
-    this.#expected = expected;
-  }
+export const createChecks = (expected: string) => {
+  let [seen, off, isIdle] = [0, "", false];
+  let spent: string | undefined;
+  const [unclear, notes, failures] = [[] as string[], [] as string[], [] as Failure[]];
 
-  get failed(): boolean {
-    return this.#failures.length > 0;
-  }
-
-  /**
-   * Returns whether the outcome fits. `wanted`: as the reference reads the specification. `steps`: the calls before,
-   * for the crash file. `or`: outcomes of other readings, which pass with a note.
-   */
-  expect(answer: Answer, wanted: Fits, steps: readonly Answer[] = [], or: Fits = []): boolean {
-    if (fits(answer, wanted)) {
-      this.#seen += 1;
-      if (answer.legacy) this.note("uses the older name origin_not_allowed");
-      return true;
-    }
-    if (answer.foreign) this.unclear(ofAGateway(answer));
-    else if (answer.transient)
-      this.unclear(`${callInWords(answer)} (overload, a rate limit or a missing answer does not decide this)`);
-    else if (isSessionsOff(answer)) this.#off = answer.outcome;
-    else {
-      const accepts = outcomesOf(wanted);
-      // A11: on one route a deployment may report every failure under status 200.
-      const isToldUnder200 = answer.testCall.route === "chat.route" && answer.outcome === "200 error";
-      const refusalWanted = !accepts.some((outcome) => outcome.startsWith("2"));
-      if (fits(answer, or) || (refusalWanted && isToldUnder200)) {
-        this.#seen += 1;
-        this.note(`${answer.outcome} where ${accepts.join(" or ")} is the reference's reading`);
+  const checks = {
+    get failed(): boolean {
+      return failures.length > 0;
+    },
+    /**
+     * Returns whether the outcome fits. `wanted`: as the reference reads the specification. `steps`: the calls before,
+     * for the crash file. `or`: outcomes of other readings, which pass with a note.
+     */
+    expect: (answer: Answer, wanted: Fits, steps: readonly Answer[] = [], or: Fits = []): boolean => {
+      if (fits(answer, wanted)) {
+        checks.fine();
+        if (answer.legacy) checks.note("uses the older name origin_not_allowed");
         return true;
       }
-      const served = refusalWanted && isAdmitted(answer) ? successInWords(answer) : "";
-      this.breach(
-        accepts.join(" or "),
-        callInWords(answer) + served,
-        [...steps, answer],
-        [...accepts, ...outcomesOf(or)],
+      if (answer.foreign) checks.unclear(ofAGateway(answer));
+      else if (answer.transient)
+        checks.unclear(`${callInWords(answer)} (overload, a rate limit or a missing answer does not decide this)`);
+      else if (isSessionsOff(answer)) off = answer.outcome;
+      else {
+        const accepts = outcomesOf(wanted);
+        // A11: on one route a deployment may report every failure under status 200.
+        const isToldUnder200 = answer.testCall.route === "chat.route" && answer.outcome === "200 error";
+        const refusalWanted = !accepts.some((outcome) => outcome.startsWith("2"));
+        if (fits(answer, or) || (refusalWanted && isToldUnder200)) {
+          checks.fine();
+          checks.note(`${answer.outcome} where ${accepts.join(" or ")} is the reference's reading`);
+          return true;
+        }
+        const served = refusalWanted && isAdmitted(answer) ? successInWords(answer) : "";
+        const passing = [...accepts, ...outcomesOf(or)];
+        checks.breach(accepts.join(" or "), callInWords(answer) + served, [...steps, answer], passing);
+      }
+      return false;
+    },
+    admits: (answer: Answer, steps?: readonly Answer[]): boolean => checks.expect(answer, ANY_SUCCESS, steps),
+    require: (holds: boolean, answer: Answer, wanted: string, got: string): boolean => {
+      if (holds) checks.fine();
+      else checks.breach(wanted, `${callInWords(answer)}: ${got}`, [answer]);
+      return holds;
+    },
+    judge: <T>(one: T, answer: Answer, { expected: wanted, fault }: Judgement<T>): void => {
+      const wrong = fault(one, checks);
+      const text = typeof wanted === "string" ? wanted : wanted(one);
+      if (wrong !== undefined) checks.require(wrong === null, answer, text, wrong ?? "");
+    },
+    breach: (wanted: string, got: string, steps: readonly Answer[], accepts: Failure["accepts"] = null): void => {
+      const foreign = steps.find((answer) => answer.foreign);
+      if (foreign !== undefined) checks.unclear(ofAGateway(foreign));
+      else failures.push({ expected: wanted, got, steps: steps.slice(-STEPS_MAX), accepts });
+    },
+    unclear: (why: string): void => void unclear.push(why),
+    isUnclear: (answer: Answer): boolean => {
+      if (answer.transient) checks.unclear(inWords(answer));
+      return answer.transient;
+    },
+    /** Counts the answers that cannot be judged as unclear, and returns the others. */
+    setAsideUnclear: (answers: readonly Answer[]): Answer[] => answers.filter((answer) => !checks.isUnclear(answer)),
+    /** Records that a part was not tried for lack of budget. A budget that never allowed it is only noted. */
+    short: (shortage: Open | null, what: string): void => {
+      if (shortage?.verdict === "skipped") checks.note(`${what}: not tried, ${shortage.reason}`);
+      else if (shortage !== null) {
+        checks.unclear(shortage.reason);
+        spent = shortage.spent ?? shortage.reason;
+      }
+    },
+    note: (text: string): void => void notes.push(text),
+    fine: (): void => {
+      seen += 1;
+    },
+    /** Marks the rule as idle if nothing is seen, because no caller can cause what it judges. Returns the reason. */
+    idle: <T extends string>(reason: T): T => {
+      isIdle = true;
+      return reason;
+    },
+    result: (nothing = "nothing could be tried"): Verdict => {
+      const told = [...Map.groupBy(notes, (text) => text)].map(([text, { length: n }]) =>
+        n > 1 ? `${text} (${n} times)` : text,
       );
-    }
-    return false;
-  }
-
-  admits(answer: Answer, steps: readonly Answer[] = []): boolean {
-    return this.expect(answer, ANY_SUCCESS, steps);
-  }
-
-  require(holds: boolean, answer: Answer, expected: string, got: string): boolean {
-    if (holds) this.#seen += 1;
-    else this.breach(expected, `${callInWords(answer)}: ${got}`, [answer]);
-    return holds;
-  }
-
-  judge<T>(one: T, answer: Answer, { expected, fault }: Judgement<T>): void {
-    const wrong = fault(one, this);
-    const wanted = typeof expected === "string" ? expected : expected(one);
-    if (wrong !== undefined) this.require(wrong === null, answer, wanted, wrong ?? "");
-  }
-
-  breach(expected: string, got: string, steps: readonly Answer[], accepts: Failure["accepts"] = null) {
-    const foreign = steps.find((answer) => answer.foreign);
-    if (foreign !== undefined) this.unclear(ofAGateway(foreign));
-    else this.#failures.push({ expected, got, steps: steps.slice(-STEPS_MAX), accepts });
-  }
-
-  unclear(why: string): void {
-    this.#unclear.push(why);
-  }
-
-  isUnclear(answer: Answer): boolean {
-    if (answer.transient) this.unclear(inWords(answer));
-    return answer.transient;
-  }
-
-  /** Counts the answers that cannot be judged as unclear, and returns the others. */
-  setAsideUnclear(answers: readonly Answer[]): Answer[] {
-    return answers.filter((answer) => !this.isUnclear(answer));
-  }
-
-  /** Records that a part was not tried for lack of budget. A budget that never allowed it is only noted. */
-  short(shortage: Open | null, what: string): void {
-    if (shortage?.verdict === "skipped") this.note(`${what}: not tried, ${shortage.reason}`);
-    else if (shortage !== null) {
-      this.unclear(shortage.reason);
-      this.#spent = shortage.spent ?? shortage.reason;
-    }
-  }
-
-  note(text: string): void {
-    this.#notes.push(text);
-  }
-
-  fine(): void {
-    this.#seen += 1;
-  }
-
-  /** Marks the rule as idle if nothing is seen, because no caller can cause what it judges. Returns the reason. */
-  idle<T extends string>(reason: T): T {
-    this.#idle = true;
-    return reason;
-  }
-
-  result(nothing = "nothing could be tried"): Verdict {
-    const notes = [...Map.groupBy(this.#notes, (text) => text)].map(([text, { length: n }]) =>
-      n > 1 ? `${text} (${n} times)` : text,
-    );
-    const evidence = this.#failures.flatMap(({ steps }) => steps.at(-1)?.id ?? []).slice(0, EVIDENCE_MAX);
-    const made = (verdict: Verdict["verdict"], reason: string, got: string): Verdict => ({
-      ...{ verdict, reason: maskSecrets([reason, ...notes].join("; ")) },
-      ...{ expected: this.#expected, got: maskSecrets(got), evidence },
-    });
-    const failures = this.#failures;
-    const [failure] = failures;
-    const count = counted(failures.length, "call");
-    if (failure !== undefined) {
-      // The sentence names the outcome if that is what was judged; `got` has the rest.
-      const came = failure.accepts === null ? "" : `, got ${failure.steps.at(-1)?.outcome}`;
-      const reason = `expected ${failure.expected}${came}; ${count} did not match${copyIn(failures)}`;
-      return { ...made("fail", reason, failure.got), failures };
-    }
-    if (this.#off !== "" && this.#seen === 0) return made("skipped", `skipped: ${this.#off}`, "not judged");
-    const [why] = this.#unclear;
-    const reason = `${counted(this.#unclear.length, "call")} could not be judged: ${why}`;
-    if (why !== undefined) return { ...made("inconclusive", reason, "not enough to judge by"), spent: this.#spent };
-    if (this.#seen > 0) return made("pass", `${this.#seen} checked`, "as expected");
-    return { ...made("skipped", `skipped: ${nothing}`, "not judged"), ...(this.#idle ? { idle: true } : {}) };
-  }
-}
+      const evidence = failures.flatMap(({ steps }) => steps.at(-1)?.id ?? []).slice(0, EVIDENCE_MAX);
+      const made = (verdict: Verdict["verdict"], why: string, got: string): Verdict => {
+        const reason = maskSecrets([why, ...told].join("; "));
+        return { verdict, reason, expected, got: maskSecrets(got), evidence };
+      };
+      const [failure] = failures;
+      if (failure !== undefined) {
+        // The sentence names the outcome if that is what was judged; `got` has the rest.
+        const came = failure.accepts === null ? "" : `, got ${failure.steps.at(-1)?.outcome}`;
+        const count = counted(failures.length, "call");
+        const reason = `expected ${failure.expected}${came}; ${count} did not match${copyIn(failures)}`;
+        return { ...made("fail", reason, failure.got), failures };
+      }
+      if (off !== "" && seen === 0) return made("skipped", `skipped: ${off}`, "not judged");
+      const [why] = unclear;
+      const reason = `${counted(unclear.length, "call")} could not be judged: ${why}`;
+      if (why !== undefined) return { ...made("inconclusive", reason, "not enough to judge by"), spent };
+      if (seen > 0) return made("pass", `${seen} checked`, "as expected");
+      return { ...made("skipped", `skipped: ${nothing}`, "not judged"), ...(isIdle ? { idle: true } : {}) };
+    },
+  };
+  return checks;
+};

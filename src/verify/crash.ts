@@ -43,8 +43,7 @@ const meaningOf = (variable: string): string => {
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
 /** Double quotes let the shell put in the values of variables. */
-const argument = (text: string): string =>
-  /\$[A-Z]/.test(text) ? `"${text.replace(/["\\`]/g, "\\$&")}"` : quoted(text);
+const argument = (text: string) => (/\$[A-Z]/.test(text) ? `"${text.replace(/["\\`]/g, "\\$&")}"` : quoted(text));
 
 const curlOf = ({ method, url, headers, body }: SentRequest): string => {
   const { "user-agent": _agent, "x-request-id": _id, ...told } = headers;

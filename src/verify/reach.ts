@@ -55,8 +55,7 @@ const judgeWhatAnswers = async (context: Context): Promise<void> => {
     const moved = `nothing of the API is at ${base_url}: every call is redirected (${to}), and redirects are never followed`;
     throw new TargetUnreachableError(`${moved}; write the address that it leads to, if the API is there`);
   }
-  const isAway = ({ foreign, status }: Answer): boolean =>
-    status === 503 || (foreign && !NOT_HERE.includes(status ?? 0));
+  const isAway = ({ foreign, status }: Answer) => status === 503 || (foreign && !NOT_HERE.includes(status ?? 0));
   const said = [...new Set(seen.map(inWords))].join("; ");
   const statuses = [...new Set(seen.map(({ status }) => status))].join(", ");
   const isUncertified = base_url.startsWith("https:") && (context.target.transport?.cert ?? null) === null;
@@ -187,11 +186,7 @@ export const headerHintOf = async (answer: Answer, context: Context): Promise<st
  * Why a rule is open if each breach is a 401 to a key that is taken nowhere, or to a header that is not read: one rule
  * fails for that key or header, and the others that use it stay open. Else `null`.
  */
-export const openByCredential = async (
-  id: string,
-  failures: readonly Failure[],
-  context: Context,
-): Promise<Open | null> => {
+export const openByCredential = async (id: string, failures: readonly Failure[], context: Context) => {
   let reason: string | null = null;
   for (const { steps } of failures) {
     const last = steps.at(-1);
@@ -207,7 +202,7 @@ export const openByCredential = async (
     else
       reason ??= `the deployment refuses the key of the role ${as} in every call (401): see verify/${RULE_OF_KEY[as]}`;
   }
-  return reason === null ? null : { verdict: "inconclusive", reason };
+  return reason === null ? null : ({ verdict: "inconclusive", reason } as const);
 };
 
 // Answers that another server gave in the API's place, where neither status nor body says so: told by comparison.

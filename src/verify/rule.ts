@@ -1,7 +1,7 @@
 /** Rules of `verify`. `must`: a stated requirement. `should`: an ambiguous one. `info`: a gap, only recorded. */
 import type { Level } from "../history/run-document.ts";
 import type { Target } from "../target/target.ts";
-import { CannotJudge, Checks, type Fits, OPEN, type Verdict } from "./checks.ts";
+import { CannotJudge, type Checks, createChecks, type Fits, OPEN, type Verdict } from "./checks.ts";
 import type { Context } from "./context.ts";
 import type { Needs, Role } from "./planning/needs.ts";
 import { FORMS, type TestCall } from "./sending/test-call.ts";
@@ -88,8 +88,7 @@ const needsOf = (rows: readonly Row[]): Needs => {
   return roles.length === 1 ? { roles, ...needs } : { anyOf: roles, ...needs };
 };
 
-const callsOf = (rows: readonly Row[]): number =>
-  rows.length + rows.filter(([, , , each]) => each).length * (FORMS.length - 1);
+const callsOf = (rows: readonly Row[]) => rows.length + rows.filter(([, , , each]) => each).length * (FORMS.length - 1);
 
 const tryRows = async (context: Context, checks: Checks, { rows, nothing }: Listed, open: boolean) => {
   const possible = (typeof rows === "function" ? await rows(context) : rows).filter(([call]) => {
@@ -117,7 +116,7 @@ const tryRows = async (context: Context, checks: Checks, { rows, nothing }: List
 
 const runOf = (level: Level, about: Listed | Stepwise) => async (context: Context) => {
   const { title, expected = title } = about;
-  const checks = new Checks(typeof expected === "string" ? expected : expected(context));
+  const checks = createChecks(typeof expected === "string" ? expected : expected(context));
   const isStep = "step" in about;
   const said = await (isStep ? about.step(context, checks) : tryRows(context, checks, about, level !== "must"));
   const { failures, ...found } = typeof said === "object" ? said : checks.result(said ?? undefined);

@@ -4,8 +4,15 @@
  */
 import { scaleLog } from "d3-scale";
 import type { Objective } from "../../history/objectives.ts";
-import type { SparseBuckets } from "../../history/series.ts";
-import { bucketFromUs, bucketMs, countOf, inRows, mergeSparse, quantileMs } from "../../history/series.ts";
+import {
+  bucketFromUs,
+  bucketMs,
+  countOf,
+  inRows,
+  mergeSparse,
+  quantileMs,
+  type SparseBuckets,
+} from "../../history/series.ts";
 import { count, counted, milliseconds, seconds } from "../figures.ts";
 import { html, type Markup } from "../page/markup.ts";
 import { type ChartSeries, pathThrough, WIDTH, xOf } from "./chart-series.ts";

@@ -127,8 +127,7 @@ const LATE_MS = 20;
 const STRIP_HEIGHT = 56;
 
 /** Bins in which more than a tenth of the calls left later than `LATE_MS`. */
-const doubtedBins = ({ series }: ChartSeries): boolean[] =>
-  series.lag.map((bin) => (quantileMs(bin, 0.9) ?? 0) > LATE_MS);
+const doubtedBins = ({ series }: ChartSeries) => series.lag.map((bin) => (quantileMs(bin, 0.9) ?? 0) > LATE_MS);
 
 const lagChart = (stage: ChartSeries, id: string, doubted: readonly boolean[]): Chart => {
   const { lag: bins } = stage.series;

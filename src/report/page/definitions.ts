@@ -75,8 +75,7 @@ const known = (name: string): readonly [id: string, meaning: string | undefined]
 export const meaningOf = (asked: string): string | undefined =>
   known(asked)[1] ?? WORDS.find(([id, word]) => id === asked || word.split(", ").includes(asked))?.[2];
 
-export const defined = (id: string, text: string | Markup): Markup =>
-  html`<a class="def" href="#def-${id}">${text}</a>`;
+export const defined = (id: string, text: string | Markup) => html`<a class="def" href="#def-${id}">${text}</a>`;
 
 /** The name of a measurement, linked to its definition if it has one. */
 export const definedMeasurement = (name: string): Markup => {

@@ -108,8 +108,7 @@ const apartText = (a: Measurement, b: Measurement): string => {
 
 const measurementRow = (a: Measurement, b: Measurement): Markup => {
   const change = a.value === 0 ? "–" : `${b.value >= a.value ? "+" : ""}${figure((b.value / a.value - 1) * 100)} %`;
-  const withInterval = (m: Measurement): Markup =>
-    html`${valueText(m)}<div class="small muted">${intervalText(m) ?? ""}</div>`;
+  const withInterval = (m: Measurement) => html`${valueText(m)}<div class="small muted">${intervalText(m) ?? ""}</div>`;
   return html`<tr><td><code>${a.name}</code></td><td class="number">${withInterval(a)}</td><td class="number">${withInterval(b)}</td><td class="number">${change}</td><td>${apartText(a, b)}</td></tr>`;
 };
 

@@ -16,13 +16,7 @@ import { count, counted, duration, milliseconds, moment, seconds, share } from "
 import { claimsInOrder, countByVerdict, VERDICTS, whyOf } from "../verdict.ts";
 import { defined, definitionsSection } from "./definitions.ts";
 import { type ChartOf, openClaimsSection, passedClaimsSection, sign } from "./html-claims.ts";
-import {
-  environmentSection,
-  faultsSection,
-  measurementsSection,
-  notJudgedSection,
-  stagesSection,
-} from "./html-facts.ts";
+import * as facts from "./html-facts.ts";
 import { card, html, type Markup, prose } from "./markup.ts";
 import { pageShell } from "./page-shell.ts";
 
@@ -168,8 +162,7 @@ export type Found = { gate?: unknown; capacity?: unknown; curve?: unknown };
 const headline = (run: RunDocument, series: Series, found: Found, hasCurve: boolean): Markup | null => {
   const charts = [gateChart(found.gate, "gate-ratios"), capacityChart(found.capacity, "capacity-rates")];
   const figures = charts.flatMap((chart) => (chart === null ? [] : chartFigure(chart)));
-  const section = (body: Markup | readonly Markup[]): Markup =>
-    html`<section class="card" id="headline">${body}</section>`;
+  const section = (body: Markup | readonly Markup[]) => html`<section class="card" id="headline">${body}</section>`;
   if (figures.length > 0) return section(figures);
   const drawn = series.stages.filter(isDrawn(run.stages));
   if (drawn.length > STAGES_MOST) return section(strip(run, drawn));
@@ -245,12 +238,12 @@ export const htmlReport = (run: RunDocument, series?: Series, found: Found & { e
       changes: ["Since the run before", changesSection(run, found.earlier)],
       claims: ["Not a pass", openClaimsSection(run, chartOf)],
       courses: ["Over time", charts],
-      "not-judged": ["Not judged", notJudgedSection(run)],
-      stages: ["Stages", stagesSection(run)],
-      faults: ["Faults", faultsSection(run)],
-      measurements: ["Measurements", measurementsSection(run)],
+      "not-judged": ["Not judged", facts.notJudgedSection(run)],
+      stages: ["Stages", facts.stagesSection(run)],
+      faults: ["Faults", facts.faultsSection(run)],
+      measurements: ["Measurements", facts.measurementsSection(run)],
       held: ["What held", passedClaimsSection(run)],
-      environment: ["Where it ran", environmentSection(run)],
+      environment: ["Where it ran", facts.environmentSection(run)],
       definitions: ["Words", definitionsSection(run)],
     } as const).filter(([, [, section]]) => section !== null);
     const title = `${run.verdict}: ${oneLine(run.profile)} on ${oneLine(run.target.name)}, seed ${run.seed}`;

@@ -32,8 +32,7 @@ export const prose = (text: string): Markup =>
 export const card = (id: string, title: string, ...body: Part[]): Markup =>
   html`<section class="card" id="${id}"><h2>${title}</h2>${body}</section>`;
 
-export const folded = (summary: Part, body: Part): Markup =>
-  html`<details><summary>${summary}</summary>${body}</details>`;
+export const folded = (summary: Part, body: Part) => html`<details><summary>${summary}</summary>${body}</details>`;
 
 export type Head = string | Markup | { number: string | Markup };
 

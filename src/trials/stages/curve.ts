@@ -9,7 +9,6 @@ import type { Claim, StageFacts } from "../../history/run-document.ts";
 import { known } from "../../history/statistics/statistics.ts";
 import { createIsolation } from "../../shedding/isolation.ts";
 import { openStageCurve } from "../../shedding/stage-curve.ts";
-import type { Trial } from "../../simulation/search-schedules.ts";
 import { startVirtualPlayer, type VirtualLoad } from "../../simulation/virtual-player.ts";
 import { constant, type Profile, profileDurationS, storm, upAndDown } from "../../workload/load-profiles.ts";
 import type { VirtualStage } from "../stage-bench.ts";
@@ -53,12 +52,7 @@ const STORM: Play = {
 const NOISE: VirtualLoad = { ...PLATFORM, org_in_flight: 8, profile: constant(80, 20) };
 
 /** Plays a story on a mutant, or on the healthy platform (`null`). */
-const playVirtually = async (
-  story: string,
-  load: VirtualLoad,
-  mutant: string | null,
-  seed: number,
-): Promise<Pick<Trial, "lines" | "facts">> => {
+const playVirtually = async (story: string, load: VirtualLoad, mutant: string | null, seed: number) => {
   const player = startVirtualPlayer({ mutant, load });
   try {
     const { lines, facts, doubt } = await player.play({ seed, story, ratePerS: 0, events: [] });

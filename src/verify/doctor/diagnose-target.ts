@@ -71,8 +71,7 @@ const wishOf = ({ credential }: KeyTrial, via: Step["via"]): StepWish =>
     ? { route: "design.styles", credential, via }
     : { route: "sdk.sessions", credential, origin: "listed", product: "chat", via };
 
-const nameAnother = ({ means, where }: KeyTrial): string =>
-  `is this ${means}? Name one at ${where}, or leave the role out`;
+const nameAnother = ({ means, where }: KeyTrial) => `is this ${means}? Name one at ${where}, or leave the role out`;
 
 const misfit = (trial: KeyTrial, sent: Answered): Finding => {
   const { name, where, origin, credential, accepts } = trial;
@@ -323,11 +322,7 @@ const unreadable = async (target: Target, secrets: Secrets): Promise<Finding[]> 
 
 type Parts = { target: Target; folder: string; secrets: Secrets; calls: SingleCalls; budget: Budget };
 
-const streamFindings = async (
-  file: string,
-  { target, calls }: Parts,
-  roles: readonly Finding[],
-): Promise<Finding[]> => {
+const streamFindings = async (file: string, { target, calls }: Parts, roles: readonly Finding[]) => {
   const works = new Set(roles.flatMap(({ state, name }) => (state === "ok" || state === "warn" ? [name] : [])));
   const { findings, found } = await findStreamEnds(target, calls, works);
   if (target.stream_end !== undefined || Object.keys(found).length === 0) return findings;

@@ -98,10 +98,7 @@ const UNCERTIFIED =
   'does the gateway want a client certificate ("transport": { "cert", "key" }), or another version segment (v1) in base_url?';
 
 /** Advice if the answer shows by itself that a gateway stands before the API, else `null`. */
-const gatewayAdvice = (
-  sent: Answered,
-  { base_url, transport }: Pick<Target, "base_url" | "transport">,
-): string | null => {
+const gatewayAdvice = (sent: Answered, { base_url, transport }: Pick<Target, "base_url" | "transport">) => {
   const { status } = sent.answer;
   if (status === 421) return MISDIRECTED;
   const hasCertificate = typeof transport?.cert === "string";
@@ -161,27 +158,21 @@ export const addressFinding = async (target: Target, folder: string, calls: Sing
   const { is, first } = what;
   if (is === "api") return ok(`${url} answers as the API does`);
   if (is === "perhaps") return ok(`${url} answers ${first.line.outcome} to every path; the roles show more`);
+  const silent = (text: string, todo: string) =>
+    ({ found: finding("silent", "base_url", text, todo), goOn: "no" }) as const;
   if (is === "silent") {
     const { text, todo } = toldOf(`${url} does not answer`, what.code);
-    return { found: finding("silent", "base_url", text, todo), goOn: "no" } as const;
+    return silent(text, todo);
   }
   const redirect = `a redirect (${first.answer.status}) to ${is === "moved" ? what.to : ""}, and redirects are never followed`;
   if (is === "moved") return wrong(redirect, "write the address that it leads to");
-  if (is === "all")
-    return wrong(
-      `status ${first.answer.status} to every path, also without a key and where nothing can be`,
-      NOT_A_PAGE,
-    );
+  const everywhere = `status ${first.answer.status} to every path, also without a key and where nothing can be`;
+  if (is === "all") return wrong(everywhere, NOT_A_PAGE);
   const there = await elsewhere(target, folder, calls);
   const todo =
     there ?? gatewayAdvice(first, target) ?? "does it include the version segment (v1), and is it this host?";
   // The address is right where a gateway says that the API behind it does not answer.
-  if (todo === BEHIND && isPage(first)) {
-    return {
-      found: finding("silent", "base_url", `${url} answers ${statusInWords(first)}`, todo),
-      goOn: "no",
-    } as const;
-  }
+  if (todo === BEHIND && isPage(first)) return silent(`${url} answers ${statusInWords(first)}`, todo);
   const goOn = there === null && !isPage(first) ? "one" : "no";
   return wrong(`status ${statusInWords(first)} for the style catalog`, todo, goOn);
 };
@@ -222,6 +213,8 @@ const openApiFinding = async (base: string, calls: SingleCalls): Promise<Finding
   return finding("info", "openapi.json", "there is none; nothing depends on it");
 };
 
+const NO_TILES = "no tiles at the path that the reference platform has; set tile_url if they are elsewhere";
+
 export type Probed = Awaited<ReturnType<typeof probeAddress>>;
 
 /** What `init` finds out about an address, by about a dozen calls without a credential. */
@@ -250,11 +243,7 @@ export const probeAddress = async (given: string, transport: Transport, folder: 
       clockFinding([what.first, ...calls.answers]),
       echo,
       openApi,
-      finding(
-        "info",
-        "tiles",
-        tileUrl ?? "no tiles at the path that the reference platform has; set tile_url if they are elsewhere",
-      ),
+      finding("info", "tiles", tileUrl ?? NO_TILES),
     ];
     return { findings, baseUrl: url, tileUrl, keyManagement: shows && isThere(keys), silent: false };
   });

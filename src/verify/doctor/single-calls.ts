@@ -94,13 +94,8 @@ export const isPassing = (outcome: string): boolean => REFUSAL_BY_OUTCOME.get(ou
 /** The finding for an answer that shows nothing about its credential, else `null`. */
 export const showsNothing = (name: string, { line, answer }: Answered): Finding | null => {
   const { outcome, error = answer.ended } = line;
-  if (isPassing(outcome))
-    return finding(
-      "warn",
-      name,
-      `${outcome}: it cannot be checked now, because the deployment is busy`,
-      "run doctor again later",
-    );
+  const busy = `${outcome}: it cannot be checked now, because the deployment is busy`;
+  if (isPassing(outcome)) return finding("warn", name, busy, "run doctor again later");
   if (answer.status !== null) return null;
   const { means, todo } = networkAdvice(error);
   return finding("silent", name, `no answer (${error}): ${means}`, todo);

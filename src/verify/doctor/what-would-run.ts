@@ -16,8 +16,7 @@ import { planVerify, type VerifyPlan } from "../run-verify.ts";
 import { RATE_PER_S } from "../sending/throttle.ts";
 import { type Finding, finding } from "./finding.ts";
 
-const plan = (target: Target, asked: Asked): VerifyPlan =>
-  planVerify(target, RULES, { ...asked, ratePerS: RATE_PER_S });
+const plan = (target: Target, asked: Asked) => planVerify(target, RULES, { ...asked, ratePerS: RATE_PER_S });
 
 const NAMES_EACH = "`verify --dry-run` names each";
 
@@ -157,17 +156,13 @@ export const scenarioFindings = (target: Target): Finding[] => {
 
 export const KEY_VARIABLES = { publishable: "FLOODGATE_PUBLISHABLE_KEY", server: "FLOODGATE_SERVER_KEY" } as const;
 
-type ProposalParts = {
-  baseUrl: string;
-  seen: boolean;
-  tileUrl?: string;
-  keyManagement: boolean;
-  origin?: string;
-  ca?: string;
-  streamEnds?: StatedStreamEnds;
-  /** The keys that the user has; both if that is not known. */
-  has: { publishable: boolean; server: boolean };
-};
+/** `has`: the keys that the user has; both if that is not known. */
+type ProposalParts = Partial<Record<"tileUrl" | "origin" | "ca", string>> &
+  Record<"seen" | "keyManagement", boolean> & {
+    baseUrl: string;
+    streamEnds?: StatedStreamEnds;
+    has: { publishable: boolean; server: boolean };
+  };
 
 const credentialsOf = ({ has, origin = ORIGIN_TO_REPLACE, keyManagement }: ProposalParts): Record<string, unknown> => {
   const named = (role: string, present: boolean): string => (present ? role : `//${role}`);

@@ -9,17 +9,12 @@ import { roleOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { asAdmin, json, NO_SUCH_PATH, role, type TestCall } from "../sending/test-call.ts";
 
-export type KeyBody = {
-  kind: "publishable" | "server";
-  env?: "live" | "test";
-  name?: string;
-  scopes?: readonly string[];
-  products?: readonly string[];
-  allowed_origins?: readonly string[];
-  allowed_ips?: readonly string[];
-  acknowledge_vendor?: boolean;
-  vendor_acknowledged?: boolean;
-};
+export type KeyBody = Partial<Record<"scopes" | "products" | "allowed_origins" | "allowed_ips", readonly string[]>> &
+  Partial<Record<"acknowledge_vendor" | "vendor_acknowledged", boolean>> & {
+    kind: "publishable" | "server";
+    env?: "live" | "test";
+    name?: string;
+  };
 
 /** Lets an operator recognise a key that could not be removed. */
 const KEY_NAME = "floodgate-verify";
@@ -71,8 +66,7 @@ const valuesIn = (value: unknown, name = ""): [name: string, value: unknown][] =
 };
 
 /** Every text of an answer, because the members of an answer to a creation are not specified (items 50, 126, 141). */
-const everyText = (value: unknown): string[] =>
-  valuesIn(value).flatMap(([, one]) => (typeof one === "string" ? one : []));
+const everyText = (value: unknown) => valuesIn(value).flatMap(([, one]) => (typeof one === "string" ? one : []));
 
 /** Finds a secret by its member's name; it may lack the prefix, which another rule judges. */
 const secretByName = (value: unknown, id: unknown): string | undefined => {
@@ -397,7 +391,7 @@ export const makeKey = async (
   body: KeyBody,
   admin: AdminRole = "admin_pro",
   otherwise = inconclusive,
-): Promise<MadeKey> => {
+) => {
   mayMakeKeys(context);
   const { answer, key } = await createKey(context, admin, body);
   if (key === null) throw await noKey(context, answer, "no key could be made", otherwise);

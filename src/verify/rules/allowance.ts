@@ -9,36 +9,22 @@ import { type Rule, roleOf, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { exchangeCall, mint } from "../sending/test-call.ts";
 import { wait } from "../sending/throttle.ts";
-import {
-  type Burn,
-  burn,
-  EXCEEDED,
-  HARD_STOP,
-  isSpent,
-  isStop,
-  loadsOf,
-  loadUnder,
-  monthTurns,
-  PAST,
-  UNKNOWN_MOST,
-  withinAMonth,
-} from "./allowance-burn.ts";
+import * as usage from "./allowance-burn.ts";
 
 const meters = rulesOf("meters");
 const FREE = "publishable_expendable";
 const PAID = "publishable_expendable_paid";
 
-const freeLimit = ({ credentials }: Target): number => credentials?.[FREE]?.limit ?? UNKNOWN_MOST;
-const paidCap = ({ credentials }: Target): number => HARD_STOP_FACTOR * (credentials?.[PAID]?.limit ?? UNKNOWN_MOST);
+const freeLimit = ({ credentials }: Target): number => credentials?.[FREE]?.limit ?? usage.UNKNOWN_MOST;
+const paidCap = ({ credentials }: Target) => HARD_STOP_FACTOR * (credentials?.[PAID]?.limit ?? usage.UNKNOWN_MOST);
 const burning = (of: KeyRole) => ({ permission: "quota-burn", roles: [of] }) as const;
 const mintTile = (context: Context, of: KeyRole): Promise<Answer> => context.send(mint(of, "tile"));
 const tokenOf = (answer: Answer | undefined): unknown => answer?.fields.session_token;
-const usedIn = ({ fields: { used } }: Answer): number | undefined =>
-  Number.isInteger(used) ? (used as number) : undefined;
+const usedIn = ({ fields: { used } }: Answer) => (Number.isInteger(used) ? (used as number) : undefined);
 
 /** Whether a new month may explain an admission. If so, counts the answer as unclear. */
 const maybeNew = (context: Context, checks: Checks, answer: Answer): boolean => {
-  if (!isAdmitted(answer) || !monthTurns(context.wallMs())) return false;
+  if (!isAdmitted(answer) || !usage.monthTurns(context.wallMs())) return false;
   const why = "a month has just begun, or is about to: what the target file says is used up may be there again";
   checks.unclear(`${callInWords(answer)}, and ${why}`);
   return true;
@@ -47,7 +33,7 @@ const maybeNew = (context: Context, checks: Checks, answer: Answer): boolean => 
 const readUsed = async (context: Context, checks: Checks) => {
   const answer = await mintTile(context, "publishable_exhausted");
   const used = usedIn(answer);
-  if (answer.outcome === EXCEEDED && used !== undefined) return { used, answer };
+  if (answer.outcome === usage.EXCEEDED && used !== undefined) return { used, answer };
   if (isSessionsOff(answer)) throw skipped(inWords(answer));
   checks.unclear(`used could not be read: ${inWords(answer)}`);
   return null;
@@ -70,7 +56,7 @@ const mintTogether = async (context: Context, checks: Checks): Promise<void> => 
       if (answer.transient) continue;
       const [fits, wanted] =
         roleOf(answer.testCall) === "publishable"
-          ? [!isSpent(answer), "a session for the organization that has allowance left"]
+          ? [!usage.isSpent(answer), "a session for the organization that has allowance left"]
           : [!isAdmitted(answer), "no session"];
       checks.require(fits, answer, `${wanted}, also when both ask at once`, inWords(answer));
     }
@@ -82,7 +68,7 @@ const figuresHold = (context: Context, found: boolean | null): Promise<boolean |
   context.once("figures of the allowance hold", async () => found);
 
 /** Judges what was admitted once the count had its time; how exact it is before is not specified (item 234). */
-const overCap = (context: Context, checks: Checks, found: Burn, cap: number, expected: string): void => {
+const overCap = (context: Context, checks: Checks, found: usage.Burn, cap: number, expected: string): void => {
   const { admitted, settledFrom } = found;
   const [filling, last] = [admitted[cap - 1], admitted.at(-1)];
   if (admitted.length <= cap || last === undefined) return;
@@ -95,7 +81,7 @@ const overCap = (context: Context, checks: Checks, found: Burn, cap: number, exp
 };
 
 /** A shed call was not charged; a call without an answer may have been. */
-const noteOtherRefusals = (checks: Checks, { other }: Burn): void => {
+const noteOtherRefusals = (checks: Checks, { other }: usage.Burn): void => {
   for (const answer of other) {
     if (answer.status === 429 || answer.status === 503) checks.note(inWords(answer));
     else checks.unclear(inWords(answer));
@@ -109,7 +95,7 @@ const spentNote = (of: KeyRole, stop: Answer): string => {
 };
 
 /** Ends a rule about a burn with a note. Skips the rule if no map load was admitted and nothing failed. */
-const close = (checks: Checks, { of, admitted }: Burn, last: Answer, note: string): void => {
+const close = (checks: Checks, { of, admitted }: usage.Burn, last: Answer, note: string): void => {
   checks.note(note);
   if (admitted.length === 0 && !checks.failed) throw skipped(spentNote(of, last));
 };
@@ -120,7 +106,7 @@ const REUSED = "the exchange gives out the same session again (A19), so minting 
 const NOT_COUNTED = "nothing was refused: a mint is no map load here (A9), so minting cannot use the allowance up";
 
 /** One more mint, alone: a burn's stop may come from a concurrent one, whose `used` is not final. `null` without stop. */
-const mintAfter = async (context: Context, checks: Checks, { of, admitted, reused, stop }: Burn) => {
+const mintAfter = async (context: Context, checks: Checks, { of, admitted, reused, stop }: usage.Burn) => {
   if (reused > 0 && !checks.failed) throw skipped(REUSED);
   if (stop === null) return null;
   const last = await mintTile(context, of);
@@ -130,13 +116,13 @@ const mintAfter = async (context: Context, checks: Checks, { of, admitted, reuse
 };
 
 /** Judges a burn without a refusal: either only loads under a session count (A9), or nothing does. */
-const notCounted = async (context: Context, checks: Checks, found: Burn, most: number): Promise<void> => {
+const notCounted = async (context: Context, checks: Checks, found: usage.Burn, most: number): Promise<void> => {
   const { of, admitted, reused } = found;
   if (reused > 0) throw skipped(REUSED);
   if (context.budget.left("map_loads") < most) throw skipped(NOT_COUNTED);
-  const loads = await loadUnder(context, of, tokenOf(admitted.at(-1)), most);
+  const loads = await usage.loadUnder(context, of, tokenOf(admitted.at(-1)), most);
   const last = await mintTile(context, of);
-  if (isStop(last) || loads.some(isStop)) throw skipped(NOT_COUNTED);
+  if (usage.isStop(last) || loads.some(usage.isStop)) throw skipped(NOT_COUNTED);
   const served = loads.filter(isAdmitted).length;
   if (!isAdmitted(last) || served < most)
     throw skipped(`${NOT_COUNTED}; without a tile_url that serves, nobody knows what is one`);
@@ -149,22 +135,22 @@ const mintsCount = async (context: Context): Promise<boolean> => {
   const about = context.answers.filter(({ testCall }) => roleOf(testCall) === FREE);
   // A stop after loads under a session says nothing about minting.
   if (!context.has(FREE) || about.some(({ testCall }) => testCall.route.startsWith("maps."))) return false;
-  if (about.some(({ outcome }) => outcome === EXCEEDED)) return true;
-  if (context.budget.left("map_loads") < freeLimit(context.target) + PAST) return false;
-  return (await burn(context, FREE, context.keyRole(FREE)?.limit)).stop !== null;
+  if (about.some(({ outcome }) => outcome === usage.EXCEEDED)) return true;
+  if (context.budget.left("map_loads") < freeLimit(context.target) + usage.PAST) return false;
+  return (await usage.burn(context, FREE, context.keyRole(FREE)?.limit)).stop !== null;
 };
 
 /** Map loads of this run before a burn. A session returned twice counts once. */
-const loadedBefore = (context: Context, { of, admitted }: Burn): number => {
+const loadedBefore = (context: Context, { of, admitted }: usage.Burn): number => {
   const mine = new Set(admitted.map(({ id }) => id));
-  const before = loadsOf(context, of).filter(({ id }) => !mine.has(id));
+  const before = usage.loadsOf(context, of).filter(({ id }) => !mine.has(id));
   return new Set(before.map((answer) => tokenOf(answer) ?? answer.id)).size;
 };
 
 /** Whether existing sessions have a soft band that counts (A8, the other reading); `true` if that cannot be seen. */
-const hasBandForSessions = async (context: Context, { of, admitted }: Burn, used: number): Promise<boolean> => {
-  const loads = await loadUnder(context, of, tokenOf(admitted.at(-1)), PAST);
-  if (loads.some(isStop)) return false;
+const hasBandForSessions = async (context: Context, { of, admitted }: usage.Burn, used: number): Promise<boolean> => {
+  const loads = await usage.loadUnder(context, of, tokenOf(admitted.at(-1)), usage.PAST);
+  if (loads.some(usage.isStop)) return false;
   if (!loads.some(isAdmitted)) return true;
   const isCounted = async (): Promise<boolean> =>
     (usedIn(await mintTile(context, of)) ?? Number.POSITIVE_INFINITY) > used;
@@ -173,7 +159,13 @@ const hasBandForSessions = async (context: Context, { of, admitted }: Burn, used
   return isCounted();
 };
 
-const judgeStopAtAllowance = async (context: Context, checks: Checks, found: Burn, limit: number, last: Answer) => {
+const judgeStopAtAllowance = async (
+  context: Context,
+  checks: Checks,
+  found: usage.Burn,
+  limit: number,
+  last: Answer,
+) => {
   const used = usedIn(last) ?? 0;
   const band = found.isInBand || (found.admitted.length <= limit && used >= limit * HARD_STOP_FACTOR);
   checks.require(!band, last, "map_load_hard_stop after the soft band", `it was ${inWords(last)}`);
@@ -184,7 +176,7 @@ const judgeStopAtAllowance = async (context: Context, checks: Checks, found: Bur
 };
 
 /** A stop at exactly 1 to 4 times the allowance means a wrong limit, if nobody else uses the organization. */
-const judgeHardStop = async (context: Context, checks: Checks, found: Burn, limit: number, last: Answer) => {
+const judgeHardStop = async (context: Context, checks: Checks, found: usage.Burn, limit: number, last: Answer) => {
   const cap = limit * HARD_STOP_FACTOR;
   const count = found.admitted.length + loadedBefore(context, found);
   const times = count / limit;
@@ -203,28 +195,28 @@ const OTHERS_MAX = 60;
 /** The refusal that shows the allowance used up, after using it up if needed. Ends the rule if there is none. */
 const spent = async (context: Context): Promise<Answer> => {
   const first = await mintTile(context, FREE);
-  if (first.outcome === EXCEEDED) return first;
+  if (first.outcome === usage.EXCEEDED) return first;
   context.budget.require("map_loads", freeLimit(context.target) + 1);
-  if (isAdmitted(first)) await burn(context, FREE, context.keyRole(FREE)?.limit);
+  if (isAdmitted(first)) await usage.burn(context, FREE, context.keyRole(FREE)?.limit);
   const last = await mintTile(context, FREE);
-  if (last.outcome === EXCEEDED) return last;
+  if (last.outcome === usage.EXCEEDED) return last;
   throw skipped(`the allowance of ${FREE} is not used up by minting: ${inWords(last)}`);
 };
 
 const loadsUnder = (context: Context, of: KeyRole): Promise<Answer[]> => {
-  const session = loadsOf(context, of).findLast(({ testCall }) => testCall.route === "sdk.sessions");
-  return loadUnder(context, of, tokenOf(session), TRIES, ["maps.loads"]);
+  const session = usage.loadsOf(context, of).findLast(({ testCall }) => testCall.route === "sdk.sessions");
+  return usage.loadUnder(context, of, tokenOf(session), TRIES, ["maps.loads"]);
 };
 
 /** Judges loads of the paid organization. A month may begin meanwhile, so the exchange must refuse before and after. */
 const judgePaidLoads = async (context: Context, checks: Checks): Promise<void> => {
-  const isHardStopped = async (): Promise<boolean> => (await mintTile(context, PAID)).outcome === HARD_STOP;
+  const isHardStopped = async (): Promise<boolean> => (await mintTile(context, PAID)).outcome === usage.HARD_STOP;
   if (!context.has(PAID) || !(await isHardStopped())) return;
   const answers = await loadsUnder(context, PAID);
   const last = answers.at(-1);
   if (last === undefined) return checks.note(`no session of ${PAID} is left to try`);
   if (checks.isUnclear(last)) return;
-  if (!isAdmitted(last) || (await isHardStopped())) checks.expect(last, HARD_STOP, answers.slice(0, -1));
+  if (!isAdmitted(last) || (await isHardStopped())) checks.expect(last, usage.HARD_STOP, answers.slice(0, -1));
 };
 
 const burns = rulesOf("quota-burn");
@@ -238,13 +230,13 @@ const paidBurnCost = (target: Target) => ({
 
 /** Uses up the paid allowance, once for two rules. Returns a sentence if the target file does not state it. */
 const burnPaid = async (context: Context) => {
-  withinAMonth(context);
+  usage.withinAMonth(context);
   const limit = context.keyRole(PAID)?.limit;
   if (limit === undefined) return `credentials.${PAID}.limit: without it nobody knows where the stop is`;
   const cap = limit * HARD_STOP_FACTOR;
   const found = await context.once(PAID_BURN, () => {
     context.budget.require("map_loads", cap);
-    return burn(context, PAID, cap, { atOnce: true, bandFrom: limit });
+    return usage.burn(context, PAID, cap, { atOnce: true, bandFrom: limit });
   });
   const expected = `at most ${cap} map loads in a month (${cap + 1} by A8b)`;
   return { limit, cap, found, expected };
@@ -261,7 +253,7 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
       for (let i = 0; i < 2; i++) {
         const answer = await mintTile(context, "publishable_exhausted");
         if (maybeNew(context, checks, answer)) continue;
-        if (!checks.expect(answer, EXCEEDED) || answer.outcome !== EXCEEDED) continue;
+        if (!checks.expect(answer, usage.EXCEEDED) || answer.outcome !== usage.EXCEEDED) continue;
         const { meter, limit, used } = answer.fields;
         const whole = meter === "map_loads" && Number.isInteger(limit) && Number.isInteger(used);
         const came = `they were ${shapeOf({ meter, limit, used })}`;
@@ -286,7 +278,7 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
       }
       if (maybeNew(context, checks, answer)) return;
       // By the other reading of A8 the exchange refuses every organization at its allowance, with the subcode of item 79.
-      checks.expect(answer, HARD_STOP, admitted, EXCEEDED);
+      checks.expect(answer, usage.HARD_STOP, admitted, usage.EXCEEDED);
       if (admitted.length > 0) checks.note(`${admitted.length} more were served first`);
     },
   }),
@@ -317,13 +309,14 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
     step: async (context, checks) => {
       const exhausted = await mintTile(context, "publishable_exhausted");
       const other = await mintTile(context, "publishable");
-      if (!isAdmitted(other) && !other.transient && !isStop(other))
+      if (!isAdmitted(other) && !other.transient && !usage.isStop(other))
         throw skipped(`refused for another reason than an allowance: ${callInWords(other)}`);
-      if (isSpent(other) && loadsOf(context, "publishable").length === 0)
+      if (usage.isSpent(other) && usage.loadsOf(context, "publishable").length === 0)
         checks.unclear(`${callInWords(other)}: its map loads of this month may have been spent before the run`);
       else checks.admits(other, [exhausted]);
       // After a month's turn the exhausted organization would be served.
-      if (isSpent(exhausted) && isAdmitted(other) && !monthTurns(context.wallMs())) await mintTogether(context, checks);
+      if (usage.isSpent(exhausted) && isAdmitted(other) && !usage.monthTurns(context.wallMs()))
+        await mintTogether(context, checks);
     },
   }),
   burns.must("allowance-is-exact", [10, 79, 87, 184, 204, 227, 234], {
@@ -333,17 +326,17 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
     needs: burning(FREE),
     cost: (target) => ({ calls: freeLimit(target) + 5, map_loads: freeLimit(target) }),
     step: async (context, checks) => {
-      withinAMonth(context);
+      usage.withinAMonth(context);
       const stated = context.keyRole(FREE)?.limit;
       context.budget.require("map_loads", freeLimit(context.target));
-      const found = await burn(context, FREE, stated);
+      const found = await usage.burn(context, FREE, stated);
       const { admitted } = found;
       noteOtherRefusals(checks, found);
-      if (found.stop === null) return notCounted(context, checks, found, freeLimit(context.target) + PAST);
+      if (found.stop === null) return notCounted(context, checks, found, freeLimit(context.target) + usage.PAST);
       if (stated !== undefined) overCap(context, checks, found, stated, `at most ${stated} map loads in a month`);
       const last = await mintAfter(context, checks, found);
       await figuresHold(context, stated === undefined ? null : admitted.length === stated);
-      if (last === null || !checks.expect(last, EXCEEDED)) return;
+      if (last === null || !checks.expect(last, usage.EXCEEDED)) return;
       const used = usedIn(last);
       if (used === undefined) return;
       const limit = Number(last.fields.limit);
@@ -366,7 +359,7 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
       const cap = (context.keyRole(PAID)?.limit ?? OTHERS_MAX) * HARD_STOP_FACTOR;
       if (cap >= OTHERS_MAX) return `the allowance of ${PAID} is too large to be passed`;
       const before = await mintTile(context, PAID);
-      if (isStop(before)) return spentNote(PAID, before);
+      if (usage.isStop(before)) return spentNote(PAID, before);
       if (!checks.admits(before)) return;
       await context.each(Array(cap + 1).fill(mint(PAID, "chat")), async (call) => {
         const answer = await context.send(call);
@@ -387,13 +380,14 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
       const { limit, cap, found, expected } = burnt;
       noteOtherRefusals(checks, found);
       // If free organizations are charged for mints, a paid one that never stops is a breach.
-      if (found.stop === null && !(await mintsCount(context))) return notCounted(context, checks, found, cap + PAST);
+      if (found.stop === null && !(await mintsCount(context)))
+        return notCounted(context, checks, found, cap + usage.PAST);
       const most = cap + 1 - loadedBefore(context, found);
       overCap(context, checks, found, most, expected);
       const last = await mintAfter(context, checks, found);
       if (last === null) return;
-      if (last.outcome === EXCEEDED) await judgeStopAtAllowance(context, checks, found, limit, last);
-      else if (checks.expect(last, HARD_STOP)) await judgeHardStop(context, checks, found, limit, last);
+      if (last.outcome === usage.EXCEEDED) await judgeStopAtAllowance(context, checks, found, limit, last);
+      else if (checks.expect(last, usage.HARD_STOP)) await judgeHardStop(context, checks, found, limit, last);
       close(checks, found, last, `${found.admitted.length} were admitted`);
     },
   }),
@@ -425,14 +419,14 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
     needs: burning(FREE),
     cost: { calls: 4 },
     step: async (context, checks) => {
-      withinAMonth(context);
+      usage.withinAMonth(context);
       const before = await spent(context);
       const answers = await loadsUnder(context, FREE);
       const last = answers.at(-1);
       if (last === undefined) return `no session of ${FREE} is left: it was spent in an earlier run`;
       if (checks.isUnclear(last)) return;
-      if (!isAdmitted(last) && !isStop(last)) return `POST /maps/loads is not offered: ${inWords(last)}`;
-      if (isStop(last)) checks.expect(last, EXCEEDED);
+      if (!isAdmitted(last) && !usage.isStop(last)) return `POST /maps/loads is not offered: ${inWords(last)}`;
+      if (usage.isStop(last)) checks.expect(last, usage.EXCEEDED);
       else {
         const [from, to] = [usedIn(before), usedIn(await mintTile(context, FREE))];
         if (from === undefined || to === undefined || to < from + answers.length)

@@ -109,8 +109,7 @@ const MISTAKEN = [
 ];
 
 /** Whether more refusals have the right name than either wrong one, which other callers may cause. */
-const isTold = (answers: readonly Answer[]): boolean =>
-  named(answers) > Math.max(count(answers, isDown), count(answers, isOwn));
+const isTold = (answers: readonly Answer[]) => named(answers) > Math.max(count(answers, isDown), count(answers, isOwn));
 const isIll = (isSuch: (answer: Answer) => boolean) => (calm: readonly Answer[]) =>
   count(calm, isSuch) > calm.length * STUMBLES_SHARE;
 

@@ -31,8 +31,7 @@ const mintingKey = async (context: Context, checks: Checks) => {
   return checks.admits(used, [key.created]) ? { key, used } : null;
 };
 
-const patch = ({ id, admin }: keys.MadeKey, change: Partial<keys.KeyBody>): TestCall =>
-  keys.updateCall(admin, id, change);
+const patch = ({ id, admin }: keys.MadeKey, change: Partial<keys.KeyBody>) => keys.updateCall(admin, id, change);
 
 /** Whether a change was made. A refusal ends the rule, unless it is transient, `isBreach` or a server error. */
 const isMade = (checks: Checks, patched: Answer, steps: readonly Answer[], isBreach = false): boolean => {

@@ -186,8 +186,7 @@ export const inWords = (answer: Answer): string => {
   return outcome + to + shape + without + either + (cached === null ? "" : `, ${cached}`);
 };
 
-export const retryAfterMs = ({ headers }: Answer): number | undefined =>
-  statedWaitMs(headers["retry-after"] ?? "", Date.now());
+export const retryAfterMs = ({ headers }: Answer) => statedWaitMs(headers["retry-after"] ?? "", Date.now());
 
 /** Whether the status calls the body malformed: the specified 422, or the usual 400. */
 export const isMalformed = ({ status }: Answer): boolean => status === 422 || status === 400;

@@ -63,10 +63,7 @@ type Tried = Pick<Answer, "outcome" | "transient">;
  * A call's own answer while its neighbour is served, else `null`; `away`: both are refused. Neighbours are sent once
  * more each round: a balancer that takes turns would give all calls to a dead backend and them to a good one.
  */
-export const answerBeside = async <A extends Tried>(
-  tryCall: () => Promise<A>,
-  tryNeighbour: () => Promise<Tried>,
-): Promise<A | "away" | null> => {
+export const answerBeside = async <A extends Tried>(tryCall: () => Promise<A>, tryNeighbour: () => Promise<Tried>) => {
   let last: A | null = null;
   for (let round = 1; round <= CONFIRMATIONS; round++) {
     for (let i = 0; i < round; i++) {

@@ -81,12 +81,10 @@ export const asAdmin = (admin: AdminRole, route: Route, more: More = {}): TestCa
   callBy({ as: "admin", of: role(admin) }, "none", route, more);
 export const exchangeCall = (of: KeyRole, origin: steps.OriginRef, product: Product, more: More = {}): TestCall =>
   asPublishable("sdk.sessions", { origin, product, ...more }, of);
-export const mint = (of: KeyRole, product: Product, more: More = {}): TestCall =>
-  exchangeCall(of, "listed", product, more);
+export const mint = (of: KeyRole, product: Product, more: More = {}) => exchangeCall(of, "listed", product, more);
 
 export const body = (text: string, is: "ok" | "malformed" = "ok"): NonNullable<TestCall["body"]> => ({ text, is });
-export const json = (value: unknown, is: "ok" | "malformed" = "ok"): NonNullable<TestCall["body"]> =>
-  body(JSON.stringify(value), is);
+export const json = (value: unknown, is: "ok" | "malformed" = "ok") => body(JSON.stringify(value), is);
 
 const CREDENTIAL_WORDS: Readonly<Record<steps.CredentialRef["as"], string>> = {
   none: "no credential",
@@ -165,8 +163,7 @@ export const buildRequest = (places: steps.Places, call: TestCall, parts: Parts)
   const hidden = Object.keys(shared).map((name) => [name, `$HEADER_${name.toUpperCase().replace(/\W/g, "_")}`]);
   const url = steps.urlOf(places, step);
   const { origin, pathname, search } = new URL(url);
-  const bodies = <T>(replaced: T | undefined): { body?: T | string } =>
-    step.body === undefined ? {} : { body: replaced ?? step.body };
+  const bodies = <T>(replaced: T | undefined) => (step.body === undefined ? {} : { body: replaced ?? step.body });
   const headers = Object.entries(headersWith(secret, shared)).flat();
   const shownHeaders = headersWith(secret === null ? null : variable, Object.fromEntries(hidden));
   const shown: SentRequest = { method, url, headers: shownHeaders, ...bodies(call.body?.shown) };
