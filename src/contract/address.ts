@@ -1,7 +1,4 @@
-/**
- * Parses addresses into one canonical form, which guard and drivers share, so that all take a text for the same host.
- * Plain ECMAScript, because k6 has no `URL`.
- */
+/** Parses addresses into one form, by which guard and drivers take a text for the same host. k6 has no `URL`. */
 
 /** The message is "expected …" and never repeats the text, which may hold a password. */
 export class AddressError extends Error {

@@ -154,11 +154,9 @@ const UNSAFE =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]|[\p{Cs}\p{Cf}\ufffe\uffff\u115f\u1160\u3164\uffa0\u{e0000}-\u{e0fff}]|\u034f|\u17b4|\u17b5|[\u180b-\u180f]|[\ufe00-\ufe0e]/gu;
 
-/** Replaces unsafe characters and keeps the line breaks. */
 export const clean = (text: string): string =>
   text.replace(/\r\n?|[\u0085\u2028\u2029]/g, "\n").replace(UNSAFE, "\ufffd");
 
-/** Cleans every text of a JSON value, names of fields included. */
 export const cleanValue = (value: unknown): unknown => {
   if (typeof value === "string") return clean(value);
   if (Array.isArray(value)) return value.map(cleanValue);

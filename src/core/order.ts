@@ -137,7 +137,6 @@ const askAdmin: Check = (call) => ({ ask: "admin", token: call.caller.credential
 const adminIsKnown = refuseIf("unauthenticated", ({ admin }) => admin === null);
 const adminMayManage = refuseIf("forbidden", ({ admin }) => admin?.role !== "org_admin");
 
-/** The most faults that one refusal names. */
 const FAULTS_MAX = 8;
 
 const isOrigin = (text: string): boolean => normalizeOrigin(text) !== null;

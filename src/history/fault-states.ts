@@ -30,7 +30,6 @@ const lastUnits = (ledger: readonly LedgerLine[], facts: StageFacts, isIn: (atMs
 
 type StateTimes = Record<FaultState, number | null>;
 
-/** The states as a stage reports them. */
 export const statesReached = (times: StateTimes, must: readonly FaultState[]): StateReached[] =>
   FAULT_STATES.map((state) => ({ state, must: must.includes(state), times: times[state] }));
 

@@ -146,17 +146,11 @@ export const dueWithin = (lines: readonly CallLine[], { fromUs, toUs }: Span): C
 export const stayMs = ({ intended_us: due, done_us: done }: Pick<CallLine, "intended_us" | "done_us">): number =>
   (done - due) / 1000;
 
-/**
- * Reports whether nothing of the API was reached: something in front of it answered every call, as a firewall does that refuses
- * them all. A 500 outside the envelopes may be the API's own.
- */
+/** Reports whether a gateway answered every call, as a firewall does. A 500 outside the envelopes may be the API's. */
 export const isGatewayAlone = (outcomes: readonly string[]): boolean =>
   outcomes.length > 0 && outcomes.every((outcome) => outcome.startsWith("edge ") && outcome !== "edge 500");
 
-/**
- * Reports whether a line shows that the API itself answered: by an event, or by an outcome other than a bare success, which
- * any server gives.
- */
+/** Reports whether the API itself answered: by an event, or by more than a bare success, which any server gives. */
 export const showsApi = (line: Line): boolean =>
   line.type === "call" &&
   ((line.events ?? 0) > 0 || !/^(?:edge .*|indeterminate|2\d\d(?: empty)?)$/.test(line.outcome));

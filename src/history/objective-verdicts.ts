@@ -22,10 +22,7 @@ export type ObjectiveVerdict = {
   objective: Objective;
   /** `null` if too few calls were seen to tell. */
   met: boolean | null;
-  /**
-   * Milliseconds for a time, 0 to 1 for a share; `null` where there is none, for example because the call at that rank
-   * got no answer. `low` and `high` are the 95 % interval, which a maximum has not.
-   */
+  /** Milliseconds, or 0 to 1 for a share; `null` for no answer at that rank. A maximum has no 95 % interval. */
   value: number | null;
   low: number | null;
   high: number | null;
@@ -67,69 +64,54 @@ export const violates = (objective: Objective, call: CallLine): boolean | null =
   return objective.metric === "refusals" ? isRefusal(call) : isError(call.outcome, call);
 };
 
-/** Folded calls are all admitted: none is a refusal or an error. */
-type Tally = { see(call: CallLine): void; fold(line: FoldLine): void; verdict(): ObjectiveVerdict };
-
 /** `true` if all of the interval keeps the limit, `false` if none of it does, else `null`. */
 const metBy = (isKept: (share: number) => boolean, interval: Interval | null): boolean | null =>
   interval === null ? null : isKept(interval.high) ? true : isKept(interval.low) ? null : false;
-
-const shareTally = (objective: Objective & { kind: "share" }): Tally => {
-  const calls = new BatchedHistogram();
-  const [KEPT, AGAINST] = [0, 1];
-  return {
-    see: (call) => {
-      const isAgainst = violates(objective, call);
-      if (isAgainst !== null) calls.record(isAgainst ? AGAINST : KEPT, call.intended_us);
-    },
-    fold: (line) => {
-      const all = new Histogram();
-      all.record(KEPT, line.offered);
-      calls.merge(all, line.at_us, FOLD_SPAN_US);
-    },
-    verdict: () => {
-      const { n } = calls.whole;
-      const against = n - calls.whole.countUpTo(KEPT);
-      const worth = calls.worth(KEPT);
-      // Refusals come in bursts, so calls count by the effective sample size.
-      const interval = n === 0 ? null : wilsonInterval((against * worth) / n, worth);
-      const met = metBy((share) => keeps(objective, share), interval);
-      return { objective, met, value: n === 0 ? null : against / n, low: null, high: null, ...interval, n, against };
-    },
-  };
-};
 
 /** The wait that is recorded for a call without an answer. The histogram rounds it, so half of it is read back as no answer. */
 const NEVER_US = Number.MAX_SAFE_INTEGER;
 const msOf = (us: number): number | null => (us >= NEVER_US / 2 ? null : us / 1000);
 
-const timeTally = (objective: Objective & { kind: "time" }): Tally => {
-  const { of, quantile, limit } = objective;
-  const waits = new BatchedHistogram();
+/** Recorded are waits in microseconds, of a share 1 for a call that violates it, else 0. */
+const tallyOf = (objective: Objective) => {
+  const isTime = objective.kind === "time";
+  const values = new BatchedHistogram();
   let against = 0;
   return {
-    see: (call) => {
-      const waited = waitedMs(call, of);
-      if (waited === null) return;
-      waits.record(Math.min(NEVER_US, waited * 1000), call.intended_us);
-      against += Number(!keeps(objective, waited));
+    see: (call: CallLine): void => {
+      const isAgainst = violates(objective, call);
+      if (isAgainst === null) return;
+      against += Number(isAgainst);
+      const us = isTime ? Math.min(NEVER_US, (waitedMs(call, objective.of) as number) * 1000) : Number(isAgainst);
+      values.record(us, call.intended_us);
     },
-    fold: (line) => {
-      const all = durationOf(line, of === "answer" ? "latency" : "first_event");
+    /** Folded calls are all admitted: none is a refusal or an error. */
+    fold: (line: FoldLine): void => {
+      const kept = new Histogram();
+      kept.record(0, line.offered);
+      const all = isTime ? durationOf(line, objective.of === "answer" ? "latency" : "first_event") : kept;
       if (all === null) return;
-      waits.merge(all, line.at_us, FOLD_SPAN_US);
-      for (const { us, count } of all.values()) if (!keeps(objective, us / 1000)) against += count;
+      values.merge(all, line.at_us, FOLD_SPAN_US);
+      if (isTime) for (const { us, count } of all.values()) if (!keeps(objective, us / 1000)) against += count;
     },
-    verdict: () => {
-      const { n } = waits.whole;
-      const us = waits.whole.quantile(quantile);
-      const shown = { objective, value: us === null ? null : msOf(us), n, against, low: null, high: null };
-      if (quantile === 1) return { ...shown, met: us === null ? null : against === 0 };
-      const worth = waits.worth(limit * 1000);
-      const slower = n === 0 ? null : exactInterval(Math.round((against * worth) / n), worth);
-      const met = metBy((share) => share <= 1 - quantile, slower);
-      const interval = waits.interval(quantile);
-      return { ...shown, met, ...(interval && { low: msOf(interval.low), high: msOf(interval.high) }) };
+    verdict: (): ObjectiveVerdict => {
+      const { n } = values.whole;
+      // Refusals come in bursts, so calls count by the effective sample size.
+      const worth = values.worth(isTime ? objective.limit * 1000 : 0);
+      const hits = n === 0 ? null : (against * worth) / n;
+      const shown = { objective, value: n === 0 ? null : against / n, low: null, high: null, n, against };
+      if (!isTime) {
+        const interval = hits === null ? null : wilsonInterval(hits, worth);
+        return { ...shown, met: metBy((one) => keeps(objective, one), interval), ...interval };
+      }
+      const { quantile } = objective;
+      const us = values.whole.quantile(quantile);
+      const value = us === null ? null : msOf(us);
+      if (quantile === 1) return { ...shown, value, met: us === null ? null : against === 0 };
+      const slower = hits === null ? null : exactInterval(Math.round(hits), worth);
+      const interval = values.interval(quantile);
+      const bounds = interval && { low: msOf(interval.low), high: msOf(interval.high) };
+      return { ...shown, value, met: metBy((one) => one <= 1 - quantile, slower), ...bounds };
     },
   };
 };
@@ -145,7 +127,7 @@ const onThisHost = (verdict: ObjectiveVerdict, host: StageHost | undefined): Obj
 
 /** A fold over the calls of one stage, or of one block at one rate, in any order. */
 export const objectivesTally = (objectives: readonly Objective[]) => {
-  const tallies = objectives.map((one) => (one.kind === "share" ? shareTally(one) : timeTally(one)));
+  const tallies = objectives.map(tallyOf);
   let calls = 0;
   return {
     calls: (): number => calls,

@@ -90,9 +90,7 @@ export type StageSummary = {
   duration_ms: number;
   calls: { sent: number; answered: number; refused: number; indeterminate: number };
   by_outcome: Record<string, number>;
-  /** The states that a fault of the stage met, and how often. */
   states?: StateReached[];
-  /** How the log was read, if the stage replayed one. */
   replayed?: ReplayedLog;
 };
 
@@ -304,7 +302,6 @@ export const bareFacts = (stage: string): StageFacts => ({
   ...{ stage, limits: {}, tenants: {}, shedding: "unknown", exclusive: false, faults: false, drained: false },
 });
 
-/** The outcome of one stage, the same for every driver. */
 export type StageOutcome = {
   summary: StageSummary;
   facts: StageFacts;
@@ -328,7 +325,6 @@ export const stageOutcome = (parts: Pick<StageOutcome, "summary" | "facts"> & Pa
 /** What a run keeps of a stage in memory; the facts are on disk. */
 export type RecordedStage = Omit<StageOutcome, "facts" | "isLeftBroken" | "keysRefused" | "didNotRecover">;
 
-/** Makes the summary of a stage from its calls by outcome. */
 export const countedSummary = (
   name: string,
   driver: string,

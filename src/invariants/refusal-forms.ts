@@ -17,7 +17,6 @@ const quotaFault = ({ quota }: CallLine): string | null => {
   return name === undefined ? null : `${name} is ${JSON.stringify(quota[name])}, not an integer`;
 };
 
-/** What is wrong with a refusal's form; `null` for nothing. */
 const formFault = (call: CallLine, ours: boolean): string | null => {
   const { outcome, envelope } = call;
   const refusal = REFUSAL_BY_OUTCOME.get(outcome);

@@ -101,8 +101,7 @@ export const REFUND = Type.Object({ ...CHARGE, meter: METER, amount: Amount });
 export type Refund = Static<typeof REFUND>;
 
 /**
- * When its budget is over, `take` or `refund` rejects with `Unavailable`, and may have happened. A take with a meter is
- * idempotent by its `charge_id`: a repeat gets the answer of the charge.
+ * Rejects with `Unavailable` at the end of the budget, and may have happened. A repeat of a metered take is idempotent.
  */
 export type Limiter = {
   take(take: Take, budgetMs: number): Promise<TakeOutcome>;

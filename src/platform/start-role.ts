@@ -129,7 +129,6 @@ export const startRole = async (role: Role, options: RoleOptions, parts: Parts =
   const clock = shiftableClock();
   const controls: ControlPart[] = [];
   const urls: Urls = {};
-  /** Closes what was started, last first. */
   const started = new AsyncDisposableStack();
   const kept = <T extends { close(): Promise<void> }>(one: T): T => started.adopt(one, () => one.close());
   let closing: Promise<void> | undefined;

@@ -60,7 +60,6 @@ const LIGHTEST_PER_S = 5;
 
 type Fails = (schedule: FaultSchedule) => Promise<boolean>;
 
-/** Simpler schedules, each with one change. */
 const simpler = (schedule: FaultSchedule): FaultSchedule[] => {
   const { events, ratePerS } = schedule;
   const changed = events.flatMap((event, at) => {

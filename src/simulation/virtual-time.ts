@@ -1,7 +1,6 @@
 /**
- * A clock that jumps from one timer to the next as soon as everything due has been done. It replaces the timers of its thread, which
- * must run nothing else. Timers of one moment fire in the order in which they were set. The virtual
- * network delivers by this clock.
+ * A clock that jumps from timer to timer once everything due is done, in place of its thread's timers (nothing else may
+ * run there). Timers of one moment fire in the order in which they were set. The virtual network delivers by it.
  */
 
 import type { EventEmitter } from "node:events";
@@ -10,10 +9,7 @@ import { Duplex } from "node:stream";
 import { Heap } from "../history/heap.ts";
 import type { Network } from "../platform/links/http-service.ts";
 
-/**
- * Virtual time of one `setImmediate`, so that time passes for code that polls by `setImmediate`: long, because the driver polls
- * for the last 0.15 ms before each call, and each turn takes real time.
- */
+/** Time that one `setImmediate` takes: long, because the driver polls by it for the last 0.15 ms before each call. */
 const TURN_MS = 0.05;
 
 /** `run` is `null` once the timer is cancelled. */
@@ -21,7 +17,6 @@ type Entry = { run: (() => void) | null };
 
 export type VirtualTime = ReturnType<typeof installVirtualTime>;
 
-/** The part of Node's timer that is used. */
 class VirtualTimer {
   readonly #set: (timer: VirtualTimer) => Entry;
   #entry: Entry;

@@ -46,10 +46,7 @@ export type Became = {
 };
 
 export type Stopped = {
-  /**
-   * Why sending stopped. `spent`: a budget, or this process's share of one, is used up; `errors`: too many calls failed;
-   * `asked`: somebody outside asked for it; `failed`: the process could not go on.
-   */
+  /** `spent`: a budget, or our share; `errors`: too many; `asked`: from outside; `failed`: we could not go on. */
   readonly by: "spent" | "errors" | "asked" | "failed";
   readonly reason: string;
 };

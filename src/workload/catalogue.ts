@@ -16,7 +16,6 @@ export const STORIES: ReadonlyMap<string, Story> = new Map(
     .map((story) => [story.name, story]),
 );
 
-/** Throws for a name that no story has. */
 export const storyCalled = (name: string): Story => {
   const story = STORIES.get(name);
   if (story === undefined) throw new Error(`there is no story called ${name}`);

@@ -1,7 +1,4 @@
-/**
- * Randomness without state: the n-th number is a function of seed and n, the same in k6, the open-loop driver and a replay.
- * MurmurHash3's finaliser (Appleby, public domain) absorbs three 32-bit words. Not for secrets.
- */
+/** The n-th number depends on seed and n alone: MurmurHash3's finaliser (Appleby) on three words. Not for secrets. */
 import { fnv1a } from "../contract/foreign-text.ts";
 
 const fmix32 = (word: number): number => {
@@ -42,5 +39,4 @@ export const exponential = (seed: number, i: number, salt: number): number => -M
 export const pick = <T>(seed: number, i: number, salt: number, items: readonly T[]): T =>
   items[whole(seed, i, salt, items.length)] as T;
 
-/** Hashes a name to a salt. */
 export const saltOf = fnv1a;

@@ -57,10 +57,7 @@ export class Histogram {
     return histogram;
   }
 
-  /**
-   * Adds `count` times a duration in microseconds, rounded to whole ones. Below zero (two clocks that differ by less
-   * than their error) it counts as zero. Throws `RangeError` for what is not a finite number.
-   */
+  /** Adds a duration `count` times; below zero (two clocks) as 0. Throws `RangeError` if it is no finite number. */
   record(us: number, count = 1): void {
     if (!Number.isFinite(us)) throw new RangeError(`a duration is a finite number of microseconds, not ${us}`);
     if (!Number.isSafeInteger(count) || count < 0) throw new RangeError(`a count is a whole number, not ${count}`);
@@ -73,7 +70,6 @@ export class Histogram {
     this.#max = Math.max(this.#max, whole);
   }
 
-  /** Adds all of `other`, which stays as it is. */
   merge(other: Histogram): this {
     // A copy first: a histogram may be merged with itself.
     for (const [bucket, count] of [...other.#counts]) add(this.#counts, bucket, count);

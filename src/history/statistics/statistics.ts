@@ -1,7 +1,4 @@
-/**
- * The formulas of measurements and their uncertainty, each with its source, written here because packages with them bring hundreds
- * of others. Intervals are in closed form or exact.
- */
+/** Formulas of measurements and their uncertainty, closed or exact. Packages with them bring hundreds of others. */
 
 /** Two-sided 95 % point of the standard normal distribution. */
 export const Z_95 = 1.959963984540054;
@@ -113,7 +110,6 @@ export type Interval = { low: number; high: number };
 
 export const sumOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);
 
-/** `null` without values. */
 export const mean = (values: readonly number[]): number | null =>
   values.length === 0 ? null : sumOf(values) / values.length;
 
@@ -187,9 +183,8 @@ export const wilsonInterval = (hits: number, n: number): Interval | null => {
 };
 
 /**
- * Exact 95 % interval of a proportion: never too narrow, also for few calls and small shares, where Wilson's is. Source:
- * Clopper & Pearson, "The Use of Confidence or Fiducial Limits Illustrated in the Case of the Binomial", Biometrika 26 (1934).
- * `null` for `n` = 0.
+ * Exact 95 % interval of a proportion, also for few calls and small shares, where Wilson's is too narrow. `null` for
+ * `n` = 0. Source: Clopper & Pearson, "The Use of Confidence or Fiducial Limits …", Biometrika 26 (1934).
  */
 export const exactInterval = (hits: number, n: number): Interval | null => {
   if (!(hits >= 0 && hits <= n)) throw new RangeError(`${hits} of ${n} is not a proportion`);
@@ -250,9 +245,8 @@ type SequentialPlan = {
 };
 
 /**
- * Wald, "Sequential Analysis" (1947), chapter 5: the sequential probability ratio test of a share. After `n` calls the share is
- * good up to `slope * n - accept` bad ones, bad from `slope * n + reject` on. Throws `RangeError` where the two shares are not
- * apart, or an error is not between 0 and 1/2.
+ * Wald, "Sequential Analysis" (1947), chapter 5, for a share: good up to `slope * n - accept` bad ones of `n`, bad from
+ * `slope * n + reject` on. Throws `RangeError` for shares that are not apart, and for errors outside of 0 to 1/2.
  */
 export const sequentialLines = ({ good, bad, falseAlarm, missed }: SequentialPlan) => {
   const isError = (share: number): boolean => share > 0 && share < 0.5;
@@ -296,6 +290,5 @@ export const known = <K, V>(all: Map<K, V>, key: K, make: () => V): V => {
   return made;
 };
 
-/** Groups items by a key, the largest group first. */
 export const byFrequency = <K, T>(items: readonly T[], keyOf: (item: T) => K): [K, T[]][] =>
   [...Map.groupBy(items, keyOf)].sort(([, a], [, b]) => b.length - a.length);

@@ -18,7 +18,6 @@ const nothingCharged = () => ({
   seen: 0,
 });
 
-/** Sums by two keys. */
 export class Sums {
   readonly rows = new Map<string, Map<string, number>>();
 

@@ -17,7 +17,6 @@ export const either = (...facts: (boolean | undefined)[]): boolean | undefined =
 const FREE_PRODUCTS: readonly Product[] = ["tile"];
 const FREE_SCOPES: readonly Scope[] = ["maps"];
 
-/** Which capabilities a call lacks; `undefined`: unknown. */
 type Lacks = Record<"scope" | "product" | "tier", boolean | undefined>;
 const UNKNOWN: Lacks = { scope: undefined, product: undefined, tier: undefined };
 

@@ -68,7 +68,6 @@ export const guardRequests = (server: FastifyInstance, limits: ListenerLimits, i
   });
 };
 
-/** The limits as options of Fastify. */
 export const listenerOptions = (
   limits: ListenerLimits,
   { tls, http2 }: { tls?: TlsOptions; http2?: boolean },

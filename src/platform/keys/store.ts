@@ -27,7 +27,6 @@ import { base62, hashSecret, makeKeyId, makeSecret, mintAdminToken } from "./sec
 export type OrganizationInput = Partial<Organization>;
 export type KeyInput = Partial<KeyRecord> & { org_id: string; kind: KeyRecord["kind"]; secret?: string };
 
-/** The operator's mistake: a record that cannot be stored. */
 const unstorable = (message: string): RequestError => new RequestError(422, message);
 
 /** A promise, because a mutant's store may answer later than the healthy one. */

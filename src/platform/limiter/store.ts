@@ -174,7 +174,6 @@ export const openLimiterStore = (path: string, decisions = LIMITER_DECISIONS) =>
 
 // The limiter service, whose counts the API replicas share: takes and refunds in batches; the ledger for operators.
 
-/** The operator's route that lists charges and refunds. */
 export const ledgerRoute = (
   ledger: (run: string) => Iterable<LedgerLine> | AsyncIterable<LedgerLine>,
 ): serving.ServiceRoute =>

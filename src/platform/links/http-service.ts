@@ -46,7 +46,6 @@ export const hostAndPortOf = ({ hostname, port }: Record<"hostname" | "port", st
   port: Number(port || 80),
 });
 
-/** Connections of undici that come from this network. */
 export const connectorOf =
   ({ connect }: Network, timeoutMs?: number): buildConnector.connector =>
   (to, callback) => {
@@ -236,5 +235,4 @@ export const startHttpService = async (options: ServiceOptions): Promise<HttpSer
   };
 };
 
-/** The message of a caught value, for a log line or an answer. */
 export const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

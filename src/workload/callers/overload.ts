@@ -21,7 +21,6 @@ export const streamers = oncePerView((view: TargetView) => {
   return { callers, at: turnsOf(callers), shares: sharesOf(evenly(callers)) };
 });
 
-/** The streams per second of these callers that can be admitted. */
 export const streamsPerS = (view: TargetView): number | null => chatPerS(view, streamers(view).shares);
 
 /** The lowest level of the curve, in multiples of the knee. `ratePerS`: the knee, where the caller states it. */

@@ -42,10 +42,8 @@ const noisyCalls = oncePerView((view: TargetView) => {
   return burst(cap === undefined ? BURST : Math.max(4, 2 * cap));
 });
 
-/** Reports whether call number `i` is the noisy organization's. */
 export const isNoisyCall = (view: TargetView, i: number): boolean => isNoisyIn(noisyCalls(view), i);
 
-/** The share of all calls that the noisy organization makes. */
 export const noisyShare = (view: TargetView): number => noisyCalls(view).noisy / noisyCalls(view).every;
 
 /** The rate at which all calls of a burst arrive before its first stream ends: within five sixths of a stream's duration. */

@@ -22,7 +22,6 @@ const positionOf = (place: unknown, i: number): Position | null => {
   return Math.abs(lat) <= 90 && Math.abs(lon) <= 180 ? [lon, lat] : null;
 };
 
-/** Metres along the great circle. */
 const distanceM = ([lon1, lat1]: Position, [lon2, lat2]: Position): number => {
   const rad = Math.PI / 180;
   const a =
