@@ -49,6 +49,16 @@ test("a control plane that answers later than a shared deployment is waited for 
   expect(own.drained).toBe(true);
 });
 
+test("a run that is stopped does not wait for an API that is gone to drain", async () => {
+  const control = { api: ["http://127.0.0.1:1"] };
+  const target: Target = { schema: "floodgate/target@1", base_url: `${url}/v1`, control };
+  const began = performance.now();
+  const { own } = await readAllWitnesses({ target, folder: ".", exclusive: true }, "run", 0, AbortSignal.abort());
+  expect(own.drained).toBe(false);
+  // An API that is there is given 15 s.
+  expect(performance.now() - began).toBeLessThan(10_000);
+});
+
 /** Above the sum of the deadlines, below one for each of the many that are asked; the runner's own bound on 8 s of load. */
 const BOUND_MS = 60_000;
 

@@ -139,13 +139,15 @@ export const readAllWitnesses = async (
 ) => {
   const { api: apis = [], limiter } = deployment.target.control ?? {};
   const until = async (isMet: (held: readonly doc.Gauges[]) => boolean, forMs: number): Promise<boolean> => {
+    let held: readonly doc.Gauges[] | null = null;
     const look = async (): Promise<boolean> => {
-      const held = await heldNow(deployment);
-      return held !== null && isMet(held);
+      held = await heldNow(deployment);
+      // A cancelled job ends the API as well: once the run is stopped, nothing waits for what is gone.
+      return held === null ? signal.aborted : isMet(held);
     };
     if (apis.length === 0) return false;
     // The first look may take longer than `forMs`, as long as its own deadline allows.
-    return (await look()) || (await waitUntil(look, { forMs, pollMs: 50 })).met;
+    return ((await look()) || (await waitUntil(look, { forMs, pollMs: 50 })).met) && held !== null;
   };
   const drained = await until((held) => held.every(isDrained), DRAIN_MS[deployment.exclusive ? "exclusive" : "shared"]);
   if (drained && heldBefore !== null && deployment.exclusive) {
