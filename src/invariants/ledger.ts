@@ -7,15 +7,6 @@ import { createRepeats, joinCharges, Sums, signedSize } from "./evidence/charges
 import { changesReplicas, isDefinite, isReference, isUnnamed } from "./evidence/moments.ts";
 import { Evidence, failed, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
 
-const UNSETTLED =
-  "the ledger was read before the stage was known to be drained, so a refund may have followed: look whether these calls still stand in it";
-
-/** The finding for a foreign store that may have been read before refunds and late entries arrived. */
-const unsettled = ({ first, count, ids }: Evidence) => {
-  const others = count === 1 ? "" : `, and so for ${count - 1} more`;
-  return inconclusive(`${first}${others}; ${UNSETTLED}`, first, ids);
-};
-
 const OUR_IDS = "a ledger that names the ids of our calls";
 
 /** Joins calls with the ledger by id (items 11, 80, 222; A9); a store with its own ids cannot be joined. */
@@ -60,7 +51,6 @@ export const refusedIsNotCharged: Judge = (facts) => {
     end() {
       judgeEntries();
       if (!isReference(facts) && !charges.knowsOurIds()) return skipped(OUR_IDS);
-      if (evidence.count > 0 && !drained && !isReference(facts)) return unsettled(evidence);
       if (evidence.count > 0) return repeats.found("what was charged is not what was admitted", evidence);
       if (folded > 0) {
         const whole = `${refused} refused calls were charged nothing`;
@@ -91,7 +81,7 @@ const entryFault = ({ charges, refunds }: Entry): string | null => {
 
 /** After a lost reply the platform asks again and refunds by id (items 222, 234). If shared, only our entries count. */
 export const chargedOnce: Judge = (facts) => {
-  const { ledger, exclusive, drained } = facts;
+  const { ledger, exclusive } = facts;
   if (ledger === undefined) return skipped("a ledger (control.limiter, or observers.ledger)");
   const evidence = new Evidence();
   const entries = new Map<string, Entry>();
@@ -128,7 +118,6 @@ export const chargedOnce: Judge = (facts) => {
           evidence.breach(id, `${calls} calls under this id are charged ${sum} ${meter}`);
         }
       }
-      if (evidence.count > 0 && !drained && !isReference(facts)) return unsettled(evidence);
       if (evidence.count > 0) return repeats.found("something was charged or refunded more than once", evidence);
       if (folded > 0 && !exclusive) {
         return skipped(`every call whole; ${folded} calls were folded without their ids on a shared deployment`);

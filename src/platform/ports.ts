@@ -8,8 +8,7 @@ import { KEY_CREATION, KEY_UPDATE, type ManagementRefusal } from "../core/manage
 import { openLink } from "./links/batch.ts";
 import type { Network } from "./links/http-service.ts";
 
-// The key service as the API sees it: lookups, and key management, which the key service decides. Messages have
-// schemas; the answer to a lookup names its question, so that the answer to another question is detected.
+// The key service: look-ups and key management. An answer names its question, so that another's is detected.
 
 const Text = Type.String();
 
@@ -72,8 +71,7 @@ export const createHttpKeys = (at: { url: string; network?: Network | undefined 
   };
 };
 
-// The limiter as the API sees it: one atomic decision per call, refunds by charge id, and the ledger. The service's
-// answer has its charge's id, so that the answer to another charge is detected.
+// The limiter: one atomic decision a call, refunds by charge id, the ledger. An answer has its charge's id.
 
 const orNull = <S extends TSchema>(schema: S) => Type.Union([Type.Null(), schema]);
 export const METER = Type.Enum(["map_loads", "design_analyses"]);

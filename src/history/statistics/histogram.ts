@@ -11,9 +11,6 @@ const SUB_BITS = 9;
 /** Values up to 2^53 - 1 us (285 years) fall into this many buckets. */
 const BUCKETS_MAX = (54 - SUB_BITS) * SUB;
 
-/** Largest relative error of a value read back from the histogram. */
-export const HISTOGRAM_RELATIVE_ERROR = 1 / (2 * SUB);
-
 const wholeOf = (us: number): number => Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, Math.round(us)));
 
 const bucketOf = (us: number): number => {

@@ -89,6 +89,9 @@ const REPEATED = `more was charged than callers saw admitted, and the platform c
 const OR_OTHERS = "; without `exclusive` they may also be other callers'";
 const UNCOUNTED = `${GATEWAY}, if there is one; the platform's counts (control.api) would tell`;
 
+const UNSETTLED =
+  "the ledger was read before the stage was known to be drained, so a refund may have followed: look whether these calls still stand in it";
+
 /**
  * Counts calls that the platform saw beyond those that callers sent. A gateway that retries, mirrors or hedges sends a
  * call several times under one id, and the platform rightly charges each of them. The reference has no such gateway.
@@ -121,9 +124,13 @@ export const createRepeats = (facts: StageFacts) => {
       }
       return unexplained(why, evidence, Number.isFinite(lacking));
     },
-    /** Inconclusive where repeats explain every charge too many, and nothing else was breached. */
+    /** Inconclusive where the ledger may have been read early, or repeats explain every breach. */
     found: (why: string, evidence: Evidence): Found => {
       const { count, first, ids } = evidence;
+      if (!facts.drained && !isReference(facts)) {
+        const others = count === 1 ? "" : `, and so for ${count - 1} more`;
+        return inconclusive(`${first}${others}; ${UNSETTLED}`, first, ids);
+      }
       if (count === breaches && explain(charges)) {
         return inconclusive(`${REPEATED}${facts.exclusive ? "" : OR_OTHERS}`, first, ids);
       }

@@ -116,8 +116,7 @@ const isForeignOrigin = (facts: CallFacts): boolean => facts.origin === "foreign
 /** The checks that all routes begin with (B1, steps 1 to 4). */
 const front = (walk: Walk, facts: CallFacts, { ours, stateUnsettled }: Reading): void => {
   walk.may(O("b2b_overloaded"));
-  // Another deployment may ask the limiter before it checks the credential (A2) and look up a malformed credential
-  // (item 58), so their refusals are legal first. A gateway may answer 503 `{}`.
+  // Others may ask the limiter first (A2), and look up a malformed credential (58). A gateway may answer 503 `{}`.
   if (!ours) walk.may(O("key_service_unavailable"), O("limiter_unavailable"), O("rate_limited"));
   walk.check(FOREIGN.includes(facts.credential), UNAUTHENTICATED);
   walk.may(O("key_service_unavailable"));

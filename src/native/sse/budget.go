@@ -79,8 +79,7 @@ func (b *bounds) tolerates(outcome string) bool {
 	return slices.ContainsFunc(b.Tolerated, func(begins string) bool { return strings.HasPrefix(outcome, begins) })
 }
 
-// budget counts what all VUs of the process spend together; every call asks it before it leaves. src/workload/budget.ts has the same rules, and
-// budget-cases.json in that folder tests both.
+// budget counts what all VUs spend together; every call asks it. src/workload/budget.ts has the same rules (budget-cases.json there).
 type budget struct {
 	turn    chan struct{}           // held by the one call that waits for the rate; the others wait behind it in order
 	sending context.Context         // over when no call may leave any more; its cause is a *stop
@@ -126,8 +125,7 @@ func newBudget() *budget {
 	}
 }
 
-// set sets the bounds and listens for the signals that end sending. Each VU runs the init context of the script, so set is called many times
-// with the same bounds; only the first call has an effect.
+// set sets the bounds and listens for the signals that end sending. Every VU calls it with the same bounds; only the first call has an effect.
 func (b *budget) set(wanted bounds) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -156,8 +154,7 @@ func (b *budget) endOnSignal() {
 	}()
 }
 
-// take lets a call leave or returns why it may not. It waits for the rate and, if calls in flight have reserved all that is left of a charge, for
-// those calls; other calls may leave meanwhile.
+// take lets a call leave or returns why not. It waits for the rate, and for calls in flight that have reserved all that is left of a charge.
 func (b *budget) take(ctx context.Context, kind charge, isStream bool) error {
 	for {
 		select {
@@ -267,8 +264,7 @@ func (b *budget) streamSeconds(now time.Time) float64 {
 	return (b.streamTime + time.Duration(b.open)*now.Sub(anchor)).Seconds()
 }
 
-// callEnded settles what take reserved for a call. A call that never reached the target was not spent, and a refusal gives the charge back; a call
-// without an answer may have been charged.
+// callEnded settles a call: one that never left is not spent, a refusal is not charged, and a call without an answer may have been charged.
 func (b *budget) callEnded(now time.Time, kind charge, by outcome) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

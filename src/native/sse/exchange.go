@@ -275,8 +275,7 @@ func (x *exchange) called(name string) {
 	}
 }
 
-// failed ends the exchange for the error of a round trip or a read. After a terminal event the end stays, and only a break that we did not
-// cause is reported.
+// failed ends the exchange for an error. After a terminal event the end stays, and only a break that we did not cause is reported.
 func (x *exchange) failed(ctx context.Context, err error) {
 	switch {
 	case errors.Is(err, io.EOF) && x.Status != 0 && x.end == "" && x.Opened && x.request.Terminal.Required && x.Events > 0:
@@ -307,21 +306,15 @@ func (x *exchange) readRefusal(ctx context.Context, answer *http.Response) {
 	if answer.StatusCode == http.StatusSwitchingProtocols { // its "body" is the connection
 		return
 	}
-	body, err := io.ReadAll(io.LimitReader(lively{answer.Body, x}, maxRefusalBytes))
+	body, err := io.ReadAll(io.TeeReader(io.LimitReader(answer.Body, maxRefusalBytes), x))
 	if err != nil {
 		x.failed(ctx, err)
 	}
 	x.Body = eventstream.Text(body)
 }
 
-// lively is a body whose every read restarts the idle time-out.
-type lively struct {
-	io.Reader
-	x *exchange
-}
-
-func (l lively) Read(p []byte) (int, error) {
-	n, err := l.Reader.Read(p)
-	l.x.bytesCame()
-	return n, err
+// Write is told of the bytes of a refusal as they come.
+func (x *exchange) Write(p []byte) (int, error) {
+	x.bytesCame()
+	return len(p), nil
 }

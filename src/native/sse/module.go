@@ -70,8 +70,7 @@ func (r *RootModule) NewModuleInstance(vu modules.VU) modules.Instance {
 	return &ModuleInstance{RootModule: r, vu: vu, metrics: metrics}
 }
 
-// Exports supports `import sse from "k6/x/sse"` and `import { open } from "k6/x/sse"`. The functions are converted once, because k6 would
-// convert them anew at each access to a Go map.
+// Exports supports default and named imports. The functions are converted once, because k6 would convert them at each access to a Go map.
 func (m *ModuleInstance) Exports() modules.Exports {
 	named := map[string]any{
 		"open": m.open, "budget": m.setBudget, "spent": m.budget.account, "settled": m.settled, "drain": m.drain,
@@ -101,8 +100,7 @@ func (m *ModuleInstance) exchange(k *kind, c *client, url, headers, body sobek.V
 	return &exchange{request: request, client: c, state: state, budget: m.budget, record: record{Names: []string{}}}, err
 }
 
-// open makes one exchange and returns its result. It throws for errors in the script (the URL, a parameter, a handler that threw) and never
-// for what the server or the network did, which is in the result.
+// open makes one exchange. It throws for errors in the script (URL, parameter, handler), never for what the server or the network did.
 func (m *ModuleInstance) open(url sobek.Value, args ...sobek.Value) (sobek.Value, error) {
 	state, rt := m.vu.State(), m.vu.Runtime()
 	if state == nil {

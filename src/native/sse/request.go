@@ -110,8 +110,7 @@ func splitArguments(args []sobek.Value) (params sobek.Value, setup sobek.Callabl
 	return params, setup, nil
 }
 
-// kind holds what requests share: the parameters of a script, checked before a byte is sent, because a misspelt time-out that is silently ignored
-// would cost a whole run. It is immutable and belongs to one VU.
+// kind holds what requests share, checked before a byte is sent: an ignored misspelt time-out would cost a run. Immutable; it belongs to one VU.
 type kind struct {
 	params
 	header http.Header
@@ -231,8 +230,7 @@ func bytesOf(body sobek.Value) ([]byte, error) {
 	return text, nil
 }
 
-// addHeaders adds a script's headers, which may be null, and returns the host if they name one. Its error never shows a header's value, which may
-// be a credential.
+// addHeaders adds headers, which may be null, and returns the host if they name one. Its error shows no value, which may be a credential.
 func addHeaders(rt *sobek.Runtime, to http.Header, given sobek.Value) (host string, err error) {
 	if common.IsNullish(given) {
 		return "", nil

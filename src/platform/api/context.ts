@@ -119,10 +119,7 @@ const REFUND_BUDGET_MS = 1_000;
 const freshIds = (): (() => string) => {
   const boot = randomBytes(16).toString("base64url");
   let n = 0;
-  return () => {
-    n += 1;
-    return `${boot}-${n.toString(36)}`;
-  };
+  return () => `${boot}-${(++n).toString(36)}`;
 };
 
 export const createContext = (options: ApiOptions, links: { keys: Keys; limiter: Limiter }, parts: Parts) => {

@@ -115,6 +115,11 @@ const createServer = (
 
 // The API of one replica: starts it, and stops it without cutting off its calls.
 
+const STOP_LOOK_MS = 20;
+const LAST_BYTES_MS = 200;
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
 /** `url` has the version segment. `close` lets calls finish until the deadline, then settles refunds and closes. */
 export const startApiService = async (
   options: ApiOptions,
@@ -145,47 +150,33 @@ export const startApiService = async (
     gauges: gauges.read,
     counts: (run: string) => counts.of(run),
     close: async (): Promise<void> => {
-      await stopApi(context, server, sockets, options.stopDeadlineMs ?? 30_000);
+      const untilMs = performance.now() + (options.stopDeadlineMs ?? 30_000);
+      context.stopping = true;
+      log.info({ inFlight: shedder.inFlight() }, "the API stops");
+      const listener = server.server;
+      const destroyAll = (): void => {
+        for (const socket of sockets) socket.destroy();
+      };
+      const closed = server.close();
+      if (!context.parts.streamsFinishOnStop) destroyAll();
+      while (context.openCalls > 0 && performance.now() < untilMs) {
+        listener.closeIdleConnections?.();
+        await pause(STOP_LOOK_MS);
+      }
+      for (const stream of [...context.openStreams]) stream.interrupt();
+      listener.closeIdleConnections?.();
+      await Promise.race([closed, pause(LAST_BYTES_MS)]);
+      destroyAll();
+      await closed;
+      const drainMs = context.parts.refundsSettleOnStop ? Math.max(1_000, untilMs - performance.now()) : 0;
+      const left = await context.settlement.drain(drainMs);
+      if (left > 0) log.warn({ unsettled: left }, "refunds are left unconfirmed");
+      context.settlement.close();
+      inference.close();
+      log.info("the API has stopped");
       gauges.close();
     },
   };
 };
 
 export type ApiService = Awaited<ReturnType<typeof startApiService>>;
-
-const STOP_LOOK_MS = 20;
-const LAST_BYTES_MS = 200;
-
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
-
-const stopApi = async (
-  context: ApiContext,
-  server: FastifyInstance,
-  sockets: Set<Socket>,
-  deadlineMs: number,
-): Promise<void> => {
-  const untilMs = performance.now() + deadlineMs;
-  context.stopping = true;
-  context.log.info({ inFlight: context.shedder.inFlight() }, "the API stops");
-  const listener = server.server;
-  const destroyAll = (): void => {
-    for (const socket of sockets) socket.destroy();
-  };
-  const closed = server.close();
-  if (!context.parts.streamsFinishOnStop) destroyAll();
-  while (context.openCalls > 0 && performance.now() < untilMs) {
-    listener.closeIdleConnections?.();
-    await pause(STOP_LOOK_MS);
-  }
-  for (const stream of [...context.openStreams]) stream.interrupt();
-  listener.closeIdleConnections?.();
-  await Promise.race([closed, pause(LAST_BYTES_MS)]);
-  destroyAll();
-  await closed;
-  const drainMs = context.parts.refundsSettleOnStop ? Math.max(1_000, untilMs - performance.now()) : 0;
-  const left = await context.settlement.drain(drainMs);
-  if (left > 0) context.log.warn({ unsettled: left }, "refunds are left unconfirmed");
-  context.settlement.close();
-  context.inference.close();
-  context.log.info("the API has stopped");
-};
