@@ -108,11 +108,7 @@ const changed = (before: Pick<KeyRecord, keyof typeof NEW_KEY>, request: KeyUpda
 });
 
 /** The record without id, times and secret, or the refusal. `liveKeys` counts valid, unexpired keys. */
-export const decideCreation = (
-  org: Organization,
-  liveKeys: number,
-  request: KeyCreation,
-): KeyDraft | ManagementRefusal => {
+export const decideCreation = (org: Organization, liveKeys: number, request: KeyCreation) => {
   const given = { org_id: org.id, kind: request.kind, env: request.env ?? "live", status: "valid" as const };
   const after: KeyDraft = { ...given, ...changed(NEW_KEY, request) };
   return decide({ org, before: null, after, liveKeys }) ?? after;

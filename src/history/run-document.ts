@@ -325,12 +325,7 @@ export const stageOutcome = (parts: Pick<StageOutcome, "summary" | "facts"> & Pa
 /** What a run keeps of a stage in memory; the facts are on disk. */
 export type RecordedStage = Omit<StageOutcome, "facts" | "isLeftBroken" | "keysRefused" | "didNotRecover">;
 
-export const countedSummary = (
-  name: string,
-  driver: string,
-  durationMs: number,
-  byOutcome: Record<string, number>,
-): StageSummary => {
+export const countedSummary = (name: string, driver: string, durationMs: number, byOutcome: Record<string, number>) => {
   const calls = { sent: 0, answered: 0, refused: 0, indeterminate: 0 };
   for (const [outcome, n] of Object.entries(byOutcome)) {
     calls.sent += n;

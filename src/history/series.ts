@@ -112,10 +112,7 @@ const each = <T>(record: Partial<Record<string, T>>, change: (value: T) => T): R
   Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value as T)]));
 
 /** `joined` makes one of several values of a list. */
-const changed = (
-  series: StageSeries,
-  change: <T>(bins: readonly T[], joined: (some: readonly T[]) => T) => T[],
-): StageSeries => {
+const changed = (series: StageSeries, change: <T>(bins: readonly T[], joined: (some: readonly T[]) => T) => T[]) => {
   const counts = (bins: number[]): number[] => change(bins, sumOf);
   const gauges = (bins: Gauge[]): Gauge[] => change(bins, largestOf);
   return {

@@ -1,7 +1,6 @@
 /** What a line (one call, or a fold of many) counts, for measurements, series, OTLP metrics and folds alike; the measurements. */
 import { isWholeAnswer, STREAM_ENDS, type StreamEnd } from "../contract/streams.ts";
 import {
-  type CallKind,
   type CallLine,
   classOf,
   FOLDED_DURATIONS,
@@ -37,10 +36,7 @@ export const durationOf = ({ durations }: FoldLine, name: FoldedDuration): Histo
 };
 
 /** `atUs` is the moment that a duration belongs to: a gap's second event, else the moment when the call was due. */
-export const durationsOfCall = (
-  call: CallLine,
-  record: (name: DurationName, us: number, atUs: number) => void,
-): void => {
+export const durationsOfCall = (call: CallLine, record: (name: DurationName, us: number, atUs: number) => void) => {
   const { intended_us: dueUs, started_us: startedUs, sent_us: sentUs, done_us: doneUs, outcome } = call;
   // Connecting is the time of target and network; only the time before it is the generator's.
   record("lag", startedUs - dueUs, dueUs);
@@ -102,9 +98,7 @@ export const joinedMoments = (known: FoldedMoments | null, more: FoldedMoments):
       };
 
 /** The number, kinds and moments of a line's calls; `null` if none was due. */
-const countedIn = (
-  line: CallLine | FoldLine,
-): { n: number; kinds: { call: CallKind; n: number }[]; moments: FoldedMoments } | null => {
+const countedIn = (line: CallLine | FoldLine) => {
   if (line.type === "call") return { n: 1, kinds: [{ call: line, n: 1 }], moments: momentsOf(line) };
   const { offered, kinds, moments } = line;
   return moments === null ? null : { n: offered, kinds, moments };

@@ -28,11 +28,7 @@ const TINY_LOADS = 5;
 const FULL_KEY_LIMIT = 2;
 
 /** An organization that has used nothing this month, with its tier's allowance unless stated otherwise. */
-const organization = (
-  id: string,
-  tier: Organization["tier"],
-  more: Partial<SeedOrganization> = {},
-): SeedOrganization => ({
+const organization = (id: string, tier: Organization["tier"], more: Partial<SeedOrganization> = {}) => ({
   id,
   tier,
   map_load_allowance: tier === null ? 0 : TIER_DEFAULTS[tier].map_load_allowance,

@@ -34,11 +34,7 @@ const fails = ({ failed }: Trial, as: ReadonlySet<string>): boolean =>
   failed.some(({ id }) => as.size === 0 || as.has(id));
 
 /** Plays a schedule until it is decided whether it fails often enough by a claim of `as`; empty means any claim. */
-export const replaySchedule = async (
-  play: PlaySchedule,
-  schedule: FaultSchedule,
-  as: ReadonlySet<string>,
-): Promise<Replayed> => {
+export const replaySchedule = async (play: PlaySchedule, schedule: FaultSchedule, as: ReadonlySet<string>) => {
   const seen: Replayed = { failed: 0, of: 0, last: null };
   while (seen.of < REPLAYS.of) {
     const trial = await play(schedule);
@@ -72,11 +68,7 @@ const simpler = (schedule: FaultSchedule): FaultSchedule[] => {
 };
 
 /** Leaves out events, then shortens and lightens what is left; `fails` is asked at most `trialsMost` times. */
-export const shrinkSchedule = async (
-  schedule: FaultSchedule,
-  fails: Fails,
-  trialsMost: number,
-): Promise<FaultSchedule> => {
+export const shrinkSchedule = async (schedule: FaultSchedule, fails: Fails, trialsMost: number) => {
   let left = trialsMost;
   const asked: Fails = async (one) => left-- > 0 && (await fails(one));
   let smallest = schedule;

@@ -72,13 +72,7 @@ const breakLinks = (
     }),
   );
 
-const play = async (
-  time: VirtualTime,
-  parts: Parts,
-  schedule: FaultSchedule,
-  number: number,
-  load?: VirtualLoad,
-): Promise<Trial> => {
+const play = async (time: VirtualTime, parts: Parts, schedule: FaultSchedule, number: number, load?: VirtualLoad) => {
   const story = storyCalled(schedule.story);
   const isScheduled = load === undefined;
   const { profile, tenants: count, shedding = "fixed", ...stated }: Partial<VirtualLoad> = load ?? LIMITS;

@@ -152,11 +152,7 @@ const BEHIND_MAX_MS = 30_000;
 type ConcurrencyProfile = ReturnType<typeof concurrencyOf>;
 
 /** The concurrent calls to allow: 1.5 times what the deployment holds (Little's law), and those of a stall. */
-export const callsAtOnceFor = (
-  profile: Profile,
-  limits: LimitsInView,
-  { streams, idleMs }: ConcurrencyProfile,
-): number => {
+export const callsAtOnceFor = (profile: Profile, limits: LimitsInView, { streams, idleMs }: ConcurrencyProfile) => {
   const peak = profilePeakPerS(profile);
   const served = peak * ((limits.service_ms ?? 500) / 1000) * 2;
   const held = limits.global_in_flight ?? limits.slots;

@@ -28,11 +28,7 @@ const unreachable = (): never => {
   throw new Error("unreachable: calls are taken over in the first hook");
 };
 
-const createServer = (
-  context: ApiContext,
-  limits: ListenerLimits,
-  options: { tls?: TlsOptions; http2?: boolean },
-): FastifyInstance => {
+const createServer = (context: ApiContext, limits: ListenerLimits, options: { tls?: TlsOptions; http2?: boolean }) => {
   const { parts } = context;
   /** Answers a request outside the routes, which is counted for no organization. */
   const answer = (request: IncomingMessage, response: ServerResponse, outcome: string, unrouted: Answer): void => {
@@ -42,12 +38,7 @@ const createServer = (
     if (context.stopping) response.shouldKeepAlive = false;
     parts.writeAnswer(response, status, [...headers, "X-Request-Id", givenId ?? context.freshId()], body);
   };
-  const refuse = (
-    request: IncomingMessage,
-    response: ServerResponse,
-    name: GapRefusalName,
-    ...more: string[]
-  ): void => {
+  const refuse = (request: IncomingMessage, response: ServerResponse, name: GapRefusalName, ...more: string[]) => {
     const { headers, ...refusal } = parts.writeRefusal({ refuse: name });
     answer(request, response, outcomeOf(name), { ...refusal, headers: [...headers, ...more, "Vary", "Origin"] });
   };

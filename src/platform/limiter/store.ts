@@ -174,9 +174,7 @@ export const openLimiterStore = (path: string, decisions = LIMITER_DECISIONS) =>
 
 // The limiter service, whose counts the API replicas share: takes and refunds in batches; the ledger for operators.
 
-export const ledgerRoute = (
-  ledger: (run: string) => Iterable<LedgerLine> | AsyncIterable<LedgerLine>,
-): serving.ServiceRoute =>
+export const ledgerRoute = (ledger: (run: string) => Iterable<LedgerLine> | AsyncIterable<LedgerLine>) =>
   serving.route("GET", "/ledger", ({ query }) => serving.ndjson(ledger(query.get("run") ?? "")));
 
 const FORGET_EVERY_MS = 3_600_000;
