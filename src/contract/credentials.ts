@@ -36,5 +36,4 @@ export const maskCredential = (secret: string): string => {
 /** Replaces every credential in a text by its mask; a masked text stays as it is. */
 export const maskSecrets = (text: string): string => text.replace(SECRET, (found) => maskCredential(found));
 
-export const findSecrets = (text: string): string[] =>
-  [...text.matchAll(SECRET)].map(([found]) => maskCredential(found));
+export const findSecrets = (text: string) => [...text.matchAll(SECRET)].map(([found]) => maskCredential(found));

@@ -56,7 +56,7 @@ export const foreignValue = (value: unknown): unknown => {
 /** Shows texts of this form, at most `most` characters long, as they are, and others as names. */
 const shown =
   (form: RegExp, most = Number.POSITIVE_INFINITY) =>
-  (text: string): string =>
+  (text: string) =>
     form.test(text) && text.length <= most ? text : foreignName(text);
 
 /** A header with a number or a date, such as `Retry-After`. */
@@ -80,7 +80,7 @@ export const foreignHeader = (text: string | undefined, known?: string): string 
 };
 
 /** An id that a person has to find again, such as that of a key to delete or of a charge. */
-export const foreignId = (text: string): string =>
+export const foreignId = (text: string) =>
   /^[\w.:-]{1,128}$/.test(text) && !isBuiltIn(text) ? text : foreignName(text);
 
 /** A tool's message, such as `proxy not found`: plain words, or length and hash. */
@@ -154,8 +154,7 @@ const UNSAFE =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]|[\p{Cs}\p{Cf}\ufffe\uffff\u115f\u1160\u3164\uffa0\u{e0000}-\u{e0fff}]|\u034f|\u17b4|\u17b5|[\u180b-\u180f]|[\ufe00-\ufe0e]/gu;
 
-export const clean = (text: string): string =>
-  text.replace(/\r\n?|[\u0085\u2028\u2029]/g, "\n").replace(UNSAFE, "\ufffd");
+export const clean = (text: string) => text.replace(/\r\n?|[\u0085\u2028\u2029]/g, "\n").replace(UNSAFE, "\ufffd");
 
 export const cleanValue = (value: unknown): unknown => {
   if (typeof value === "string") return clean(value);

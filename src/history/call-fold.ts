@@ -38,8 +38,7 @@ const isSame = (one: unknown, other: unknown): boolean =>
 const sameIn = <T extends object>(names: readonly (keyof T)[], a: T | undefined, b: T | undefined): boolean =>
   a === b || (a !== undefined && b !== undefined && names.every((name) => isSame(a[name], b[name])));
 
-const sameKind = (a: CallLine, b: CallLine): boolean =>
-  sameIn(OF_KIND, a, b) && sameIn<CallFacts>(OF_FACTS, a.facts, b.facts);
+const sameKind = (a: CallLine, b: CallLine) => sameIn(OF_KIND, a, b) && sameIn<CallFacts>(OF_FACTS, a.facts, b.facts);
 
 /** So many calls before and after one that looks wrong are kept whole. */
 export const NEIGHBOURS = 100;

@@ -51,8 +51,7 @@ const waitedMs = (call: CallLine, of: "answer" | "first event"): number | null =
   return call.aborted === true ? null : Number.POSITIVE_INFINITY;
 };
 
-const keeps = ({ operator, limit }: Objective, value: number): boolean =>
-  operator === "<=" ? value <= limit : value < limit;
+const keeps = ({ operator, limit }: Objective, value: number) => (operator === "<=" ? value <= limit : value < limit);
 
 /** `null` if the objective does not cover the call. */
 export const violates = (objective: Objective, call: CallLine): boolean | null => {

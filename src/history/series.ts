@@ -38,8 +38,7 @@ export const mergeSparse = (some: Iterable<readonly number[]>): SparseBuckets =>
   return sparseOf(all);
 };
 
-export const countOf = (sparse: readonly number[]): number =>
-  sparse.reduce((n, value, i) => (i % 2 === 0 ? n : n + value), 0);
+export const countOf = (sparse: readonly number[]) => sparse.reduce((n, value, i) => (i % 2 === 0 ? n : n + value), 0);
 
 /** The value of nearest rank ceil(p n), in milliseconds; `null` while nothing was recorded. */
 export const quantileMs = (sparse: readonly number[], p: number): number | null => {

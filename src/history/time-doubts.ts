@@ -90,8 +90,7 @@ const othersUsed = (stage: StageHost): string => {
     : `other programs ${used}`;
 };
 
-const heldBack = (share: number): string =>
-  `the limit of our control group held it back for ${percent(share)} of the time`;
+const heldBack = (share: number) => `the limit of our control group held it back for ${percent(share)} of the time`;
 
 /** Reasons why the whole machine, with the deployment on it, may have stood still for longer than a dependency's budget. */
 export const standstillDoubts = (stage: StageHost, budgetMs = LIMITER_BUDGET_MS): string[] => [

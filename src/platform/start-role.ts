@@ -62,8 +62,7 @@ export class RoleOptionsError extends Error {
 type Store = "keys" | "limiter";
 
 const isRedis = (text: string): boolean => /^rediss?:\/\//.test(text);
-const isAddress = (kind: Store, text: string): boolean =>
-  /^https?:\/\//.test(text) || (kind === "limiter" && isRedis(text));
+const isAddress = (kind: Store, text: string) => /^https?:\/\//.test(text) || (kind === "limiter" && isRedis(text));
 
 const limiterAt = async (url: string, network: Network | undefined): Promise<Limiter> =>
   isRedis(url)

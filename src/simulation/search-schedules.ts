@@ -30,8 +30,7 @@ export const OFTEN_ENOUGH = `at least ${REPLAYS.least} of ${REPLAYS.of} replays`
 
 export type Replayed = { failed: number; of: number; last: Trial | null };
 
-const fails = ({ failed }: Trial, as: ReadonlySet<string>): boolean =>
-  failed.some(({ id }) => as.size === 0 || as.has(id));
+const fails = ({ failed }: Trial, as: ReadonlySet<string>) => failed.some(({ id }) => as.size === 0 || as.has(id));
 
 /** Plays a schedule until it is decided whether it fails often enough by a claim of `as`; empty means any claim. */
 export const replaySchedule = async (play: PlaySchedule, schedule: FaultSchedule, as: ReadonlySet<string>) => {

@@ -107,8 +107,7 @@ export const guardBudget = (budget: Budget, stated: Budget = budget) => {
     for (const resume of all) resume();
   };
 
-  const streamSecondsAt = (nowUs: number): number =>
-    spent.stream_seconds + Math.max(0, openStreams * nowUs - beganSumUs) / 1e6;
+  const streamSecondsAt = (nowUs: number) => spent.stream_seconds + Math.max(0, openStreams * nowUs - beganSumUs) / 1e6;
 
   const lacking = (nowUs: number, { charge, stream }: Charging): Unit | null => {
     if (spent.requests + 1 > (budget.requests ?? Number.POSITIVE_INFINITY)) return "requests";

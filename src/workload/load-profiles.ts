@@ -15,8 +15,7 @@ export const level = (ratePerS: number, durationS: number): Piece => ({ from: ra
 
 const profile = (name: string, ...pieces: Piece[]): Profile => ({ name, pieces });
 
-export const constant = (ratePerS: number, durationS: number): Profile =>
-  profile("constant", level(ratePerS, durationS));
+export const constant = (ratePerS: number, durationS: number) => profile("constant", level(ratePerS, durationS));
 
 export const ramp = (to: number, durationS: number): Profile => profile("ramp", { from: 0, to, durationS });
 
@@ -109,8 +108,7 @@ export const PROFILES: Readonly<Record<string, (ratePerS: number, durationS: num
     steps([0.5 * rate, 0.8 * rate, rate, 1.5 * rate, 2 * rate, 3 * rate], s, "steps-past-capacity"),
 };
 
-export const profileDurationS = (profile: Profile): number =>
-  profile.pieces.reduce((sum, { durationS }) => sum + durationS, 0);
+export const profileDurationS = (profile: Profile) => profile.pieces.reduce((sum, { durationS }) => sum + durationS, 0);
 
 export const profileCalls = (profile: Profile): number =>
   profile.pieces.reduce((sum, { from, to, durationS }) => sum + ((from + to) / 2) * durationS, 0);

@@ -18,8 +18,7 @@ export const costsOfPlan = (
   const looked = Math.min(LOOKED_AT, Math.ceil(calls));
   const steps = Array.from({ length: looked }, (_, i) => plan(SEED, i, view)).flat();
   const factor = looked === 0 ? 0 : calls / looked;
-  const all = (of: (step: Step) => number | boolean): number =>
-    steps.reduce((sum, step) => sum + Number(of(step)), 0) * factor;
+  const all = (of: (step: Step) => number | boolean) => steps.reduce((sum, step) => sum + Number(of(step)), 0) * factor;
   const streams = all(isStreamed);
   const { service_ms } = view.limits;
   return {
@@ -84,8 +83,7 @@ export const reaching = (...outcomes: string[]): Reach => ({ all: ["200", ...out
 const withBeyond = (...beyond: Reach["beyond"]): Reach => ({ ...reaching(), beyond });
 export const notReaching = (outcome: string, reason: string): Reach => withBeyond({ outcome, reason });
 /** The load stays below what the story is made to exceed. */
-export const stayingBelow = (outcome: string, reason: string): Reach =>
-  withBeyond({ outcome, reason, staysBelow: true });
+export const stayingBelow = (outcome: string, reason: string) => withBeyond({ outcome, reason, staysBelow: true });
 
 export const RAMPS = { chat: "find-knee", reads: "find-read-knee" } as const;
 

@@ -255,8 +255,7 @@ export class BatchedHistogram {
     if (known !== undefined) return known;
     const batch = new Histogram();
     this.#batches.set(at, batch);
-    const isTooMany = (numbers: readonly number[]): boolean =>
-      Math.max(...numbers) - Math.min(...numbers) >= BATCHES_MAX;
+    const isTooMany = (numbers: readonly number[]) => Math.max(...numbers) - Math.min(...numbers) >= BATCHES_MAX;
     while (isTooMany([...this.#batches.keys()])) this.#join();
     return this.#batches.get(Math.floor(atUs / this.#batchUs)) ?? batch;
   }

@@ -110,8 +110,7 @@ export type Interval = { low: number; high: number };
 
 export const sumOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);
 
-export const mean = (values: readonly number[]): number | null =>
-  values.length === 0 ? null : sumOf(values) / values.length;
+export const mean = (values: readonly number[]) => (values.length === 0 ? null : sumOf(values) / values.length);
 
 const assertShare = (p: number): void => {
   if (!(p >= 0 && p <= 1)) throw new RangeError(`expected a quantile from 0 to 1, got ${p}`);

@@ -26,8 +26,7 @@ export const LETS_NOTHING_THROUGH: ReadonlySet<string> = new Set([
   ...["killed", "stopped", "process-killed", "process-stopped", "store-error", "oom", "readonly", "loading"],
 ]);
 
-export const letsNothingThrough = ({ fault, tookEffect }: FaultWindow): boolean =>
-  tookEffect && LETS_NOTHING_THROUGH.has(fault);
+export const letsNothingThrough = ({ fault, tookEffect }: FaultWindow) => tookEffect && LETS_NOTHING_THROUGH.has(fault);
 
 /**
  * Spans in which a fault was in force, from `injected` to `healing`. Another fault on the same link rebuilds the link and may

@@ -200,8 +200,7 @@ const bodyIsWrong = (call: CallLine, route: Route, facts: CallFacts, ours: boole
 };
 
 /** A query is no body (item 202), and nothing may be known of a place: how that is said is not specified. */
-export const refusesTheQuery = ({ route, outcome }: CallLine): boolean =>
-  route === "poi.enrich" && /^40[04] /.test(outcome);
+export const refusesTheQuery = ({ route, outcome }: CallLine) => route === "poi.enrich" && /^40[04] /.test(outcome);
 
 const runtime = (call: CallLine, route: Route, facts: CallFacts, reading: Reading): ReadonlySet<string> => {
   const { ours } = reading;
@@ -256,13 +255,11 @@ const isOver = (facts: CallFacts | undefined): boolean =>
   facts?.credential === "session" && (facts.state === "expired" || facts.state === "revoked");
 
 /** A11: any refusal may come under 200 on this route. */
-export const mayBeRefusalUnder200 = ({ route, outcome }: CallLine): boolean =>
-  route === "chat.route" && outcome === "200 error";
+export const mayBeRefusalUnder200 = ({ route, outcome }: CallLine) => route === "chat.route" && outcome === "200 error";
 
 /** B5. The facts do not say what the body asked for, so most answers are legal. */
 const management = (route: Route, facts: CallFacts, reading: Reading): ReadonlySet<string> => {
-  const unlessDeletion = (fails: boolean): boolean | undefined =>
-    fails && route.method !== "DELETE" ? true : undefined;
+  const unlessDeletion = (fails: boolean) => (fails && route.method !== "DELETE" ? true : undefined);
   const walk = new Walk();
   if (!reading.ours) walk.may(O("b2b_overloaded"), MALFORMED); // A22, A2
   walk.may(O("key_service_unavailable"));

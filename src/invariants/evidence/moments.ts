@@ -11,8 +11,7 @@ export const latestUs = (call: CallLine): number => call.done_us + call.clock_er
 export const decidedByUs = (call: CallLine): number => (call.first_us ?? call.done_us) + call.clock_error_us;
 
 /** Reports whether the platform itself answered. */
-export const isDefinite = (call: CallLine): boolean =>
-  call.outcome !== "indeterminate" && !call.outcome.startsWith("edge ");
+export const isDefinite = (call: CallLine) => call.outcome !== "indeterminate" && !call.outcome.startsWith("edge ");
 
 /** An answer of the API itself with a 5xx other than 503, which alone is specified (item 223). */
 export const isServerError = ({ outcome }: CallLine): boolean => /^5(?!03)\d\d\b/.test(outcome);

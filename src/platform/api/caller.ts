@@ -55,8 +55,7 @@ export type CallEntry = {
 
 /** A shorter credential is not shown at all, because prefix and four characters would be most of it. */
 const MASKED_FROM_CHARS = 20;
-const maskOf = (credential: string): string =>
-  credential.length < MASKED_FROM_CHARS ? "..." : maskCredential(credential);
+const maskOf = (credential: string) => (credential.length < MASKED_FROM_CHARS ? "..." : maskCredential(credential));
 
 export const requestLogFields = ({ credential, durationMs, ...entry }: CallEntry): Record<string, unknown> => ({
   ...entry,

@@ -76,8 +76,7 @@ const createServer = (context: ApiContext, limits: ListenerLimits, options: { tl
     });
   };
   // `GET` answers `HEAD` too. Every path answers a preflight, and any other method with 405.
-  const methodsOf = (name: RouteName): string[] =>
-    routeOf(name).method === "GET" ? ["GET", "HEAD"] : [routeOf(name).method];
+  const methodsOf = (name: RouteName) => (routeOf(name).method === "GET" ? ["GET", "HEAD"] : [routeOf(name).method]);
   for (const [path, names] of Map.groupBy(ROUTE_NAMES, (name) => routeOf(name).path)) {
     for (const name of names) {
       add(path, methodsOf(name), (...asked) => new IncomingCall(context, name, WORK[name], ...asked).go());

@@ -78,8 +78,7 @@ export const openLimiterStore = (path: string, decisions = LIMITER_DECISIONS) =>
   const drops = ["meters", "charges", "ledger"].map((table) => db.prepare(`DELETE FROM ${table} WHERE window < ?`));
 
   const chargeOf = (id: string) => getCharge.get(id) as (Charge & { refunded: 0 | 1 }) | undefined;
-  const usedOf = (org: string, meter: Meter, window: string): number =>
-    Number(getUsed.get(window, org, meter)?.used ?? 0);
+  const usedOf = (org: string, meter: Meter, window: string) => Number(getUsed.get(window, org, meter)?.used ?? 0);
   const appendLine = (
     kind: LedgerLine["kind"],
     { charge_id, request_id }: Take | Refund,

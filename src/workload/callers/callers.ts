@@ -91,10 +91,8 @@ export const sessionsOf = (callers: readonly Caller[], routes: readonly RouteNam
 };
 
 /** What to add to a target file that has none of these callers. */
-const missing =
-  (callersOf: (view: TargetView) => readonly Caller[], what: string) =>
-  (view: TargetView): string[] =>
-    callersOf(view).length > 0 ? [] : [what];
+const missing = (callersOf: (view: TargetView) => readonly Caller[], what: string) => (view: TargetView) =>
+  callersOf(view).length > 0 ? [] : [what];
 
 export const callersMissing = missing(
   runtimeCallers,

@@ -116,8 +116,7 @@ export const readsPerS = (view: TargetView, callers: readonly Caller[]): number 
   return found === undefined || played === 0 ? null : (found * Math.min(callers.length, played)) / played;
 };
 
-export const partOf = (ratePerS: number | null, part: number): number | null =>
-  ratePerS === null ? null : part * ratePerS;
+export const partOf = (ratePerS: number | null, part: number) => (ratePerS === null ? null : part * ratePerS);
 
 export const withinMax = (ratePerS: number, maxPerS: number | undefined): number =>
   Math.min(ratePerS, maxPerS ?? Number.POSITIVE_INFINITY);

@@ -144,8 +144,7 @@ const cast = (view: TargetView, wish: StepWish): StepWish[] => {
 const chargeOf = ({ route, product }: StepWish): "map_loads" | "design_analyses" | undefined =>
   routeOf(route).meter ?? (route === "sdk.sessions" && product === "tile" ? "map_loads" : undefined);
 
-const usesTileSession = ({ credential }: StepWish): boolean =>
-  credential.as === "session" && credential.product === "tile";
+const usesTileSession = ({ credential }: StepWish) => credential.as === "session" && credential.product === "tile";
 
 const programOf = oncePerView((view: TargetView) => {
   const { quotaBurn, writes } = view.permits;
