@@ -106,7 +106,10 @@ export const admissionOf = (outcome: string): string => (isEmptyOutcome(outcome)
 export const isUnanswered = (outcome: string, ending: StreamEnding): boolean =>
   isEmptyOutcome(outcome) || (/^2\d\d$/.test(outcome) && isAnswerless(ending));
 
-/** An error: no answer, an answer outside the contract, a 5xx, unless it begins with one of `tolerated`. */
+/**
+ * Reports an error for `slo` and `stop_when`: no answer, an answer outside the contract, or a 5xx; a refusal is not an
+ * error. `tolerated`: prefixes of outcomes that do not count as errors.
+ */
 export const isError = (outcome: string, ending: StreamEnding = {}, tolerated: readonly string[] = []): boolean => {
   const came = isUnanswered(outcome, ending) ? "indeterminate" : outcome;
   return /^(?:indeterminate|edge |5\d\d)/.test(came) && !tolerated.some((one) => came.startsWith(one));
@@ -192,7 +195,10 @@ export const codingOf = (contentEncoding: string | undefined): string | null => 
   return null;
 };
 
-/** Matches what begins like JSON (a number or word as a whole). A page, a sentence, binary data is not the API's. */
+/**
+ * Matches a text that begins like JSON; a number or a word must be the whole text. A body of another kind (a page, a
+ * sentence, binary data) is not the API's.
+ */
 const LIKE_JSON = /^\s*(?:$|[[{"]|(?:-?\d+(?:\.\d+)?|true|false|null)\s*$)/;
 
 /** Statuses of gateways, whatever the body: RFC 9110, and habits of nginx (49x), AWS (46x), Cloudflare (52x, 530). */
@@ -211,8 +217,9 @@ export const isGateways = (status: number, said: string, hasDetail: boolean): bo
 const SPECIFIED = new Set(OUTCOMES);
 
 /**
- * A subcode of this status under any other member, such as `message`; `null` for none. Only the API knows its subcodes,
- * but for the `rate_limited` of Cloudflare's problem documents.
+ * Returns a subcode of this status that stands under any other member, such as the `message` of a framework's own error;
+ * `null` for none. Only the API knows its subcodes, so no gateway wrote such a body; except that Cloudflare's problem
+ * documents name its own limit `rate_limited`.
  */
 export const subcodeElsewhere = (status: number, fields: Record<string, unknown>): string | null => {
   const texts = [fields, ...Object.values(fields).filter(isObject)].flatMap((one) => Object.values(one));

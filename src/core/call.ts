@@ -142,7 +142,8 @@ export class Call {
   }
 }
 
-// The records behind a decision (specification 2.3, 3; items 40-63, 75), each a schema that stores and links use.
+// The records behind a decision: key, organization, and what a tier admits (specification 2.3, 3; items 40-63, 75).
+// Each is written once, as a schema: stores, links, control plane and API description read the fields here.
 
 const Text = Type.String();
 const Id = Type.String({ minLength: 1 });

@@ -1,4 +1,7 @@
-/** Decides changes of keys (specification 4.4, 7.3; items 124-141, B5) in a transaction: the key limit is state. */
+/**
+ * Decides creations, changes and revocations of keys (specification 4.4, 7.3; items 124-141, B5), as pure functions that
+ * the key service runs in one transaction, because the key limit depends on state.
+ */
 import { type Static, Type } from "typebox";
 import type { AnyRefusalName } from "../contract/refusals.ts";
 import { PRODUCTS, type Product, SCOPES, type Scope } from "../contract/routes.ts";

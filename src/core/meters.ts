@@ -1,4 +1,6 @@
-/** Monthly meters (items 10, 79, 204-207, 225-234; A8, A8b): a charge is admitted if `used + amount <= cap`. */
+/**
+ * Monthly meters (items 10, 79, 204-207, 225-234; A8, A8b): a charge is admitted if and only if `used + amount <= cap`.
+ */
 import { HARD_STOP_FACTOR } from "../contract/refusals.ts";
 import { PRODUCT_SCOPE, type Product, type Scope } from "../contract/routes.ts";
 import { type KeyKind, type KeyRecord, type KeySnapshot, type Organization, TIER_ADMITS } from "./call.ts";

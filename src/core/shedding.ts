@@ -59,7 +59,10 @@ export const fixedShedder = (caps: Caps): Shedder =>
 const WINDOW_MS = 100;
 const LIMIT_LEAST = 3;
 
-/** The s of the formula: the limit reacts in a few windows and varies by 2 % in steady load, not by 18 %. */
+/**
+ * The s of the formula. The limit reacts within a few windows and varies by 2 % in steady load (18 % without smoothing;
+ * 40 slots in virtual time).
+ */
 const SMOOTHING = 0.3;
 
 /** Calls above the limit, as a share of it, for organizations that hold less than limit / active organizations. */

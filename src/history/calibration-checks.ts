@@ -24,7 +24,10 @@ export type CalibrationPlay = Record<Rates | Phases, number> & {
 
 type Witnessed = { dueUs: number; line: CallLine; stamp: Stamp };
 
-/** Lines with a stamp and a place in the schedule. `startUs`: the latest, by the stub's clock, with no call early. */
+/**
+ * Lines that have a stamp and a place in the schedule. `startUs`: when the schedule began, by the stub's clock, taken as the
+ * latest moment by which no call came early.
+ */
 const witnessed = ({ schedule, lines, stamps }: CalibrationPlay): { startUs: number; calls: Witnessed[] } => {
   const byId = new Map(stamps.map((stamp) => [stamp.id, stamp]));
   const found = lines.flatMap((line) => {

@@ -22,7 +22,10 @@ export type ObjectiveVerdict = {
   objective: Objective;
   /** `null` if too few calls were seen to tell. */
   met: boolean | null;
-  /** Milliseconds, or 0 to 1 for a share; `null` for no answer at that rank. A maximum has no 95 % interval. */
+  /**
+   * Milliseconds for a time, 0 to 1 for a share; `null` where there is none, for example because the call at that rank
+   * got no answer. `low` and `high` are the 95 % interval, which a maximum has not.
+   */
   value: number | null;
   low: number | null;
   high: number | null;
@@ -71,7 +74,7 @@ const metBy = (isKept: (share: number) => boolean, interval: Interval | null): b
 const NEVER_US = Number.MAX_SAFE_INTEGER;
 const msOf = (us: number): number | null => (us >= NEVER_US / 2 ? null : us / 1000);
 
-/** Recorded are waits in microseconds, of a share 1 for a call that violates it, else 0. */
+/** Records waits in microseconds; for a share, 1 for a call that violates the objective, else 0. */
 const tallyOf = (objective: Objective) => {
   const isTime = objective.kind === "time";
   const values = new BatchedHistogram();

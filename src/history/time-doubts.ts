@@ -104,7 +104,10 @@ export const standstillDoubts = (stage: StageHost, budgetMs = LIMITER_BUDGET_MS)
 /** CPU time that the deployment itself uses makes no answer faster, so it puts no pass in doubt. */
 const tookHalf = (stage: StageHost): boolean => shareOfOthers(stage) > OTHERS_HALF && !workForCalls(stage);
 
-/** Doubts about CPU time that generator and target lacked: waiting hides a limit, and how two targets differ. */
+/**
+ * Doubts about CPU time that generator and deployment did not get. Each call then waits for it, which hides a limit as well as a
+ * difference between two deployments.
+ */
 export const machineDoubts = (stage: StageHost): string[] => [
   ...above(stage.host?.throttled_share, THROTTLED, heldBack),
   ...(tookHalf(stage) ? [othersUsed(stage)] : []),

@@ -1,4 +1,7 @@
-/** Sorts lines by time, holding only the recent: a line comes late by the length of its call, at most `Lateness`. */
+/**
+ * Sorts lines by their times without holding all of them: a line comes late by the length of its call. A first pass finds the
+ * largest lateness; the second holds only lines that recent.
+ */
 import { Heap } from "./heap.ts";
 import { type Line, lineTimeUs } from "./line.ts";
 

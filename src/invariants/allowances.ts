@@ -19,6 +19,7 @@ const perhapsCharged = (call: CallLine): boolean => {
   return (meter === undefined || meter === "map_loads") && (isAdmitted(call) || isUnsettled(call));
 };
 
+/** The smallest and largest possible cap; `null`: unknown. */
 const capsOf = (facts: StageFacts, org: string, tierMoved: boolean): { least: number; most: number } | null => {
   const tenant = facts.tenants[org];
   if (tenant?.allowance === undefined || tenant.tier === null) return null;
@@ -110,7 +111,10 @@ const openAllowances = (
   };
 };
 
-/** Items 79, 204-206, 225, 227, 234; A8. Earlier use counts as 0 if it is unknown, or others' loads may be refunded. */
+/**
+ * Items 79, 204-206, 225, 227, 234; A8. Calls of unknown outcome are not counted. If the earlier use is unknown, or the
+ * deployment is shared (others' loads may have been refunded), it is taken as 0, so that the bound is the whole cap.
+ */
 export const admitsAtMostTheAllowance: Judge = (facts, settling) => {
   const evidence = new Evidence();
   const { exclusive, tenants } = facts;
@@ -153,6 +157,7 @@ export const admitsAtMostTheAllowance: Judge = (facts, settling) => {
     return unseen("no organization whose use is known came to its allowance");
   };
   const judgeLedger = (): void => {
+    /** Charges less refunds of map loads, by organization and month. */
     const sums = new Sums();
     for (const entry of facts.ledger ?? []) {
       // Other callers' charges are left out: they may be older than the stage.
@@ -219,8 +224,9 @@ const legalFrom = (facts: StageFacts, refusal: CallLine, use: Use): number | nul
 };
 
 /**
- * A quota refusal is legal only if the possible charges reach the cap (items 204-206, 229; A8). Unknown earlier use is
- * never 0; with other callers only refusals that contradict themselves are judged.
+ * An allowance must not end early (items 204-206, 229; A8): a quota refusal is legal only if the possible charges reach the
+ * cap. On a shared deployment only refusals that contradict themselves are judged. Unknown earlier use is never assumed to be
+ * 0.
  */
 export const admitsWhatIsAllowed: Judge = (facts, settling) => {
   const evidence = new Evidence();

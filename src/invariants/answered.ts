@@ -17,7 +17,10 @@ const CLOSED: ReadonlySet<string | undefined> = new Set(["connection_closed", "c
 /** Servers keep an idle connection open for a second or more. */
 const IDLE_US = 1_000_000;
 
-/** Whether it left late on an old connection: after a suspended generator goes on, calls race with idle closing. */
+/**
+ * Whether the call left late on an old connection, which the other side may have closed as idle meanwhile: after a
+ * suspended generator goes on, its calls race with the closing of such connections.
+ */
 const wasStale = ({ outcome, error, connect_us, intended_us, started_us }: CallLine): boolean =>
   outcome === "indeterminate" && CLOSED.has(error) && connect_us === 0 && started_us - intended_us >= IDLE_US;
 
@@ -62,7 +65,10 @@ const OR_ITS_OWN =
 const IS_BEHIND = /^edge (?:50[24]|52\d|530)\b/;
 const NOT_REACHED =
   "a gateway says so of the API behind it: was that restarted, does it close idle connections before the gateway does, or take longer than the gateway waits?";
-/** A limit outside the API's envelopes leaves the claim open: a gateway's by address or key looks as the API's own. */
+/**
+ * Answers of a limit outside the API's envelopes. They leave the claim open, because a gateway's limit by address or by key looks the
+ * same as the API's own.
+ */
 const A_LIMIT = /^edge (?:429|503)$/;
 
 /** Says how many calls were answered 503 outside of our faults; `null` for so few as are tolerated. */
@@ -86,8 +92,9 @@ const whatCame = ({ outcome, error }: CallLine): string => {
 };
 
 /**
- * Judges the share of calls that a gateway (`edge NNN`), a server error or nobody answered, which all other judges
- * ignore. Fails only if its exact interval is above the limit with the answers of `A_LIMIT` left out.
+ * Judges the share of calls that a gateway (`edge NNN`), a server error or nobody answered. All other judges ignore such calls, so a stage
+ * that ended at a gateway would pass them. Fails only if the exact interval of the share is above the limit with the answers of `A_LIMIT` left
+ * out.
  */
 export const answered: Judge = (facts, settling) => {
   const limit = facts.limits.unanswered_share ?? UNANSWERED_SHARE;

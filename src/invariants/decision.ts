@@ -56,7 +56,10 @@ const recordChanges = ({ limits: { revocation_budget_ms: budgetMs } }: StageFact
   };
 };
 
-/** The order is specified for the exchange and ours elsewhere. Others judge answers due to overload and faults. */
+/**
+ * The order of checks is specified for the exchange; for other routes it is this project's choice. Answers due to overload
+ * and faults are judged by other invariants.
+ */
 export const firstFailingCheckDecides: Judge = (facts, settling) => {
   const ours = facts.reference === true;
   const changes = recordChanges(facts);

@@ -54,7 +54,10 @@ const shownBy = (before: readonly Gauges[], now: readonly Gauges[]) =>
 export const holdsMore = (before: readonly Gauges[], now: readonly Gauges[]): boolean =>
   shownBy(before, now).some(({ was, is }) => is > was + SPARE);
 
-/** What is opened for a fault is closed (item 180); foreign pools may keep a connection for each call in flight. */
+/**
+ * A deployment must close what it opened for a fault (item 180). On a foreign deployment a connection pool may keep one
+ * connection for each call that may be in flight.
+ */
 export const nothingIsLeftOpen: Judge = (facts) => {
   const { faults, gauges, gauges_before: before, drained, exclusive } = facts;
   if (!faults) return skipped("a fault that was healed in this stage");

@@ -79,7 +79,10 @@ const entryFault = ({ charges, refunds }: Entry): string | null => {
   return null;
 };
 
-/** After a lost reply the platform asks again and refunds by id (items 222, 234). If shared, only our entries count. */
+/**
+ * After a lost reply of the limiter the platform asks again and refunds by id; done wrongly, a load is charged or refunded
+ * twice (items 222, 234). On a shared deployment only our own calls' entries are judged.
+ */
 export const chargedOnce: Judge = (facts) => {
   const { ledger, exclusive } = facts;
   if (ledger === undefined) return skipped("a ledger (control.limiter, or observers.ledger)");

@@ -75,8 +75,9 @@ const rateBound = (ratePerS: number, burst: number) => {
 };
 
 /**
- * A limit by clock seconds admits twice as much around a turn, one kept by each replica as many times as there are
- * replicas (items 214, 230). Other callers use up a key's rate, so they explain no excess.
+ * A limit that starts anew with each clock second admits twice as much around the turn of the second. A limit that each
+ * replica keeps by itself admits as many times as much as there are replicas (items 214, 230). Other callers of the key use
+ * up a part of its rate, so they explain no excess.
  */
 export const rateWithinAnyWindow: Judge = (facts) => {
   const { rate_per_s: rate, burst } = facts.limits;

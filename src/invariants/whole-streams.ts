@@ -9,8 +9,9 @@ import { isAdmitted, isReference, MARK_MARGIN_US } from "./evidence/moments.ts";
 import { counted, Evidence, failed, failedBy, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
 
 /**
- * Whether bad streams are more than strays. Kept: none, or one more would be within the limit (1 %: 1 of 200 is kept, 1
- * of 100 not). Broken: the exact 95 % interval lies above, and there are three: a moment's network failure spoils two.
+ * Whether a share of bad streams is more than strays. Kept: there is none, or one more would still be within the limit (at 1 %,
+ * one of 200 is kept, one of 100 and nine of 900 are not). Broken: the exact 95 % interval lies above the limit, and there are at
+ * least three, because a network failure of a moment spoils one or two.
  */
 type StrayShare = { verdict: "kept" | "broken" | "open"; share: number; low: number; high: number };
 

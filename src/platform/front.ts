@@ -1,4 +1,7 @@
-/** A TCP balancer: each connection goes to the next replica that accepts it. `PATCH` of `upstreams` keeps open ones. */
+/**
+ * A TCP balancer for replicas on one machine: each connection goes to the next replica that accepts it. `PATCH
+ * /deployment` with `upstreams` replaces the list of replicas; open connections stay.
+ */
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import type { Service } from "./control-plane.ts";

@@ -8,7 +8,8 @@ import { KEY_CREATION, KEY_UPDATE, type ManagementRefusal } from "../core/manage
 import { openLink } from "./links/batch.ts";
 import type { Network } from "./links/http-service.ts";
 
-// The key service: look-ups and key management. An answer names its question, so that another's is detected.
+// The key service as the API sees it: lookups, and key management, which the key service decides. Messages have
+// schemas; the answer to a lookup names its question, so that the answer to another question is detected.
 
 const Text = Type.String();
 
@@ -71,7 +72,8 @@ export const createHttpKeys = (at: { url: string; network?: Network | undefined 
   };
 };
 
-// The limiter: one atomic decision a call, refunds by charge id, the ledger. An answer has its charge's id.
+// The limiter as the API sees it: one atomic decision per call, refunds by charge id, and the ledger. The service's
+// answer has its charge's id, so that the answer to another charge is detected.
 
 const orNull = <S extends TSchema>(schema: S) => Type.Union([Type.Null(), schema]);
 export const METER = Type.Enum(["map_loads", "design_analyses"]);
@@ -99,7 +101,8 @@ export const REFUND = Type.Object({ ...CHARGE, meter: METER, amount: Amount });
 export type Refund = Static<typeof REFUND>;
 
 /**
- * Rejects with `Unavailable` at the end of the budget, and may have happened. A repeat of a metered take is idempotent.
+ * When its budget is over, `take` or `refund` rejects with `Unavailable`, and may have happened. A take with a meter is
+ * idempotent by its `charge_id`: a repeat gets the answer of the charge.
  */
 export type Limiter = {
   take(take: Take, budgetMs: number): Promise<TakeOutcome>;

@@ -1,5 +1,6 @@
 /**
- * The demo data: keys for each role of a target file, tenants for load. Ids are fixed, so seeding twice leaves one set.
+ * The demo data: an organization and a key for each role of a target file, tenants that carry load, and the target file
+ * that names them. Ids are fixed and secrets new, so seeding twice leaves one set.
  */
 import { HARD_STOP_FACTOR } from "../contract/refusals.ts";
 import { SCOPES } from "../contract/routes.ts";

@@ -42,7 +42,8 @@ const LEAD_US = 100_000;
 const DRAIN_MS = 20_000;
 const POLL_MS = 20;
 /**
- * Bounds a trial in virtual and in real time; it takes some 30 s of the one and a fraction of a second of the other.
+ * Bounds a trial, in virtual time and in real time. With recovery and drain a schedule takes some thirty seconds of virtual time,
+ * and a fraction of a second of real time.
  */
 const TRIAL_MS = 600_000;
 

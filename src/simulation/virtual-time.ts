@@ -1,6 +1,7 @@
 /**
- * A clock that jumps from timer to timer once everything due is done, in place of its thread's timers (nothing else may
- * run there). Timers of one moment fire in the order in which they were set. The virtual network delivers by it.
+ * A clock that jumps from one timer to the next as soon as everything due has been done. It replaces the timers of its thread, which
+ * must run nothing else. Timers of one moment fire in the order in which they were set. The virtual
+ * network delivers by this clock.
  */
 
 import type { EventEmitter } from "node:events";
@@ -9,7 +10,10 @@ import { Duplex } from "node:stream";
 import { Heap } from "../history/heap.ts";
 import type { Network } from "../platform/links/http-service.ts";
 
-/** Time that one `setImmediate` takes: long, because the driver polls by it for the last 0.15 ms before each call. */
+/**
+ * Virtual time of one `setImmediate`, so that time passes for code that polls by `setImmediate`: long, because the driver polls
+ * for the last 0.15 ms before each call, and each turn takes real time.
+ */
 const TURN_MS = 0.05;
 
 /** `run` is `null` once the timer is cancelled. */

@@ -46,7 +46,10 @@ export type Became = {
 };
 
 export type Stopped = {
-  /** `spent`: a budget, or our share; `errors`: too many; `asked`: from outside; `failed`: we could not go on. */
+  /**
+   * Why sending stopped. `spent`: a budget, or this process's share of one, is used up; `errors`: too many calls failed;
+   * `asked`: somebody outside asked for it; `failed`: the process could not go on.
+   */
   readonly by: "spent" | "errors" | "asked" | "failed";
   readonly reason: string;
 };

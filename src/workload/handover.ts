@@ -17,7 +17,10 @@ export type HandOver = {
   idPrefix: string;
   seed: number;
   view: TargetView;
-  /** `startUs`: the zero, since 1970, of several k6; else k6's start. `momentsPath`: a trace, not copied by each VU. */
+  /**
+   * `startUs`: microseconds since 1970 at the schedule's zero, shared by several k6; absent: when k6's scenario starts.
+   * `momentsPath`: the file with a trace's moments, which each VU would copy otherwise.
+   */
   schedule: { profile: Profile; arrivals: Arrivals; startUs?: number; momentsPath?: string };
   places: Places;
   /** Secrets by `credentialName`. */
@@ -127,7 +130,10 @@ const EVENTS = 25;
 const RETRY_WAIT_MS = 1250;
 /** The most concurrent calls that are no streams: enough for a stall at 1,000 calls/s; more would delay k6's start. */
 const SHORT_MAX = 2_000;
-/** By default k6 keeps an address for five minutes, in which a deployment moved by DNS has closed the old one. */
+/**
+ * k6's option `dns`. By default k6 keeps an address for five minutes, in which a deployment that is moved by DNS has
+ * closed the old one; other clients resolve the name for each connection.
+ */
 export const K6_DNS = { ttl: "1s" } as const;
 
 /** A k6 that runs alone cannot measure the memory. */

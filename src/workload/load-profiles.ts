@@ -59,8 +59,9 @@ const LEVEL_STAYS = 7;
 const LEVEL_MIN_S = 8;
 
 /**
- * The levels up to `maxPerS`, up and down, then twice the knee again, each for its share of the time, or less if
- * `stayS` shows that enough calls come sooner. One level at `maxPerS` replaces those above: the knee may be higher.
+ * The levels up to `maxPerS`, rising and falling, then twice the knee once more. Each gets its share of the time. A level
+ * that has enough calls sooner is shorter, if `stayS`, the time that a call takes, is known. One level at `maxPerS`
+ * replaces those above it, because the knee may be higher than was thought.
  */
 export const upAndDown = (
   ratePerS: number,
@@ -178,7 +179,9 @@ const secondsUntil = (wanted: number, from: number, to: number, durationS: numbe
   return (2 * wanted) / (from + Math.sqrt(Math.max(0, from * from + 2 * slope * wanted)));
 };
 
-/** Yields the arrivals in microseconds after the start, ascending, in constant memory; those of a trace unchanged. */
+/**
+ * Yields the arrivals of a profile in constant memory: microseconds after the start, ascending. Those of a trace stay as they are.
+ */
 export function* scheduleOf({ pieces, momentsUs }: Profile, arrivals: Arrivals, seed: number): Generator<number> {
   if (momentsUs !== undefined) {
     yield* momentsUs;

@@ -1,4 +1,7 @@
-/** The n-th number depends on seed and n alone: MurmurHash3's finaliser (Appleby) on three words. Not for secrets. */
+/**
+ * Randomness without state: the n-th number is a function of seed and n, the same in k6, the open-loop driver and a replay.
+ * MurmurHash3's finaliser (Appleby, public domain) absorbs three 32-bit words. Not for secrets.
+ */
 import { fnv1a } from "../contract/foreign-text.ts";
 
 const fmix32 = (word: number): number => {

@@ -158,7 +158,8 @@ export const stepOf = (view: TargetView, n: number, wish: StepWish): Step => {
 export const exchangeStep = (view: TargetView, n: number, of: CallerName, product: Product): Step =>
   stepOf(view, n, { route: "sdk.sessions", credential: { as: "publishable", of }, origin: "listed", product });
 
-// Turns a step into a request: URL, headers, name of the credential. Our driver and k6 send the same.
+// Turns a step into a request: URL, headers, and the name of its credential. Our driver and k6 send the same
+// requests.
 
 export const GARBAGE_KEY = "this-is-no-key";
 export const UNKNOWN_KEYS = {

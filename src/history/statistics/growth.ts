@@ -89,7 +89,10 @@ const floorOf = (part: readonly Reading[]): Reading =>
 const givenBack = (readings: readonly Reading[]): number =>
   readings.reduce((sum, { value }, at) => sum + Math.max(0, (readings[at - 1]?.value ?? value) - value), 0);
 
-/** `perHour`: allowed growth, in `unit`. `hasGarbage`: readings include memory that is free and not collected yet. */
+/**
+ * `perHour`: the allowed growth, in the unit of the readings, which `unit` names. `hasGarbage`: the readings hold memory
+ * that is free but not collected yet.
+ */
 export const judgeGrowth = (
   readings: readonly Reading[],
   perHour: number,

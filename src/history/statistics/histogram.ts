@@ -54,7 +54,10 @@ export class Histogram {
     return histogram;
   }
 
-  /** Adds a duration `count` times; below zero (two clocks) as 0. Throws `RangeError` if it is no finite number. */
+  /**
+   * Adds `count` times a duration in microseconds, rounded to whole ones. Below zero (two clocks that differ by less
+   * than their error) it counts as zero. Throws `RangeError` for what is not a finite number.
+   */
   record(us: number, count = 1): void {
     if (!Number.isFinite(us)) throw new RangeError(`a duration is a finite number of microseconds, not ${us}`);
     if (!Number.isSafeInteger(count) || count < 0) throw new RangeError(`a count is a whole number, not ${count}`);

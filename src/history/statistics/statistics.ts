@@ -1,4 +1,7 @@
-/** Formulas of measurements and their uncertainty, closed or exact. Packages with them bring hundreds of others. */
+/**
+ * The formulas of measurements and their uncertainty, each with its source, written here because packages with them bring hundreds
+ * of others. Intervals are in closed form or exact.
+ */
 
 /** Two-sided 95 % point of the standard normal distribution. */
 export const Z_95 = 1.959963984540054;
@@ -182,8 +185,9 @@ export const wilsonInterval = (hits: number, n: number): Interval | null => {
 };
 
 /**
- * Exact 95 % interval of a proportion, also for few calls and small shares, where Wilson's is too narrow. `null` for
- * `n` = 0. Source: Clopper & Pearson, "The Use of Confidence or Fiducial Limits …", Biometrika 26 (1934).
+ * Exact 95 % interval of a proportion: never too narrow, also for few calls and small shares, where Wilson's is. Source:
+ * Clopper & Pearson, "The Use of Confidence or Fiducial Limits Illustrated in the Case of the Binomial", Biometrika 26 (1934).
+ * `null` for `n` = 0.
  */
 export const exactInterval = (hits: number, n: number): Interval | null => {
   if (!(hits >= 0 && hits <= n)) throw new RangeError(`${hits} of ${n} is not a proportion`);
@@ -244,8 +248,9 @@ type SequentialPlan = {
 };
 
 /**
- * Wald, "Sequential Analysis" (1947), chapter 5, for a share: good up to `slope * n - accept` bad ones of `n`, bad from
- * `slope * n + reject` on. Throws `RangeError` for shares that are not apart, and for errors outside of 0 to 1/2.
+ * Wald, "Sequential Analysis" (1947), chapter 5: the sequential probability ratio test of a share. After `n` calls the share is
+ * good up to `slope * n - accept` bad ones, bad from `slope * n + reject` on. Throws `RangeError` where the two shares are not
+ * apart, or an error is not between 0 and 1/2.
  */
 export const sequentialLines = ({ good, bad, falseAlarm, missed }: SequentialPlan) => {
   const isError = (share: number): boolean => share > 0 && share < 0.5;

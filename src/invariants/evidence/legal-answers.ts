@@ -17,6 +17,7 @@ export const either = (...facts: (boolean | undefined)[]): boolean | undefined =
 const FREE_PRODUCTS: readonly Product[] = ["tile"];
 const FREE_SCOPES: readonly Scope[] = ["maps"];
 
+/** Which capabilities a call lacks; `undefined`: unknown. */
 type Lacks = Record<"scope" | "product" | "tier", boolean | undefined>;
 const UNKNOWN: Lacks = { scope: undefined, product: undefined, tier: undefined };
 
@@ -116,7 +117,8 @@ const isForeignOrigin = (facts: CallFacts): boolean => facts.origin === "foreign
 /** The checks that all routes begin with (B1, steps 1 to 4). */
 const front = (walk: Walk, facts: CallFacts, { ours, stateUnsettled }: Reading): void => {
   walk.may(O("b2b_overloaded"));
-  // Others may ask the limiter first (A2), and look up a malformed credential (58). A gateway may answer 503 `{}`.
+  // Another deployment may ask the limiter before it checks the credential (A2) and look up a malformed credential
+  // (item 58), so their refusals are legal first. A gateway may answer 503 `{}`.
   if (!ours) walk.may(O("key_service_unavailable"), O("limiter_unavailable"), O("rate_limited"));
   walk.check(FOREIGN.includes(facts.credential), UNAUTHENTICATED);
   walk.may(O("key_service_unavailable"));

@@ -1,4 +1,7 @@
-/** When the server can have handled a call, by the caller's clock. Judges accuse by what holds for all of that time. */
+/**
+ * When the server can have handled a call: between its sending and end by the caller's clock, each widened by the clock's
+ * error. A judge accuses only by what holds for every moment in between.
+ */
 import { SHED_OUTCOMES } from "../../contract/refusals.ts";
 import { Heap } from "../../history/heap.ts";
 import { type CallLine, type Line, lineTimeUs } from "../../history/line.ts";

@@ -133,7 +133,8 @@ func (p *Parser) dispatch(dispatch func(Event) bool) bool {
 	return goOn
 }
 
-// Text decodes as the encoding standard: each maximal part of an ill-formed sequence is one U+FFFD, where Go's conversion has one for each byte.
+// Text decodes as the "UTF-8 decode" of the encoding standard: each maximal part of an ill-formed sequence becomes one U+FFFD. Go's own
+// conversion gives one for each byte.
 func Text(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)

@@ -30,8 +30,9 @@ type beside struct {
 	ballast []byte              // never touched, so it takes no memory; Go counts it as in use and lets as much garbage pile up
 }
 
-// While Go collects garbage, streams wait 0.1 s and more on two cores. A call leaves 35 kB of garbage; the ballast delays collections. The kernel
-// clears memory for garbage, a tenth of a core at 750 calls/s on a virtual machine, so some is cleared before the first call.
+// While Go collects garbage, readers of streams wait a tenth of a second and more on two cores. A call leaves some 35 kB of garbage, so Go would
+// collect several times during a burst; the ballast delays that. The kernel has to clear the memory for garbage, which cost a tenth of a core
+// at 750 calls/s on a virtual machine, so some of that memory is cleared before the first call.
 const (
 	ballastOfCall = 180_000 // with the memory in use, at most CALL_BYTES of workload/handover.ts
 	ballastLeast  = 192 << 20

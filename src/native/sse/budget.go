@@ -79,7 +79,8 @@ func (b *bounds) tolerates(outcome string) bool {
 	return slices.ContainsFunc(b.Tolerated, func(begins string) bool { return strings.HasPrefix(outcome, begins) })
 }
 
-// budget counts what all VUs spend together; every call asks it. src/workload/budget.ts has the same rules (budget-cases.json there).
+// budget counts what all VUs of the process spend together; every call asks it before it leaves. src/workload/budget.ts has the same rules, and
+// budget-cases.json in that folder tests both.
 type budget struct {
 	turn    chan struct{}           // held by the one call that waits for the rate; the others wait behind it in order
 	sending context.Context         // over when no call may leave any more; its cause is a *stop
@@ -154,7 +155,8 @@ func (b *budget) endOnSignal() {
 	}()
 }
 
-// take lets a call leave or returns why not. It waits for the rate, and for calls in flight that have reserved all that is left of a charge.
+// take lets a call leave or returns why it may not. It waits for the rate and, if calls in flight have reserved all that is left of a charge, for
+// those calls; other calls may leave meanwhile.
 func (b *budget) take(ctx context.Context, kind charge, isStream bool) error {
 	for {
 		select {

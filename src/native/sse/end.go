@@ -39,7 +39,8 @@ var errGraceOver = errors.New("grace over")
 // errNoLastEvent is the error of a body that ended in order without the required last event. src/contract/streams.ts uses the same word.
 var errNoLastEvent = errors.New("no_last_event")
 
-// classify returns the end and the cause of a failed round trip or read. The context comes first: a connection that we cut only reports that.
+// classify returns the end and the cause of a failed round trip or read. It looks at the context first: after we cut a connection, the read only
+// reports that.
 func classify(ctx context.Context, err error) (end, error) {
 	cause := context.Cause(ctx)
 	timeout, isTimeout := as[timeoutError](cause)
@@ -76,7 +77,8 @@ type outcome struct {
 	ours    bool   // we broke it off before an answer: that says nothing about the target
 }
 
-// isError reports no answer (or a stream without one event), an answer outside the contract, or a server error. A refusal for overload is none.
+// isError reports whether the call got no answer (or a stream without one event), an answer outside the contract, or a server error. A refusal
+// for overload is a normal answer.
 func (o outcome) isError() bool {
 	return strings.HasSuffix(o.name, " empty") || o.name == "indeterminate" || strings.HasPrefix(o.name, "edge ") || strings.HasPrefix(o.name, "5")
 }
@@ -96,7 +98,8 @@ func (x *exchange) outcome() outcome {
 	return came
 }
 
-// admitted returns a success. A stream cut before its first event counts as no answer, a JSON error in place of a stream as an answer.
+// admitted returns the outcome of a success. A stream that was cut before its first event counts as no answer, and a JSON error in place of a
+// stream as an answer.
 func (x *exchange) admitted() string {
 	status := fmt.Sprint(x.Status)
 	if !x.request.isStream() || x.Events > 0 || x.end == endClosed {
@@ -111,7 +114,8 @@ func (x *exchange) admitted() string {
 	return status + " empty"
 }
 
-// fieldsOf returns the members of a JSON object, nil for other text. Numbers stay text: one that no float64 holds is still JSON, as in JSON.parse.
+// fieldsOf returns the members of a JSON object, after a byte order mark or none; nil if the text is no object. Numbers stay text: one that no
+// float64 can hold is still JSON, as for JSON.parse.
 func fieldsOf(body string) (fields map[string]any) {
 	text := strings.TrimPrefix(body, "\ufeff")
 	if !json.Valid([]byte(text)) {
@@ -133,7 +137,8 @@ func isProblem(fields map[string]any) bool {
 	return hasTitle
 }
 
-// isGateways reports whether a gateway wrote an unlisted refusal: isProblem and isGateways of src/contract/refusals.ts together.
+// isGateways reports whether a gateway wrote a refusal without a specified subcode, as isProblem and isGateways of src/contract/refusals.ts do
+// together.
 func isGateways(status int, fields map[string]any, said string) bool {
 	_, hasDetail := fields["detail"]
 	return isProblem(fields) || status/100 == 3 || slices.Contains([]int{46, 49, 52}, status/10) ||

@@ -313,7 +313,7 @@ func (x *exchange) readRefusal(ctx context.Context, answer *http.Response) {
 	x.Body = eventstream.Text(body)
 }
 
-// Write is told of the bytes of a refusal as they come.
+// Write restarts the idle time-out for the bytes of a refusal, which a TeeReader passes here.
 func (x *exchange) Write(p []byte) (int, error) {
 	x.bytesCame()
 	return len(p), nil

@@ -18,8 +18,9 @@ import (
 // precise has a place for each timer descriptor open at once: OTHER_FILES of src/drivers/k6/k6.ts keeps 200 free beside connections.
 var precise = make(chan struct{}, 100)
 
-// sleepUntil waits for a moment, in microseconds since 1970. A Go timer is 0.5 ms late on average (epoll_wait counts milliseconds), a timerfd some
-// 0.03 ms. Calls beyond the places of precise, which cannot all leave at one moment anyway, wait by Go timers.
+// sleepUntil waits for a moment, in microseconds since 1970. A Go timer is half a millisecond late on average, because epoll_wait counts whole
+// milliseconds; a timerfd is late by some tens of microseconds, and the runtime waits for it as for a socket. Of more calls than precise has places
+// for, which cannot all leave at one moment anyway, the rest wait by Go timers.
 func sleepUntil(us int64) error {
 	select {
 	case precise <- struct{}{}:

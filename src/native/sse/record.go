@@ -93,7 +93,8 @@ func (x *exchange) onWire(nanoseconds *atomic.Int64) any {
 	return x.moment(nanoseconds.Load() != 0, time.Duration(nanoseconds.Load()))
 }
 
-// line returns the printed text of a call. place: which call it is, as JSON; intendedUs: 0 without a schedule; isSession: a success holds a token.
+// line returns the printed text of a call, without secrets. place: a JSON object that says which call it is; intendedUs: when it was due, 0 if it
+// had no schedule; isSession: the answer to a success holds a token.
 func (x *exchange) line(place string, intendedUs int64, isSession bool) []byte {
 	l := printed{IntendedUs: intendedUs, record: x.whole()}
 	l.Body, l.Error = x.printable(isSession), shortened(l.Error)

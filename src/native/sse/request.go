@@ -110,7 +110,8 @@ func splitArguments(args []sobek.Value) (params sobek.Value, setup sobek.Callabl
 	return params, setup, nil
 }
 
-// kind holds what requests share, checked before a byte is sent: an ignored misspelt time-out would cost a run. Immutable; it belongs to one VU.
+// kind holds what requests share: the parameters of a script, checked before a byte is sent, because a misspelt time-out that is silently ignored
+// would cost a whole run. It is immutable and belongs to one VU.
 type kind struct {
 	params
 	header http.Header

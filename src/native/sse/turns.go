@@ -12,12 +12,14 @@ import (
 const (
 	// turnEarly is how long before its moment a resting VU gets an arrival, to compute the call. A Go timer may be a millisecond late.
 	turnEarly = 3 * time.Millisecond
-	// turnAhead is the same for an awake VU that need not wait: a row of calls costs a fraction, as caches lose the script within 1.3 ms.
+	// turnAhead is the same for a VU that is awake and need not wait for its calls. Calls computed in a row cost a fraction, because a core's caches
+	// lose the script between two calls that are 1.3 ms apart.
 	turnAhead = 20 * time.Millisecond
 )
 
-// turns decides which VU plays which arrival. k6 numbers an iteration when a VU begins it, so thousands would take turns, each with cold memory and a
-// connection of its own. Here the VU that came to rest last plays the arrival that is due, so few are used.
+// turns decides which VU plays which arrival. k6 numbers an iteration when a VU begins it, so all VUs would take strict turns: each of two
+// thousand would be used rarely, with cold memory and a connection of its own. Here a VU gives its number back and rests, and the VU that came
+// to rest last plays the arrival that is due, so no more VUs are used than calls are under way. The zero value is ready.
 type turns struct {
 	mu      sync.Mutex
 	resting []chan arrival // the newest last

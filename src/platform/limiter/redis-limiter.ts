@@ -1,4 +1,7 @@
-/** The limiter in Redis for replicas. Nothing answered is lost with `appendonly yes` and `appendfsync always`. */
+/**
+ * The limiter in Redis, for replicas that share their counts: one script call a batch, nothing queued or sent again.
+ * With `appendonly yes` and `appendfsync always`, Redis loses nothing that was answered.
+ */
 
 import { Redis } from "ioredis";
 import type { LedgerLine } from "../../contract/routes.ts";

@@ -165,7 +165,8 @@ export const MIXES_AND_STREAMS = named({
   "slow-readers": streams("streams half of which are read slowly", 0.3, 15, (reader) =>
     reader % 2 === 0 ? { slowReadMs: 50 } : {},
   ),
-  // With enough organizations every shed is the deployment's (item 210); with fewer an organization's comes first.
+  // Organizations take turns: with enough of them every shed is the deployment's (`b2b_overloaded`, item 210); with fewer
+  // an organization's or a key's refusal comes first.
   "chat-past-capacity": overloading(
     streams(
       "three times the streams that fit, from many organizations evenly: overload of the whole deployment",
