@@ -660,6 +660,19 @@ test("sheds that are more than chance explains, and none of them beside free pla
   expect(falseSheds).toMatchObject({ verdict: "inconclusive", reason: expect.stringContaining("as of a limit") });
 });
 
+test("two replicas excuse their sheds at a low load, and none that come while the last places are nearly always given", () => {
+  const models = [1, 2].map((replicas) => ({ perS: KNEE_PER_S, slots: 16, places: 16, replicas }));
+  const falseSheds = (server: Server) =>
+    claimsOf({ ...curveOf(server, 1, 2 * SHORT_S), models }).find(({ id }) => id === "curve/false_sheds")?.verdict;
+  const each = { slots: 8, inFlight: 8, serviceMs: 200 };
+  expect(falseSheds(replicated({ ...each, seed: 1 }, [1, 1]))).toBe("pass");
+  const hundredth = queueing(
+    { slots: 16, inFlight: 16, serviceMs: 200 },
+    { limit: ({ i }) => (uniform(5, i, 81) < 0.01 ? 0 : 16) },
+  );
+  expect(falseSheds(hundredth)).toBe("inconclusive");
+});
+
 test("sheds by the number in flight, as of many small replicas or of a limit that adapts, name all that is to be stated", () => {
   const halfOfTheTime = queueing(
     { slots: 16, inFlight: 16, serviceMs: 200 },

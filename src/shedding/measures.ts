@@ -93,15 +93,6 @@ export const retentionByChance = (curve: Curve, times: number): number => {
   return Math.min(1, ...each);
 };
 
-/** The largest share that systems refuse which have `slotsLeast` slots a replica, or the stated number of replicas. */
-export const chanceSheds = (curve: Curve, ratePerS: number, slotsLeast = 0): number => {
-  const known = curve.closedForm?.replicas ?? 1;
-  const systems = systemsOf(curve).filter(
-    ({ slots, replicas }) => replicas === known || slots >= slotsLeast * replicas,
-  );
-  return Math.max(0, ...systems.map((system) => 1 - carriedPerS(system, ratePerS) / ratePerS));
-};
-
 /** The share shed over some levels; its interval is at least as wide as the exact binomial one. */
 export const shedOver = (levels: readonly CurveLevel[]): (Estimate & { n: number }) | null => {
   const n = total(levels, ({ offered }) => offered);
@@ -149,6 +140,33 @@ export const excludesLimit = (levels: readonly CurveLevel[]): boolean => {
   return shed > 0 && withRoom >= WITH_ROOM * shed;
 };
 
+/** What calls found that were sent while many places were free, or most of them taken; `share`: of them that were shed. */
+const besideAt = (levels: readonly CurveLevel[], of: "free" | "taken") => {
+  const parts = levels.flatMap(({ room }) => room?.[of] ?? []);
+  const [calls, shed] = [total(parts, (one) => one.calls), total(parts, (one) => one.shed)];
+  const inFlight = total(parts, (one) => one.calls * one.inFlight) / Math.max(1, calls);
+  return { inFlight, value: shed / calls, share: exactInterval(shed, calls) };
+};
+
+/**
+ * Calls that are spread blindly over replicas meet a full one while another has places: past the knee this refuses more than
+ * this share of the calls that find a quarter of the places free or fewer (11 % by Erlang's formula, of two replicas with
+ * 64 slots at 1.2 times the knee; the more load, the more). Where less is refused, replicas explain no shed.
+ */
+const SPREAD = 0.1;
+
+/** The largest share that systems refuse which have `slotsLeast` slots a replica, or the stated number of replicas. */
+export const chanceSheds = (curve: Curve, ratePerS: number, slotsLeast = 0): number => {
+  const known = curve.closedForm?.replicas ?? 1;
+  const { share } = besideAt(pastKnee(curve), "taken");
+  const isOnePool = (share?.high ?? 1) < SPREAD && excludesLimit(levelsBelow(curve, 0.5));
+  const systems = systemsOf(curve).flatMap((system) => {
+    if (isOnePool) return { ...system, replicas: 1 };
+    return system.replicas === known || system.slots >= slotsLeast * system.replicas ? system : [];
+  });
+  return Math.max(0, ...systems.map((system) => 1 - carriedPerS(system, ratePerS) / ratePerS));
+};
+
 /**
  * Reports whether calls are certainly shed for another reason than full replicas or a limit that is low for a while. Among
  * equal replicas the share shed rises at least in proportion to the calls in flight, because the more calls they hold
@@ -157,18 +175,11 @@ export const excludesLimit = (levels: readonly CurveLevel[]): boolean => {
  * proportions", Statistics in Medicine 17, 1998, method 10).
  */
 export const shedsWithRoom = (curve: Curve): boolean => {
-  const sum = (all: readonly CurveLevel[], of: "free" | "taken") => {
-    const parts = all.flatMap(({ room }) => room?.[of] ?? []);
-    const calls = total(parts, (one) => one.calls);
-    const inFlight = total(parts, (one) => one.calls * one.inFlight) / Math.max(1, calls);
-    const refused = total(parts, (one) => one.shed);
-    return { inFlight, value: refused / calls, share: exactInterval(refused, calls) };
-  };
-  const taken = sum(curve.levels.filter(isPlayed), "taken");
+  const taken = besideAt(curve.levels.filter(isPlayed), "taken");
   // The lowest levels show the contrast best, more of them have more calls.
   return [0.5, 0.7].some((times) => {
     const levels = levelsBelow(curve, times);
-    const free = sum(levels, "free");
+    const free = besideAt(levels, "free");
     if (free.share === null || taken.share === null || !excludesLimit(levels)) return false;
     const inPart = free.inFlight / taken.inFlight;
     const half = Math.hypot(free.value - free.share.low, inPart * (taken.share.high - taken.value));
