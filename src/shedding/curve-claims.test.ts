@@ -617,6 +617,24 @@ describe("a server that breaks under overload fails the claim about it", () => {
     expect(cameBack(16)).toMatchObject({ verdict: "inconclusive" });
   });
 
+  test("also where the capacity has moved, if it fails on the way up and on the way down alike", () => {
+    const [claim, make] = FAULTY["collapses from 1.5 times on"] as (typeof FAULTY)[string];
+    const curve = curveOf(make(1), 1, LONG_S);
+    const served = (...passes: readonly string[]): Claim | undefined => {
+      const levels = curve.levels.map((level) => {
+        const value = Math.min(level.ratePerS, KNEE_PER_S);
+        const goodputPerS = { value, low: 0.95 * value, high: 1.05 * value };
+        return passes.includes(level.pass) ? { ...level, goodputPerS } : level;
+      });
+      return claimsOf({ ...curve, levels }).find(({ id }) => id === `curve/${claim}`);
+    };
+    expect(served("after")).toMatchObject({ verdict: "fail" });
+    expect(served("after", "down")).toMatchObject({
+      verdict: "inconclusive",
+      reason: expect.stringContaining("capacity moved"),
+    });
+  });
+
   test("but not where other callers may explain it, nor where an edge answers", () => {
     const [claim, make] = FAULTY["collapses from 1.5 times on"] as (typeof FAULTY)[string];
     const curve = curveOf(make(1), 1, LONG_S);

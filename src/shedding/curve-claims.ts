@@ -591,9 +591,12 @@ const moveInWords = ({ knee: { before, after } }: Curve, moved: measures.Pair | 
 /** For each need, the reason why it is not met, else `false` or "". An unmet need makes a verdict inconclusive. */
 const UNMET = {
   knee: ({ curve }) => curve.knee.overall === null && "the load did not reach the knee",
-  steady: ({ curve }) => {
+  // What fails on the way up and on the way down alike was there before the capacity moved, and is there after it.
+  steady: ({ curve, facts, judge, isFailed }) => {
     const moved = measures.moveOf(curve);
-    return moved !== null && `capacity moved (play it again once it is steady): ${moveInWords(curve, moved)}`;
+    const isOnBothWays = isFailed && measures.waysAlone(curve).every((way) => judge(way, facts).verdict === "fail");
+    const words = moved && `capacity moved (play it again once it is steady): ${moveInWords(curve, moved)}`;
+    return !isOnBothWays && words !== null && words;
   },
   settled: ({ curve }) => unsettled(curve),
   exclusive: ({ isFailed, facts }) => isFailed && !facts.exclusive && OTHERS,

@@ -222,6 +222,13 @@ export const moveOf = (curve: Curve): Pair | "knee" | null => {
   return Math.abs(after.value - before.value) > MOVED * before.value ? "knee" : null;
 };
 
+/** The way up and the way down, each as a way up of its own. */
+export const waysAlone = (curve: Curve): Curve[] =>
+  (["up", "down"] as const).map((way) => {
+    const levels = curve.levels.filter(({ pass }) => pass === way);
+    return { ...curve, levels: levels.map((level) => ({ ...level, pass: "up" })) };
+  });
+
 /** A limit is low if more than this share of a level's calls is shed. */
 const POORLY = 0.5;
 /** A limit has risen if this many times as many calls are in flight as when most were shed, and at least this many more. */
