@@ -115,16 +115,12 @@ const atOtherRates = (before: readonly RunFigures[], after: readonly RunFigures[
   return new Map(stages);
 };
 
-const judge = (
-  before: readonly RunFigures[],
-  after: readonly RunFigures[],
-  otherRates: ReadonlyMap<string, string>,
-) => {
+const judge = (before: readonly RunFigures[], after: readonly RunFigures[], other: ReadonlyMap<string, string>) => {
   const now = byName(after);
   const series = [...byName(before)].flatMap(([measurement, first]) => {
     const second = now.get(measurement) ?? [];
     const [{ stage, name } = { stage: "", name: "" }] = first;
-    if (otherRates.has(stage) && DEPENDS_ON_RATE.test(name)) return [];
+    if (other.has(stage) && DEPENDS_ON_RATE.test(name)) return [];
     const [, worse, margin, added] = ruleOf(name) ?? [];
     if (margin === undefined || first.length !== before.length || second.length !== after.length) return [];
     /** Logarithms, with the sign that makes worse higher. A value below 0 is noise and counts as 0. */

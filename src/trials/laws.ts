@@ -8,11 +8,8 @@ import { readLines } from "../supervision/lines.ts";
 import { REPOSITORY } from "../supervision/run-folder.ts";
 import type { Trial, TrialVerdict } from "./trials.ts";
 
-type LawLine = {
-  mutant: string;
-  law: string;
+type LawLine = Record<"mutant" | "law" | "reason", string> & {
   verdict: "killed" | "survived" | "undecided";
-  reason: string;
   seed?: number;
   path?: string | null;
 };
@@ -57,7 +54,7 @@ const parsed = (text: string): LawLine | null => {
 
 /** Without a line a mutant is undecided if the process failed; else no law looks at what it spoils. Never rejects. */
 export const tryLaws = async (options: LawsOptions): Promise<Trial[]> => {
-  const { mutants, onTrial, signal, program = PROGRAM } = options;
+  const { mutants, onTrial } = options;
   const trials: Trial[] = [];
   let sinceMs = performance.now();
   const add = (line: LawLine): void => {
@@ -66,9 +63,7 @@ export const tryLaws = async (options: LawsOptions): Promise<Trial[]> => {
     trials.push(trial);
     onTrial?.(trial);
   };
-  const ended = existsSync(join(REPOSITORY, program))
-    ? await listen(program, mutants, add, signal)
-    : { well: false, how: `${program} is not there` };
+  const ended = await listen(options, add);
   for (const mutant of mutants) {
     if (trials.some((trial) => trial.mutant === mutant) || (ended.well && mutant !== nobody.name)) continue;
     add({ mutant, law: NO_LAW, verdict: "undecided", reason: ended.how });
@@ -77,12 +72,8 @@ export const tryLaws = async (options: LawsOptions): Promise<Trial[]> => {
 };
 
 /** Runs the program, passes its lines to `onLaw` and resolves to how the process ended. */
-const listen = (
-  program: string,
-  mutants: readonly string[],
-  onLaw: (line: LawLine) => void,
-  signal: AbortSignal | undefined,
-): Promise<{ well: boolean; how: string }> => {
+const listen = async ({ mutants, signal, program = PROGRAM }: LawsOptions, onLaw: (line: LawLine) => void) => {
+  if (!existsSync(join(REPOSITORY, program))) return { well: false, how: `${program} is not there` };
   const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", program, "--json", ...mutants], {
     cwd: REPOSITORY,
     stdio: ["ignore", "pipe", "pipe"],
@@ -98,7 +89,7 @@ const listen = (
     const line = parsed(text);
     if (line !== null && mutants.includes(line.mutant)) onLaw(line);
   });
-  return new Promise((resolve) => {
+  return new Promise<{ well: boolean; how: string }>((resolve) => {
     child.on("close", (code, how) => {
       process.off("exit", end);
       const last = complaints.at(-1);

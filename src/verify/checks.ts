@@ -15,11 +15,8 @@ export type Failure = {
   accepts: readonly string[] | null;
 };
 
-export type Verdict = {
+export type Verdict = Record<"reason" | "expected" | "got", string> & {
   verdict: ClaimVerdict;
-  reason: string;
-  expected: string;
-  got: string;
   evidence: string[];
   failures?: readonly Failure[];
   /** A sentence that names the spent budget, if that budget made the rule inconclusive. */

@@ -15,11 +15,7 @@ export const PHASES = [
 export type Phase = (typeof PHASES)[number];
 
 /** The most that a rule sends and spends on a conforming deployment with every role. A test checks the figure. */
-export type Cost = {
-  readonly calls?: number;
-  readonly map_loads?: number;
-  readonly analyses?: number;
-  readonly keys?: number;
+export type Cost = Readonly<Partial<Record<"calls" | "map_loads" | "analyses" | "keys", number>>> & {
   /** Rules with the same name share their calls. */
   readonly shared?: string;
 };

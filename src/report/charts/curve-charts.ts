@@ -69,12 +69,9 @@ const goodputChart = (curve: Curve, broken: readonly string[], { x, from, to, li
   const inside = (value: number): number => y(Math.min(top, Math.max(0, value)));
   const way = (pass: Pass): string =>
     pathThrough(onWay(curve, pass).map(({ ratePerS, goodputPerS: { value } }) => [x(ratePerS) * WIDTH, inside(value)]));
+  const form = system && lineOf(y, (ratePerS) => carriedPerS(system, ratePerS));
   const lines = [
-    {
-      shape: "line",
-      text: "closed form (Erlang) of the stated slots",
-      d: system && lineOf(y, (r) => carriedPerS(system, r)),
-    },
+    { shape: "line", text: "closed form (Erlang) of the stated slots", d: form },
     { shape: "line callers", text: "on the way up, filled dots", d: way("up") },
     { shape: "line p99", text: "on the way down, hollow dots", d: way("down") },
   ] as const;

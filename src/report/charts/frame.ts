@@ -140,12 +140,7 @@ export const figuresOverTime = (charts: readonly Chart[]): Markup => {
 export type Scale = { y(value: number): number; height: number; top: number; ticks: Tick[] };
 
 /** A linear axis from 0 to `most` or a little more, with about `ticks` values; those without a `text` are left out. */
-export const linear = (
-  height: number,
-  most: number,
-  ticks: number,
-  text: (value: number) => string | null = figure,
-): Scale => {
+export const linear = (height: number, most: number, ticks: number, text: (n: number) => string | null = figure) => {
   const y = scaleLinear([0, most], [height, 0]).nice(ticks);
   const all = y.ticks(ticks).map((value) => ({ at: y(value) / height, text: text(value) ?? "" }));
   return { y, height, top: y.domain()[1] as number, ticks: all.filter((tick) => tick.text !== "") };

@@ -57,10 +57,7 @@ const EXPECTED: Readonly<Record<KeyRole, readonly [means: string, ...accepts: Fi
   expired: ["a key that has expired", "unauthenticated"],
 };
 
-type KeyTrial = {
-  readonly name: string;
-  readonly where: string;
-  readonly means: string;
+type KeyTrial = Readonly<Record<"name" | "where" | "means", string>> & {
   readonly origin?: string | undefined;
   readonly credential: { readonly as: "publishable" | "server"; readonly of: CallerName };
   readonly accepts: readonly Fit[];
@@ -311,10 +308,10 @@ const tryAdmins = async (target: Target, calls: SingleCalls): Promise<Finding[]>
   return (await Array.fromAsync(roles, (role) => tried(role, `credentials.${role}`, () => look(role)))).flat();
 };
 
-/** Findings about credential references that cannot be read. */
 const unreadable = async (target: Target, secrets: Secrets): Promise<Finding[]> => {
   const references = credentialsOf(target).filter(({ ref }) => isReference(ref));
   const findings = await Array.fromAsync(references, (one) =>
+/** Findings about credential references that cannot be read. */
     tried(titleOf(one), one.where, () => secrets.read(one.ref, one.where).then(() => [])),
   );
   return findings.flat();

@@ -152,20 +152,13 @@ const hasBandForSessions = async (context: Context, { of, admitted }: usage.Burn
   const loads = await usage.loadUnder(context, of, tokenOf(admitted.at(-1)), usage.PAST);
   if (loads.some(usage.isStop)) return false;
   if (!loads.some(isAdmitted)) return true;
-  const isCounted = async (): Promise<boolean> =>
-    (usedIn(await mintTile(context, of)) ?? Number.POSITIVE_INFINITY) > used;
+  const isCounted = async () => (usedIn(await mintTile(context, of)) ?? Number.POSITIVE_INFINITY) > used;
   if (await isCounted()) return true;
   await wait(context.settleMs, context.signal);
   return isCounted();
 };
 
-const judgeStopAtAllowance = async (
-  context: Context,
-  checks: Checks,
-  found: usage.Burn,
-  limit: number,
-  last: Answer,
-) => {
+const judgeEarlyStop = async (context: Context, checks: Checks, found: usage.Burn, limit: number, last: Answer) => {
   const used = usedIn(last) ?? 0;
   const band = found.isInBand || (found.admitted.length <= limit && used >= limit * HARD_STOP_FACTOR);
   checks.require(!band, last, "map_load_hard_stop after the soft band", `it was ${inWords(last)}`);
@@ -386,7 +379,7 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
       overCap(context, checks, found, most, expected);
       const last = await mintAfter(context, checks, found);
       if (last === null) return;
-      if (last.outcome === usage.EXCEEDED) await judgeStopAtAllowance(context, checks, found, limit, last);
+      if (last.outcome === usage.EXCEEDED) await judgeEarlyStop(context, checks, found, limit, last);
       else if (checks.expect(last, usage.HARD_STOP)) await judgeHardStop(context, checks, found, limit, last);
       close(checks, found, last, `${found.admitted.length} were admitted`);
     },

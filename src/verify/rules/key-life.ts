@@ -206,11 +206,8 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
       const steps = [key.created, before, patched];
       const moved = await until(context, keys.exchangeWith(key, "chat", { originValue: MOVED_TO }), ["2xx"]);
       if (!checks.admits(moved, steps)) return;
-      const old = await until(
-        context,
-        keys.exchangeWith(key, "chat", { origin: "foreign", open: true }),
-        "session_origin_mismatch",
-      );
+      const elsewhere = keys.exchangeWith(key, "chat", { origin: "foreign", open: true });
+      const old = await until(context, elsewhere, "session_origin_mismatch");
       checks.expect(old, "session_origin_mismatch", [...steps, moved]);
     },
   }),
