@@ -1,4 +1,7 @@
-/** What a search found: the limit met first, whether a demand is carried, advice, claims, the table of probes. */
+/**
+ * What a search found, and what follows from it: the limit that is met first, whether a stated demand is carried, advice,
+ * the claims `capacity/<objective>`, the measurement of a report, and the probes as a table of 80 columns.
+ */
 import { outcomeOf, type RefusalName } from "../contract/refusals.ts";
 import { type Claim, claimOf, type Measurement } from "../history/run-document.ts";
 import { add } from "../history/statistics/statistics.ts";
@@ -103,7 +106,10 @@ export const demandVerdict = (answer: Answer, demand: Demand): "pass" | "fail" |
 
 const ORGANIZATION_BOUND = new Set(["organization", "key", "allowance"]);
 
-/** Sentences, most important first. `replicas`: of the file's limits. `organizations`: those that called. */
+/**
+ * What to do with the answer, in sentences, most important first. `replicas`: `limits.replicas` of the target file;
+ * `organizations`: those that the load came from.
+ */
 export const advise = (
   answer: Answer,
   { owner }: FirstLimit,

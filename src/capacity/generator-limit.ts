@@ -5,7 +5,10 @@ import { type ProbeResult, perS } from "./probe.ts";
 /** A p99 lag up to this, or up to this share of the median latency, does not change what the deployment sees. */
 const LAG_MS = 20;
 const LAG_SHARE = 0.1;
-/** Calls are surely missing or late beyond this; times are doubted sooner (`history/time-doubts.ts`). */
+/**
+ * Nearly all of a core: beyond that calls are missing or late for sure. Whether a measured time may be believed is another
+ * question, with a lower limit (`history/time-doubts.ts`).
+ */
 const CPU_SHARE = 0.9;
 const STEAL_SHARE = 0.1;
 /** A control group that stands still for a tenth of the time sends or serves a tenth less. */
@@ -39,8 +42,8 @@ const disturbance = ({ generator, latencyMsP50 }: ProbeResult): string | null =>
 };
 
 /**
- * Why a probe is left out, or `null`. Late calls come in bunches, which are harder to serve, so a flawless bracket's
- * probe counts all the same; near the answer that would keep only lucky probes.
+ * Says why a probe is left out; `null` if the generator kept up. Late calls come in bunches, which are harder to serve,
+ * so a bracket's probe without a bad call counts all the same. Near the answer that would keep only lucky probes.
  */
 export const generatorDoubt = (result: ProbeResult): string | null => {
   const isFlawless = result.plan.purpose === "bracket" && result.tallies.every(({ bad }) => bad === 0);

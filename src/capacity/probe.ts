@@ -9,8 +9,8 @@ import { add, known, median, sequentialLines, sumOf } from "../history/statistic
 export type Purpose = "bracket" | "narrow" | "confirm" | "beyond";
 
 /**
- * `warmUpS` does not count; `playS` is the most that does. `mayStopEarly`: the probe may end once its verdict is clear.
- * `dispersions`: for each objective, the variance of a tally over that of independent calls, as known before.
+ * `warmUpS`: seconds at the beginning that do not count. `playS`: the most seconds that count. `mayStopEarly`: the probe may
+ * end as soon as its verdict is clear. `dispersions`: for each objective, the variance of a tally divided by that of independent calls, as known before.
  */
 export type ProbePlan = Readonly<Record<"ratePerS" | "warmUpS" | "playS", number>> & {
   readonly purpose: Purpose;
@@ -21,12 +21,16 @@ export type ProbePlan = Readonly<Record<"ratePerS" | "warmUpS" | "playS", number
 /** The calls that an objective covers (`n`), and those that violate it. */
 export type Tally = { bad: number; n: number };
 
-/** `blocks`: parts much longer than a call, whose scatter shows correlation. `isTime`: bad calls take too long. */
+/**
+ * `blocks`: parts of the probe in order, each much longer than a call; their scatter shows how correlated calls are.
+ * `isTime`: calls are bad because they take too long.
+ */
 export type ObjectiveTally = Tally & { readonly blocks: readonly Tally[]; readonly isTime: boolean };
 
 /**
- * Of the generator and its host; `null` if not measured. `cpuShare` is of one core, `stealShare` and `othersShare` of
- * all, `throttledShare` of the time. `othersShare` is of the time beside the probe, so it is not the deployment's work.
+ * What the generator and its host did; `null` if not measured. `cpuShare` is of one core, `stealShare` and `othersShare` of
+ * all, `throttledShare` of the time. `othersShare`: what other programs used just before or after the probe, when none of
+ * its calls was under way, so that it is not the deployment's work.
  */
 type GeneratorFacts = Readonly<Record<"lagMsP99" | "dropped" | "queued" | "unmade", number>> &
   Readonly<Record<"cpuShare" | "stealShare" | "throttledShare" | "othersShare", number | null>> & {
@@ -62,8 +66,9 @@ export const judgedLimit = (limit: number): number => Math.min(1 - SMALLEST_LIMI
 const shareOfOdds = (odds: number): number => odds / (1 + odds);
 
 /**
- * Judges a share of bad calls against its limit while a probe runs: Wald's sequential probability ratio test between
- * odds `ODDS_RATIO` times smaller and larger. `dispersion`: the tally's variance over that of independent calls.
+ * Judges whether a share of bad calls is above or below its limit, repeatedly while a probe runs: Wald's sequential
+ * probability ratio test between odds `ODDS_RATIO` times smaller and larger than those of the limit. `dispersion`: the
+ * variance of the tally divided by that of independent calls.
  */
 export const judgeShare = ({ bad, n }: Tally, limit: number, dispersion: number, error = LIKELY): ProbeVerdict => {
   const p = judgedLimit(limit);
@@ -84,7 +89,10 @@ export const judgeTallies = (tallies: readonly Tally[], limits: readonly number[
 const PRIOR_WEIGHT = 4;
 /** Losses of a server without a queue come in clusters: about this many times the variance of independent ones. */
 export const PRIOR_DISPERSION = 2;
-/** Late calls of a queue cluster more: 10 to 300 times that variance, in virtual time (M/M/c with 1 to 16 servers). */
+/**
+ * Late calls of a queue come in larger clusters: 10 to 300 times the variance of independent ones, measured in virtual time (M/M/c
+ * with 1 to 16 servers).
+ */
 const PRIOR_DISPERSION_OF_TIMES = 8;
 const CLUSTER = 3;
 /** How many neighbouring blocks are taken as one: a queue that empties slowly stays long for many blocks in a row. */
@@ -97,8 +105,9 @@ const joinedBlocks = (blocks: readonly Tally[], by: number): Tally[] =>
   });
 
 /**
- * The variance of a probe's blocks over that of independent calls (Pearson's chi-square over its degrees of freedom;
- * McCullagh & Nelder, "Generalized Linear Models", section 4.5), the largest by the numbers in `JOINED`, at least 1.
+ * The variance of a probe's blocks divided by that of independent calls (Pearson's chi-square over its degrees of
+ * freedom; McCullagh & Nelder, "Generalized Linear Models", section 4.5), at least 1. Blocks are joined by each number in `JOINED`;
+ * the largest result counts.
  */
 export const dispersionOf = (tallies: readonly ObjectiveTally[]): number => {
   const prior = tallies.some(({ isTime }) => isTime) ? PRIOR_DISPERSION_OF_TIMES : PRIOR_DISPERSION;
@@ -165,7 +174,10 @@ export const tallyCalls = (lines: readonly CallLine[], objectives: readonly Shar
 
 export type ShareObjective = ReturnType<typeof shareObjective>;
 
-/** `p99<=300ms` becomes "at most 1 % take longer than 300 ms". Throws an `Error` if no rate can be found by it. */
+/**
+ * An objective of a search as a share of calls: `p99<=300ms` becomes "at most 1 % take longer than 300 ms". Throws an
+ * `Error` for an objective by which no rate can be found.
+ */
 export const shareObjective = (objective: Objective) => {
   const { text, kind, limit } = objective;
   const isTime = kind === "time";

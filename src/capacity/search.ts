@@ -1,7 +1,8 @@
 /**
- * The next probe, or the answer, from the probes so far. The rate is doubled until an objective is broken; then probes
- * are played at the likeliest answer (the posterior's median; by bisection while little is known) until the interval is
- * narrow or the time used up. The safe end is confirmed, and the generator tried at twice the answer.
+ * Searches for the highest rate at which every objective is met: from the results of the probes so far it returns the
+ * next probe or the answer. The rate is doubled until an objective is broken; then each probe is played at the likeliest
+ * answer (the median of the posterior; by bisection while little is known) until the interval is narrow enough or the
+ * time is used up. The safe end of the interval is confirmed, and the generator is tried at twice the answer.
  */
 import type { Answer } from "./capacity-claims.ts";
 import { ceilingOf, generatorDoubt, generatorEvidence } from "./generator-limit.ts";

@@ -1,6 +1,7 @@
 /**
- * The posterior of the rate at which a share of bad calls reaches its limit, from all probes. Near it the share's logit
- * is taken as linear in the rate's logarithm; rate and slope are weighed on a grid with a uniform prior.
+ * The posterior of the rate at which a share of bad calls reaches its limit, from all probes together. Near the limit
+ * the logit of the share is taken as linear in the logarithm of the rate, and the rate at the limit and the slope are
+ * weighed on a grid with a uniform prior, so undecided probes count as well.
  */
 import * as probing from "./probe.ts";
 
@@ -75,7 +76,10 @@ export const quantileOf = ({ logRates, weights }: Posterior, p: number): number 
   return Math.exp(logRates.at(-1) as number);
 };
 
-/** Drops weights below a rate surely met and above one surely broken: a jump of the share lies between two probes. */
+/**
+ * Drops the weights below a rate that is surely met and above one that is surely broken: the answer lies between,
+ * whatever the line says. So a share that jumps, which no line follows, has its answer between two probes.
+ */
 const between = (
   points: readonly Point[],
   limit: number,

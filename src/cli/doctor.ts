@@ -1,4 +1,7 @@
-/** `floodgate doctor`: tools, machine, target file, limits; `floodgate init`: a commented file of what answers show. */
+/**
+ * `floodgate doctor`: tools, what this machine can measure, whether a target file works, and its deployment's limits;
+ * `floodgate init`: a commented target file for a deployment, with what its answers show.
+ */
 import { dirname, resolve } from "node:path";
 import { AddressError, type HttpAddress, isLoopbackHost, parseHttpUrl } from "../contract/address.ts";
 import type { StatedStreamEnds } from "../contract/streams.ts";

@@ -1,6 +1,7 @@
 /**
- * `floodgate explain CLAIM`: a claim, a measurement, a word of the page, or a requirement by its number; `floodgate
- * completion SHELL`: a script that completes commands, options and the names they take.
+ * `floodgate explain CLAIM`: what a claim means, how it is judged, what breaks it, what it rests on; or what a
+ * measurement or a word of the page means; or a requirement by its number. `floodgate completion SHELL`: a script that
+ * completes commands, options and the names they take.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -47,7 +47,10 @@ const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word :
 /** Options that change what a run reports, or where to, but not what it does. */
 const NOT_REPEATED: ReadonlySet<string> = new Set(["seed", "out", "json", "quiet", "dryRun", "heal"]);
 
-/** Scripts for CI remove the target file of this folder at the end: a replay names it as it would be called here. */
+/**
+ * The scripts for CI keep a target file that holds secrets in this folder and remove it at the end, so the line that
+ * repeats a run names the file as it would be called here.
+ */
 const lasting = (value: string): string => {
   const folder = process.env.FLOODGATE_PRIVATE_FOLDER ?? "";
   return folder !== "" && value.startsWith(folder + sep) ? basename(value) : value;
@@ -137,8 +140,8 @@ export const stagesPlan = async (request: PlanRequest): Promise<Shown> => {
 export const ON_SERVED = `no --target: played on the reference platform, started here (${SERVED_TEXT}); \`npx floodgate init --target URL\` writes a file for your deployment`;
 
 /**
- * Makes a command that judges a deployment. `choose` throws a `UsageError` for options that do not go together, and
- * returns `null` if it has already done the work, such as printing a list.
+ * Makes a command, with options and operands of its own, that judges a deployment. `choose` throws a `UsageError` for
+ * options that do not go together, and returns `null` if it has already done the work, such as printing a list.
  */
 export const judgingCommand = <O extends JudgingOptions>(
   name: string,

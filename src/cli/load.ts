@@ -62,7 +62,10 @@ export type ProfileOptions = Partial<Record<"logFormat" | "timeField" | "arrival
 const PLAYED_MAX_DAYS = 7;
 const SHOWN_CHARS = 160;
 
-/** A value whose name sounds secret: in text, JSON, JSON within JSON, and HAR's pairs `"name":"cookie","value":"…"`. */
+/**
+ * Matches a value whose name sounds secret: in text, in JSON, in JSON within JSON (with escaped quotes), and in the pairs
+ * of HAR, `"name":"cookie","value":"…"`.
+ */
 const NAMED_SECRET = new RegExp(
   String.raw`([\w-]*(?:${SECRET_WORDS}|pwd)[\w-]*\\*["']?\s*(?:[=:]|,\s*\\*["']value\\*["']\s*:)\s*\\*["']?)(?!\[)[^\s"',;&\\]+`,
   "gi",

@@ -84,8 +84,9 @@ export const withOptions = (command: Command, rows: readonly OptionRow[]): Comma
 };
 
 /**
- * No option of the first blank-separated list may be given with one of the second. `!option` is absent, `a|b` either
- * one, `option=value` this value; `$given` in the sentence stands for the given options of the first list.
+ * `[options, not with, sentence]`: two blank-separated lists; no option of the first may be given with one of the
+ * second. `!option` means absent, `a|b` either one, `option=value` this value. `$given` in the sentence stands for the
+ * given options of the first list.
  */
 export type Exclusion = readonly [options: string, notWith: string, sentence: string];
 

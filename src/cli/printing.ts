@@ -1,6 +1,7 @@
 /**
- * The one writer to stdout and stderr, and what it says while a run goes on. Text may quote a server, a file or a
- * variable, so secrets are masked, escape sequences removed, and no line is a command to a CI.
+ * The one writer to stdout and stderr, and what it says while a run goes on. Printed text may quote a server, a file or
+ * a variable, so secrets are masked, escape sequences removed, and no line is a command to a CI. Only `printPainted`
+ * keeps our own colours.
  */
 import { clean, cleanValue } from "../contract/foreign-text.ts";
 import type { RunEvents } from "../deployments/deployment.ts";
@@ -114,7 +115,10 @@ export const createLiveView = () => {
 const EVERY_MS = 30_000;
 const DRAWN_EVERY_MS = 500;
 
-/** Reports on stderr: the folder, each step and finished stage; between, lines redrawn in place, or one every 30 s. */
+/**
+ * Reports what a run does, on stderr: the folder first, a line for each step and each finished stage, and progress in
+ * between: on a terminal a few lines that are redrawn in place, elsewhere a line every 30 s.
+ */
 export const narrator = (how: { quiet: boolean; title: string; seed: number }): RunEvents & { end(): void } => {
   const { quiet, title, seed } = how;
   // A CI service may give its jobs a terminal, and keeps in its log every line that is drawn.

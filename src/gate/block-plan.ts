@@ -1,6 +1,7 @@
 /**
- * Probes that find the base's capacity, unless stated, then pairs of short blocks with one seed: time to settle, a part
- * below capacity for latency, one above for refusals and goodput.
+ * What a run of the gate plays: a few probes that find the base's capacity, unless the target file states it, then pairs
+ * of short blocks, one on each side. A block has a time to settle, a part below the capacity for latency, and a part
+ * above it for refusals and goodput. Both blocks of a pair have one seed: they send the same calls at the same moments.
  */
 import { RATE_LIMITED } from "../contract/refusals.ts";
 import { type CallLine, dueWithin } from "../history/line.ts";
@@ -110,8 +111,8 @@ export const nextProbe = (probes: readonly Probe[], mostPerS: number): number | 
 };
 
 /**
- * The rate served once a limit is met (`isReached`). Above its limit a deployment may serve less than below it, so the
- * best probe counts, unless a key's saved tokens served it.
+ * The rate served once less is served than offered, whatever limit was met; `isReached` is false when none was. Above its
+ * limit a deployment may serve less than below it, so the best probe counts, unless a key's saved tokens served it.
  */
 export const capacityOf = (probes: readonly Probe[]): { perS: number; isReached: boolean } => {
   const last = probes.at(-1);

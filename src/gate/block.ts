@@ -16,8 +16,8 @@ type MeasurementFacts = {
 };
 
 /**
- * In the order of the report. Margins are wider than the scatter between two equal deployments on two busy cores: a p99
- * depends on a handful of calls, a refusal's time on other work of the cores.
+ * In the order of the report. Margins are wider than the scatter between two equal deployments in blocks of a few
+ * seconds on two busy cores: a p99 depends on a handful of calls, a refusal's time on other work of the cores.
  */
 // biome-ignore format: a row is a line
 export const MEASUREMENT_FACTS = {

@@ -1,4 +1,7 @@
-/** What the gate claims of measurements, invariants, the form of answers and sinking goodput; tables of them. */
+/**
+ * What the gate claims: of each measurement, of invariants, of the form of answers, and of a goodput that sinks while the
+ * head runs. The comparisons also as measurements of a report and as a table of 80 columns.
+ */
 import { someOf } from "../contract/lists.ts";
 import type { CallLine } from "../history/line.ts";
 import { type Claim, claimOf, type Measurement, ruleOf } from "../history/run-document.ts";
@@ -98,7 +101,10 @@ const isOver = (findings: readonly BlockFinding[]): boolean => {
   return first !== undefined && others.length === 0 && isBack;
 };
 
-/** *Musts* broken on the head alone, on both, and an outage of one block, perhaps a restart by others. */
+/**
+ * The *musts* that are broken on the head, by name: those that hold on the base, those broken there too, and an outage of
+ * one block, which a restart of the head by others may have been.
+ */
 export const brokenOnHead = (findings: readonly BlockFinding[]) => {
   const failed = findings.filter(({ claim }) => claim.level === "must" && claim.verdict === "fail");
   const isSilent = (one: BlockFinding): boolean =>
@@ -114,7 +120,10 @@ export const brokenOnHead = (findings: readonly BlockFinding[]) => {
   return { alone, outage, onBoth: onHead.filter(([id]) => onBase.has(id)) };
 };
 
-/** Invariants are exact on any machine: one that fails on the head alone is a regression, whatever the figures show. */
+/**
+ * Judges invariants, which are exact on any machine: one that fails in a block of the head and in no block of the base
+ * is a regression, whatever the figures show.
+ */
 export const invariantsClaim = (findings: readonly BlockFinding[], replay: string): Claim => {
   const { alone, outage, onBoth } = brokenOnHead(findings);
   const known = onBoth.length === 0 ? "" : `; broken on both, so not new: ${listed(onBoth)}`;
@@ -152,7 +161,10 @@ export const invariantsClaim = (findings: readonly BlockFinding[], replay: strin
     : judged("inconclusive", "no block could be judged by any invariant", "nothing to judge by");
 };
 
-/** Streams that end in an error are left out of the events: a head without errors has lost nothing. */
+/**
+ * The forms of a block's answers: refusals by subcode, those of them that had a Retry-After, events of whole streams by
+ * route. Streams that end in an error are left out: a head without errors has lost nothing.
+ */
 export const answerForms = (lines: readonly CallLine[]) => {
   const refused = lines.filter(isRefusedForALimit);
   return {
@@ -167,9 +179,10 @@ export const answerForms = (lines: readonly CallLine[]) => {
 type AnswerForms = ReturnType<typeof answerForms>;
 
 /**
- * Judges the form of answers: a client decides by the subcode, waits as Retry-After says, and waits for the last event.
- * `lost` is what every block of the base has and no block of the head. A head may refuse nothing, so a lost subcode
- * fails it only if another came in its place, and a lost Retry-After only if its refusal still comes.
+ * Judges the form of answers, because a client decides by the subcode, waits as Retry-After says, and waits for the last
+ * event. `lost` is what every block of the base has and no block of the head. A lost subcode fails the head only if
+ * another came in its place, and a lost Retry-After only if its refusal still comes, because a head may refuse nothing.
+ * What the head has in addition is no regression.
  */
 export const answersClaim = (
   blocks: Readonly<Record<Side, AnswerForms[]>>,
@@ -210,8 +223,10 @@ export const answersClaim = (
 };
 
 /**
- * The probability that so few pairs of `values` descend by chance: the exact test of Mann and Kendall (Kendall &
- * Gibbons, "Rank Correlation Methods", 5th ed. (1990), chapters 1, 4). Ties count as descending, the safe side.
+ * The probability that so few pairs of `values` descend (the later is lower) if their order is random: the exact test of
+ * Mann and Kendall. Ties count as descending, which is the safe side. 1 for an empty list.
+ *
+ * Source: Kendall & Gibbons, "Rank Correlation Methods", 5th ed. (1990), chapters 1 and 4.
  */
 export const risingP = (values: readonly number[]): number => {
   let descending = 0;
@@ -235,7 +250,10 @@ type Sinking = { verdict: keyof typeof SINKING; pairs: number; lostBy: number | 
 /** A head with a hundredth of the base's goodput carries nothing. */
 const NOTHING = Math.log(100);
 
-/** Whether head's to base's goodput falls by `margin`: leaking slots cost nothing at first and all in the end. */
+/**
+ * Judges whether the ratio of head's to base's goodput falls by `margin` or more, at the significance `falseAlarm`:
+ * leaking slots cost nothing in the first block and everything in the last.
+ */
 export const sinkingOf = (pairs: readonly Pair[], margin: number, falseAlarm: number): Sinking => {
   const worse = pairs.flatMap(({ base, head }) =>
     base.goodput === null || head.goodput === null ? [] : [logWorse("goodput", base.goodput, head.goodput)],

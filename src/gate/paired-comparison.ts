@@ -38,8 +38,9 @@ const waysOf = (ranks: readonly number[]): number[] => {
 };
 
 /**
- * The probability of a sum of positive ranks at least this large, if either sign is as likely; exact for any ties, by
- * all 2^n choices of signs. Zeros are left out; 1 if nothing is left. Throws `RangeError` beyond `PAIRS_MAX`.
+ * The probability of a sum of positive ranks at least this large, if each difference is as likely positive as negative:
+ * small if the differences lie above zero. Exact for any ties: all 2^n choices of signs are counted. Zeros are left
+ * out; 1 if nothing is left. Throws `RangeError` beyond `PAIRS_MAX` differences and for what is not a number.
  */
 export const signedRankP = (differences: readonly number[]): number => {
   if (differences.some(Number.isNaN)) throw new RangeError("a difference is not a number");
@@ -89,9 +90,10 @@ const SEED = 1;
 const SALT = saltOf("smallest effect");
 
 /**
- * The smallest shift that pairs with this scatter would show as a regression nine times in ten: above zero at `tail`,
- * and typically at least `margin` (ln of ratios); `null` if they never show one. Pairs are resampled (bootstrap: Efron
- * & Tibshirani, 1993, section 25.5); each draw's shift is exact, by the ordered means of its differences.
+ * The smallest shift that pairs with this scatter would show as a regression nine times in ten: above zero by the test
+ * at `tail`, and typically at least `margin` (both as ln of a ratio). `null` if so few pairs never show one. The pairs
+ * are resampled (bootstrap: Efron & Tibshirani, 1993, section 25.5); the shift of each draw is exact, by the ordered
+ * means of its differences.
  */
 const smallestEffect = (differences: readonly number[], tail: number, margin: number): number | null => {
   const n = differences.length;

@@ -1,6 +1,6 @@
 /**
- * Compares recorded runs. They did not alternate, so they have to be of one profile and kind of machine, and are
- * compared by their scatter. A *must* that passed before and fails now is a regression, even in one run.
+ * Compares recorded runs. They did not alternate, so only runs of one profile on one kind of machine are compared, by the
+ * scatter between runs. Claims come first: a *must* that passed before and fails now is a regression, even in one run.
  */
 import { someOf } from "../contract/lists.ts";
 import { failedChecks } from "../history/calibration-checks.ts";
@@ -80,7 +80,10 @@ const byName = (runs: readonly RunFigures[]): Map<string, Measured> =>
     ({ stage, name }) => `${stage} ${name}`,
   );
 
-/** `gone`: every run before has it, not every one after. `sparse`: a run before lacks it. `doubted`: runs, with why. */
+/**
+ * Lists the measurements that cannot be compared because a run lacks them. `gone`: all runs before have it, some run after
+ * does not. `sparse`: some run before lacks it. `doubted`: the runs whose generator measured it wrongly, each with why.
+ */
 const incomplete = (before: readonly RunFigures[], after: readonly RunFigures[]) => {
   const now = byName(after);
   const left = [...before, ...after].flatMap(({ id, left_out = [] }) => left_out.map((one) => ({ id, ...one })));
@@ -144,7 +147,7 @@ const judge = (before: readonly RunFigures[], after: readonly RunFigures[], othe
   });
 };
 
-/** `broken`: ids of *musts* that passed before and fail now. `rows`: by stage and name. */
+/** `broken`: ids of *musts* that passed before and fail now. `rows`: by stage and name, with medians of both sides. */
 export const compareRecorded = (before: readonly RunFigures[], after: readonly RunFigures[]) => {
   let [broken, rows] = [[] as string[], [] as ReturnType<typeof judge>];
   const found = (verdict: RecordedVerdict, ...reasons: string[]) => ({ verdict, reasons, broken, rows });
@@ -196,8 +199,10 @@ export const compareRecorded = (before: readonly RunFigures[], after: readonly R
 };
 
 /**
- * The exact one-sided rank-sum test of two groups: the probability that ranks of `second` are at least this high in a
- * random draw (Hollander, Wolfe & Chicken, "Nonparametric Statistical Methods", 3rd ed. (2014), section 4.1).
+ * The exact one-sided rank-sum test for two groups of runs, which are not paired: the probability that ranks of
+ * `second` are at least this high if groups are drawn at random; 1 with an empty group. All draws are counted.
+ *
+ * Source: Hollander, Wolfe & Chicken, "Nonparametric Statistical Methods", 3rd ed. (2014), section 4.1.
  */
 export const rankSumP = (first: readonly number[], second: readonly number[]): number => {
   const ranks = doubledRanks([...first, ...second]);

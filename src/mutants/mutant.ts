@@ -1,6 +1,7 @@
 /**
- * A mutant is a copy of the platform with one behaviour spoilt, to prove that a judge could have failed. It wraps the
- * parts of a role from outside. A comment above a spoilt part names a plausible bug.
+ * A mutant is a copy of the platform with one behaviour spoilt on purpose. It exists to prove that a judge which passes the
+ * healthy platform would have failed this one. It wraps the parts of a role from outside; the platform knows nothing of it.
+ * A comment above a spoilt part names a plausible bug that behaves in this way.
  */
 import type { AnyRefusalName } from "../contract/refusals.ts";
 import type { Stream } from "../contract/routes.ts";

@@ -37,7 +37,10 @@ const refusing = (own: Shedder, onRefusal: () => void): Pick<Shedder, "enter"> =
 /** At most this many refusals delay one served call. */
 const UNPAID_MOST = 20;
 
-/** A refusal adds `share` of a service time to the next call; k times the knee leaves (1 - k share) / (1 - share). */
+/**
+ * Each refusal adds `share` of a service time to the next served call. At k times the knee, the remaining share of the
+ * goodput is (1 - k x share) / (1 - share).
+ */
 const dearRefusals =
   (share: number): Spoil =>
   (healthy) => {

@@ -7,7 +7,11 @@ import { claimsInOrder, countByVerdict, LEVELS, VERDICTS, whyOf } from "./verdic
 
 type CaseKind = "held" | "broken" | "open" | "remark" | "skipped";
 
-/** A red case turns a job red, so only claims that must hold are red (`broken`, `open`); a `remark` is not. */
+/**
+ * What a claim is as a test case. Readers turn a job red for a red case, so only what decides about the run is red:
+ * `broken` and `open` are claims that must hold. A claim below that does not hold, or could not be decided, is a `remark`:
+ * neither passed nor red.
+ */
 const caseKindOf = ({ verdict, level }: Claim): CaseKind => {
   if (verdict === "pass") return "held";
   if (verdict === "skipped") return "skipped";
@@ -21,7 +25,10 @@ const countByKind = (claims: readonly Claim[]): Record<CaseKind, number> => {
   return counts;
 };
 
-/** Readers know cases only: a verdict that no claim explains (what was required is absent) is a case `run/verdict`. */
+/**
+ * Readers of test reports know only cases: if the run is not a pass and no claim says so (a required group was absent,
+ * nothing was judged), a case `run/verdict` is added.
+ */
 const casesOf = (run: RunDocument): Claim[] => {
   const cases = claimsInOrder(run.claims);
   const { verdict } = run;
@@ -84,7 +91,10 @@ const totals = (claims: readonly Claim[]): Record<string, number> => {
 
 const seconds = (ms: number): string => (ms / 1000).toFixed(3);
 
-/** `junit.xml`: a suite per stage, for Jenkins, GitLab, GitHub. None counts `<error>` or `<skipped>` as passed. */
+/**
+ * `junit.xml`: one suite per stage, in the dialect that Jenkins, GitLab and GitHub actions read. Inconclusive is an
+ * `<error>`, so that no reader counts it as passed; a remark is `<skipped>`, which no reader counts as passed or failed.
+ */
 export const junitXml = (run: RunDocument): string => {
   const cases = casesOf(run);
   const suites = Map.groupBy(cases, ({ stage, id }) => (stage === "" ? groupOf(id) : stage));
@@ -129,7 +139,10 @@ const testOf = (claim: Claim): object => ({
   },
 });
 
-/** `ctrf.json`: Common Test Report Format (ctrf.io, schema 0.0); what it has no field for is in `extra.floodgate`. */
+/**
+ * `ctrf.json`: the Common Test Report Format (ctrf.io, schema 0.0). An inconclusive claim and a remark have the status
+ * "other", beside the verdict as `rawStatus`. What the format has no field for stands under `extra.floodgate`.
+ */
 export const ctrfJson = (run: RunDocument): string => {
   const cases = casesOf(run);
   const { held: passed, broken: failed, open, remark, skipped } = countByKind(cases);
@@ -176,7 +189,9 @@ const labelText = (labels: Labels): string => {
   return pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
 };
 
-/** A family as text. A series occurs once: counters with equal labels are added, of others the last one counts. */
+/**
+ * Writes a family as text. A series occurs once: counters with equal labels are added, of other series the last one counts.
+ */
 const textOf = ([shortName, type, help, samplesOf]: Family, run: RunDocument): string => {
   const series = new Map<string, number>();
   for (const [labels, value] of samplesOf(run)) {

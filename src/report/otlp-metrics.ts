@@ -1,6 +1,8 @@
 /**
- * A run as OpenTelemetry metrics in JSON (opentelemetry-proto, `metrics/v1/metrics.proto`: 64-bit numbers are strings),
- * cumulative, so that a lost export loses nothing. Units stand in names: Prometheus would add one again.
+ * A run as OpenTelemetry metrics while it goes on, in the JSON form of OTLP: the same names for every driver, since all
+ * write the same lines. Values are cumulative since the run began, so a lost export loses nothing. Units stand only in
+ * names: a store that follows the rules of Prometheus would append a unit once more. Form: opentelemetry-proto,
+ * `metrics/v1/metrics.proto`; whole 64-bit numbers are strings there.
  */
 import type { Line } from "../history/line.ts";
 import type { Sample } from "../history/series.ts";

@@ -15,7 +15,10 @@ export const fieldsOf = (value: unknown): Readonly<Record<string, unknown>> =>
 export const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 const isMeasured = (value: unknown): value is number => typeof value === "number" && value >= 0 && value < LARGEST;
 
-/** The fields of `like`, each from `found` if its type fits; `null`: a number that may be missing; a list: of texts. */
+/**
+ * The fields of `like`, each from `found` if its type fits. `null` in `like` is a number that may be missing, a list is one
+ * of texts.
+ */
 export const shaped = <T>(found: unknown, like: T): T => {
   if (typeof like === "number" || like === null) return isMeasured(found) ? (found as T) : like;
   if (Array.isArray(like)) return listOf(found).filter((one) => typeof one === "string") as T;

@@ -30,7 +30,10 @@ const fitted = (text: string, columns: number): string => {
   return `${kept.trimEnd()}…`;
 };
 
-/** Breaks a text at spaces. A word longer than a line stays whole, as an address to be copied, unless `cuts` is set. */
+/**
+ * Breaks a text at spaces into lines, the first after `first`, the others indented. A word longer than a line stays
+ * whole, because it is an address to be copied, unless `cuts` is set.
+ */
 export const wrapped = (text: string, first = "", indent = 0, { columns = COLUMNS, cuts = false } = {}): string[] => {
   const lines: string[] = [];
   let line = first;
@@ -124,6 +127,7 @@ const openLines = (groups: readonly Claim[][], shown: number, paint: Paint): str
 export const terminalText = (run: RunDocument, { folder, colour }: { folder: string; colour?: boolean }): string => {
   const paint: Paint = (verdict, text) => (colour ? `\u001b[${PAINT[verdict]}m${text}\u001b[0m` : text);
   const path = oneLine(folder).replace(/\/+$/, "");
+  // The run's folder is named if the page may be missing.
   const isUnwritten = run.claims.some(({ id }) => id === "run/reported");
   const { fail, inconclusive, skipped, pass } = countByVerdict(run.claims);
   const calls = sumOf(run.stages.map((stage) => stage.calls.sent));

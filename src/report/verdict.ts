@@ -1,6 +1,6 @@
 /**
- * Merges claims to one verdict, in one place: an exit code that is too kind is the worst mistake of such a tool. A
- * skipped claim is not passed, and a run that judged nothing is not a pass.
+ * Merges many claims to one verdict. The rule stands in one place, because an exit code that is too kind is the worst
+ * mistake of such a tool: a skipped claim is not passed, and a run that judged nothing is not a pass.
  */
 
 import { someOf } from "../contract/lists.ts";
@@ -64,8 +64,9 @@ const means = (name: string, claim: Claim): boolean =>
 const isJudged = (claim: Claim) => claim.level !== "info" && (claim.verdict === "pass" || claim.verdict === "fail");
 
 /**
- * Why one required name is missing, or `null`. A claim named by its id has to be judged, a stage to be played, and of a
- * group one claim to be judged: others may be skipped because the deployment lacks something.
+ * Why one required name is missing, or `null`. A claim named by its own id has to be judged, a stage has to be
+ * played, and of any other group one claim has to be judged: the others may be skipped because the deployment lacks
+ * something. `verify --require-all` names every claim.
  */
 const missing = (name: string, claims: readonly Claim[]): string | null => {
   const having = (id: string): Claim[] => claims.filter((claim) => claim.id === id);
@@ -113,8 +114,9 @@ const notJudgedText = (claims: readonly Claim[]): string => {
 };
 
 /**
- * A failed `must` fails the run; else an open `must`, something required that was not judged, or no judged claim at all
- * makes it inconclusive. `required` holds claim ids, groups (what stands before `/`) and stages.
+ * Merges claims. A failed `must` fails the run; else an inconclusive `must`, a required claim or
+ * group that was skipped or is absent, or a run without a judged claim makes it inconclusive. `should` and `info` never
+ * fail it. `required` holds claim ids, groups (what stands before `/`) and stages.
  */
 export const mergeClaims = (claims: readonly Claim[], required: readonly string[]): ReturnType<typeof merged> => {
   const musts = claims.filter((c) => c.level === "must");
@@ -136,7 +138,10 @@ export const mergeClaims = (claims: readonly Claim[], required: readonly string[
   return merged("pass", `${all}${shouldsText(claims)}${notJudgedText(claims)}.`);
 };
 
-/** Why a run has its verdict. Older documents lack `required`: the recorded verdict is shown, with its source. */
+/**
+ * Why a finished run has its verdict, in words. Older documents lack the `required` list; if the claims alone give another
+ * verdict, the recorded one is shown, and that it came from elsewhere.
+ */
 export const whyOf = (run: RunDocument): string => {
   const standIns = run.stand_ins?.map(({ tool, by }) => `${tool} is not on this machine: ${by} stood in for it.`);
   return [whyByClaims(run), ...(standIns ?? [])].join(" ");

@@ -1,4 +1,7 @@
-/** Reads values behind `env:`, `file:`, `exec:`, and keeps them until they expire. No message holds a value. */
+/**
+ * Reads values behind `env:NAME`, `file:PATH`, `exec:COMMAND`, and caches them until they expire or are refused. Error
+ * messages name the field and reference, never the value.
+ */
 import { isAbsolute, join } from "node:path";
 import { parseJson } from "../contract/refusals.ts";
 import { boundChild, spawnChild } from "../supervision/child.ts";

@@ -44,8 +44,8 @@ export const credentialsOf = ({ credentials = {}, tenants = [] }: Target): State
 ];
 
 /**
- * What was expected and what came of another kind, else `null`: swapped keys would look like a deployment that breaks a
- * dozen rules (items 40, 41, 125). Unknown prefixes are left to a rule of `verify`.
+ * What was expected and what came, if a value is of another kind than its place; else `null`. Swapped keys would look
+ * like a deployment that breaks a dozen rules (items 40, 41, 125). Unknown prefixes are left to a rule of `verify`.
  */
 const misplaced = (value: string, kind: StatedCredential["kind"]): { expected: string; came: string } | null => {
   const [, found] = Object.entries(KIND_OF_PREFIX).find(([prefix]) => value.startsWith(prefix)) ?? [];
@@ -66,7 +66,10 @@ export const misplacedKeys = (target: Target): string[] =>
     return wrong === null ? [] : [`${field}: expected ${wrong.expected}; got ${wrong.came}`];
   });
 
-/** What an env file, a copied header or a talkative command adds to a key, or `null`. Such a key is 401 everywhere. */
+/**
+ * Says what in a value is not part of the credential, such as what an env file, a copied header or a talkative command adds;
+ * `null` for nothing. Such a value would be answered 401 everywhere, or could not be sent.
+ */
 const notItsOwn = (value: string): string | null => {
   const lines = value.trim().split(/\r\n|\r|\n/).length;
   if (lines > 1) return `it has ${lines} lines: print or write nothing but the value`;

@@ -1,4 +1,7 @@
-/** Reads a target file, asks the safety guard, locks the target. A problem says what was expected and what came. */
+/**
+ * Reads a target file, asks the safety guard about it, and locks the target. A problem names the field, what was expected and
+ * what came. Unknown fields are warnings.
+ */
 import { lookup } from "node:dns/promises";
 import { tmpdir } from "node:os";
 import { dirname, resolve } from "node:path";
@@ -203,8 +206,8 @@ export const checkTarget = (parsed: unknown, file: string): { target: Target; wa
 };
 
 /**
- * The target with canonical URLs, those behind references read; other references are read later, relative to `folder`.
- * Throws `TargetFileError` and `SecretError`.
+ * The target with canonical URLs, and with every URL that was given as a reference (`env:`, `file:`) resolved. Other
+ * references are resolved later, relative to `folder`. Throws `TargetFileError` and `SecretError`.
  */
 export const readTargetFile = async (path: string) => {
   const file = resolve(path);

@@ -1,4 +1,7 @@
-/** Runs the laws of `properties/` with a mutant's parts in a child process: a line of JSON for each law and mutant. */
+/**
+ * Runs the laws of `properties/` in a child process with a mutant's parts in place of the healthy ones, and reads one line of
+ * JSON for each law and mutant.
+ */
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -52,7 +55,10 @@ const parsed = (text: string): LawLine | null => {
   }
 };
 
-/** Without a line a mutant is undecided if the process failed; else no law looks at what it spoils. Never rejects. */
+/**
+ * Makes one trial for each law and mutant. A mutant without a line is undecided if the process failed; otherwise no law
+ * looks at what it spoils, and it gets no trial. Never rejects.
+ */
 export const tryLaws = async (options: LawsOptions): Promise<Trial[]> => {
   const { mutants, onTrial } = options;
   const trials: Trial[] = [];

@@ -1,11 +1,14 @@
-/** The matrix of `dev mutants` in 80 columns: a word a cell, below it who must kill and who did; real experiments. */
+/**
+ * The matrix mutant × column of `dev mutants`, as text 80 columns wide: one word a cell, below it who must kill and who did.
+ * Mutants on real experiments have a table of their own.
+ */
 
 import { type Claim, eitherOf, type RunDocument } from "../history/run-document.ts";
 import { type Mutant, nobody } from "../mutants/mutant.ts";
 import { wrapped } from "../report/terminal.ts";
 import { COLUMNS, type Column, columnOf, isRight, type Trial, type TrialVerdict } from "./trials.ts";
 
-/** A cell shows the first of these verdicts that occurred, in its word where the mutant must be killed, or elsewhere. */
+/** A cell shows the first of these verdicts that occurred: its first word where the mutant must be killed, elsewhere its second. */
 const WORDS: Record<TrialVerdict | "not-tried", readonly [must: string, elsewhere: string]> = {
   "false-positive": ["FALSE", "FALSE"],
   survived: ["MISSED", "no"],
@@ -30,7 +33,7 @@ const cellOf = (trials: readonly Trial[], must: boolean, healthy: boolean) => {
 type Cell = ReturnType<typeof cellOf>;
 export type Row = ReturnType<typeof matrixOf>[number];
 
-/** The healthy platform first, which `must` (`null`) be killed nowhere. */
+/** The rows of the matrix. The healthy platform is first; its `must` is `null`, because it may be killed nowhere. */
 export const matrixOf = (mutants: readonly Mutant[], all: readonly Trial[]) =>
   [nobody, ...mutants].map(({ name, stage, kills }) => {
     const healthy = name === nobody.name;
@@ -155,7 +158,7 @@ const failures = (claims: readonly Claim[], stage: string): Claim[] =>
 const invariantOf = ({ id }: Claim): string => id.slice(0, id.indexOf("/"));
 const said = ({ id, verdict, reason, got }: Claim): string => `${id}: ${verdict}: ${reason}: ${got}`;
 
-/** `claims`: of the run with the mutant planted. `by`: invariants that failed on `on`. `told`: what was wrong. */
+/** `claims`: of the run with the mutant planted. `by`: invariants that failed on `on`. `told`: what was wrong, a line each. */
 export const judgeTrial = ({ by: must, ...trial }: ExperimentTrial, { claims }: Pick<RunDocument, "claims">) => {
   const killers = failures(claims, trial.on);
   const by = [...new Set(killers.map(invariantOf))];

@@ -26,8 +26,8 @@ const AFTER_A_FAULT = [
 ];
 
 /**
- * The small stages, judged by all invariants. `proves`: judges that have to pass the healthy platform there
- * (invariants, `verify/<rule>`, `gate/<measurement>`, `curve/<measure>`); no judge may fail it.
+ * The small stages: tens to hundreds of calls, judged by all invariants. `proves`: judges that have to pass the healthy platform
+ * there (ids of invariants, `verify/<rule>`, `gate/<measurement>` or `curve/<measure>`); no judge may fail it.
  */
 // biome-ignore format: a stage is a row
 export const MINI_STAGES: Readonly<Record<MutantStage, (MiniStage | VirtualStage) & { proves: readonly string[] }>> = {
@@ -88,7 +88,12 @@ export const columnOf = (name: MutantStage): Column => {
   return stage.rulesAlone === true ? "verify" : stage.options.breakable === true ? "chaos" : "load";
 };
 
-/** Of a mutant where it must be caught (`wrong-judge`: not by all who must), elsewhere, and of the healthy platform. */
+/**
+ *   of a mutant where it has to be caught   `killed`: failed by all judges that must; `wrong-judge`: failed, but not by all of
+ *                                           them; `survived`; `undecided`
+ *   of a mutant elsewhere                   `seen`, `not-seen`, `undecided`
+ *   of the healthy platform                 `acquitted`, `false-positive`, `undecided`
+ */
 export type TrialVerdict =
   | ("killed" | "wrong-judge" | "survived" | "undecided")
   | ("seen" | "not-seen")
@@ -217,7 +222,10 @@ const stagesFor = ({ stage: own }: Mutant): MutantStage[] => {
   return [...new Set([own, ...cheapest, ...(SEEN_UNDER_LOAD.includes(own) ? (["verify-load"] as const) : [])])];
 };
 
-/** The healthy platform on every used stage; mutants on their own and other columns' cheapest, or `everywhere`. */
+/**
+ * The healthy platform on every used stage; each mutant on its own stage and on the cheapest stage of every other column.
+ * `everywhere`: each mutant on every small stage, including the gate.
+ */
 export const planTrials = (
   mutants: readonly Mutant[],
   { columns = COLUMNS, everywhere = false }: { columns?: readonly Column[]; everywhere?: boolean } = {},

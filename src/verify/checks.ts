@@ -99,8 +99,8 @@ export const createChecks = (expected: string) => {
       return failures.length > 0;
     },
     /**
-     * Returns whether the outcome fits. `wanted`: as the reference reads the specification. `steps`: the calls before,
-     * for the crash file. `or`: outcomes of other readings, which pass with a note.
+     * Judges an answer by its outcome. Returns whether it fits. `wanted`: what the specification says, as the reference
+     * reads it. `steps`: the calls before it, for the crash file. `or`: outcomes of other readings, which pass with a note.
      */
     expect: (answer: Answer, wanted: Fits, steps: readonly Answer[] = [], or: Fits = []): boolean => {
       if (fits(answer, wanted)) {

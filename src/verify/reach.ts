@@ -183,8 +183,9 @@ export const headerHintOf = async (answer: Answer, context: Context): Promise<st
 };
 
 /**
- * Why a rule is open if each breach is a 401 to a key that is taken nowhere, or to a header that is not read: one rule
- * fails for that key or header, and the others that use it stay open. Else `null`.
+ * Says why a rule cannot be judged if each call that shows a breach was answered 401 because the deployment takes its
+ * key nowhere, or does not read its header. Then one rule fails for that key or header, and the others that use it stay
+ * open. Else `null`.
  */
 export const openByCredential = async (id: string, failures: readonly Failure[], context: Context) => {
   let reason: string | null = null;
@@ -215,8 +216,8 @@ const FAILURES_MOST = 6;
 const OWN_TRIES = 3;
 
 /**
- * A request that could not be read. Read in each of `TRIES`, it did not arrive whole before: proxies that use a
- * connection again before a whole body is sent put the next head into it.
+ * The status of a request that could not be read. An API that reads the same request in each of `TRIES` did not get it
+ * whole before: proxies that use a connection again before all of a body is sent put the next request's head into it.
  */
 const GARBLED = 400;
 

@@ -35,7 +35,10 @@ const bandsOf = (events: readonly SeriesEvent[], fromMs: number, spanS: number) 
   return bands;
 };
 
-/** `series` has bins wide enough to read, `fine` those of `series.json`; `bands` are faults, `marks` other events. */
+/**
+ * A stage as its charts draw it: `series` has bins wide enough to read, `fine` those of `series.json`; `bands` are faults,
+ * `marks` other events; a row of the table stands for `binsInRow` bins.
+ */
 export const chartSeriesOf = (whole: StageSeries, { binsMost, rowsMost }: Omit<Detail, "folded">) => {
   const fine = busyPartOf(whole);
   const readable = Math.max(BINS_LEAST, Math.round(sumOf(fine.offered) / CALLS_A_BIN));

@@ -1,6 +1,7 @@
 /**
- * How long calls took: a map, and a curve by percentile, stretched towards the tail (1/(1-p)), from the moment due and
- * from sending: their distance is what a generator that waits for answers hides (coordinated omission).
+ * Charts of how long calls took. A map: time across, duration up (logarithmic), a stronger colour for more calls. A
+ * curve by percentile, stretched towards the tail (1/(1-p)), from the moment due and from sending: where the two part,
+ * a generator that waits for answers would hide time (coordinated omission). Quantiles need enough calls above them.
  */
 import { scaleLog } from "d3-scale";
 import type { Objective } from "../../history/objectives.ts";

@@ -1,6 +1,7 @@
 /**
- * A chart: finding, image with title and description, axes, keys, and its numbers as a table. A nested svg stretches
- * the drawing, but not the texts. Colours are attributes too, for pages whose style is not admitted.
+ * The frame of a chart: a caption that states the finding, an image with a title and a description, axes, keys, and the
+ * same numbers as a table; the charts of a stage share one table. A nested svg stretches the drawing to any width, but
+ * not the texts. Colours are attributes too, for pages whose style is not admitted.
  */
 import { scaleLinear, scaleLog } from "d3-scale";
 import { figure, milliseconds } from "../figures.ts";

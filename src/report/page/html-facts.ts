@@ -1,4 +1,5 @@
-/** Outcomes as bars and tables that share letters, faults, what is not judged, measurements, the machine. */
+/** The facts of the page: the outcomes of each stage as a bar and a table that share letters, the faults in time, what
+ * is not judged and why, measurements, calibration, and the machine it ran on. */
 import type { FaultRecord, Measurement, RunDocument, StageSummary } from "../../history/run-document.ts";
 import { sumOf } from "../../history/statistics/statistics.ts";
 import { driverText, fillOf, OUTCOME_KINDS, type OutcomeRow, outcomeRows, swatch } from "../charts/layers.ts";

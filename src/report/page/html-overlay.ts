@@ -1,4 +1,7 @@
-/** `compared.html`: two runs over each other, stage by stage, the earlier dashed. Only the gate gives a verdict. */
+/**
+ * `compared.html`: two runs laid over each other, stage by stage on the same axes, the earlier one dashed, the later
+ * one solid. It gives no verdict; only the gate does.
+ */
 import type { Measurement, RunDocument } from "../../history/run-document.ts";
 import { mergeSparse, quantileMs, type Series } from "../../history/series.ts";
 import { sumOf } from "../../history/statistics/statistics.ts";

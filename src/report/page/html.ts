@@ -1,4 +1,7 @@
-/** `report.html`: a page that loads nothing, complete without its one script, which its policy names by a hash. */
+/**
+ * `report.html`: one page that loads nothing. It runs one script of its own, which its policy names by its hash, and is
+ * complete without it. The verdict comes first, then the reasons, then what was not judged.
+ */
 import { scaleLinear } from "d3-scale";
 import type { Claim, ClaimVerdict, RunDocument, StageSummary } from "../../history/run-document.ts";
 import type { Series, StageSeries } from "../../history/series.ts";

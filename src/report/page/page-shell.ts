@@ -1,6 +1,7 @@
 /**
- * The frame of every page: policy, style, fills, the one script if it has charts. Text on colours has a contrast of 4.5
- * to 1 or more, in light and dark; a word, a letter, a shape or a pattern repeats whatever a colour says.
+ * The frame of every page: its policy, its style and fills, and the one script if it has charts. Colours are variables,
+ * for light and for dark, chosen so that text on them has a contrast of at least 4.5 to 1. A word, a letter, a shape or
+ * a pattern repeats whatever a colour says.
  */
 import { FAULT_STATE_WORDS, FAULT_STATES } from "../../history/run-document.ts";
 import { fillDefs, HUES, OUTCOME_KINDS } from "../charts/layers.ts";

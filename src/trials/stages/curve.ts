@@ -1,4 +1,7 @@
-/** Stages of minutes and thousands of calls, in virtual time, where no machine disturbs: shedding, and the gate. */
+/**
+ * Stages that take minutes and thousands of calls, in virtual time, where a busy machine cannot disturb them: those of
+ * shedding, and the gate's pairs of blocks, a healthy base beside the mutant.
+ */
 
 import { type BlockValues, measureBlock } from "../../gate/block.ts";
 import { loadFor, PAIRS_DEFAULT, partsOfBlock, profileOfBlock, SIDES, type Side } from "../../gate/block-plan.ts";

@@ -1,4 +1,5 @@
-/** `doctor --target`: checks a file and its deployment by single calls within its permits, each key by a cheap one. */
+/** `doctor --target`: checks a target file and its deployment by single calls, within what the file permits: every
+ * key once with a cheap one (a chat session, or the style catalog for a server key). */
 
 import { readUsed } from "../../client/control-planes.ts";
 import { tlsFiles, wrongTlsFile } from "../../client/transport.ts";
@@ -308,10 +309,10 @@ const tryAdmins = async (target: Target, calls: SingleCalls): Promise<Finding[]>
   return (await Array.fromAsync(roles, (role) => tried(role, `credentials.${role}`, () => look(role)))).flat();
 };
 
+/** Findings about credential references that cannot be read. */
 const unreadable = async (target: Target, secrets: Secrets): Promise<Finding[]> => {
   const references = credentialsOf(target).filter(({ ref }) => isReference(ref));
   const findings = await Array.fromAsync(references, (one) =>
-/** Findings about credential references that cannot be read. */
     tried(titleOf(one), one.where, () => secrets.read(one.ref, one.where).then(() => [])),
   );
   return findings.flat();

@@ -12,7 +12,10 @@ import { clockFinding, echoFinding, protocolFindings } from "./connection.ts";
 import { type Finding, finding } from "./finding.ts";
 import { type Answered, headerOf, openSingleCalls, type SingleCalls, withSingleCalls } from "./single-calls.ts";
 
-/** `perhaps`: it refuses every path alike. `all`: it serves every path, also without a key. `other`: another server. */
+/**
+ * `api`: it answers as the API does. `perhaps`: it refuses every path alike. `all`: it serves every path, also without a key.
+ * `other`: something else answers.
+ */
 type WhatAnswers =
   | { readonly is: "api" | "perhaps" | "all" | "other"; readonly first: Answered }
   | { readonly is: "moved"; readonly first: Answered; readonly to: string }
@@ -46,7 +49,10 @@ const askWhatAnswers = async (calls: SingleCalls): Promise<WhatAnswers> => {
   return { is: isServed(first) ? "all" : "perhaps", first };
 };
 
-/** Says that every path is served, also without a key; else `null`. Takes one call where the API answers. */
+/**
+ * Says that something else than the API serves every path of a target, also without a key; `null` if it does not. Takes one
+ * call where the API answers.
+ */
 export const serverOfEverything = async (parts: Parameters<typeof openSingleCalls>[0]): Promise<string | null> => {
   const calls = await openSingleCalls(parts);
   try {

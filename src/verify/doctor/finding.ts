@@ -1,4 +1,7 @@
-/** `warn`: a remark. `missing`: needed and absent. `wrong`: unlike the target file. `silent`: no answer came. */
+/**
+ * `warn`: it works, with a remark. `missing`: it is absent and needed. `wrong`: it differs from the target file. `silent`: no
+ * answer came. `skipped`: it was not tried. `info`: neither good nor bad.
+ */
 type FindingState = "ok" | "info" | "warn" | "missing" | "wrong" | "silent" | "skipped";
 
 /** `text`: what was found, and for a wrong thing what was expected. `todo`: what the user can do. */

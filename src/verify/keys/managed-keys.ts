@@ -1,4 +1,5 @@
-/** Makes keys, each journalled just before its call leaves, and shows which unspecified members are read. */
+/** Creates keys through key management: each is journalled just before its call leaves, and deleted in the end. The
+ * specification names no members of a creation, so rules need evidence of those that the deployment reads. */
 import { maskSecrets } from "../../contract/credentials.ts";
 import { foreignName } from "../../contract/foreign-text.ts";
 import { isObject, parseJson, REFUSALS } from "../../contract/refusals.ts";
@@ -270,7 +271,10 @@ const listsTold = (context: Context, member: ListMember): number => {
   return new Set(told.map(({ asked }) => asked.toSorted().join())).size;
 };
 
-/** Whether a refusal, a value or a key's rights show that `member` is read; without `writes`, by the answers so far. */
+/**
+ * Reports whether a refusal, a value or a key's rights show that the deployment reads `member`. Without the permit
+ * `writes` it looks only at the answers that came so far.
+ */
 const readsMember = async (context: Context, admin: AdminRole, member: ListMember): Promise<boolean> => {
   const { subcode, wrong, chat, editor } = LISTS[member];
   const isSeen = (): boolean =>

@@ -49,10 +49,11 @@ const widthOf = ({ target: { limits = {}, permits, ...target } }: Context): numb
 };
 
 /**
- * Mints until refused, then once more. A known allowance is used up steadily, with `atOnce` until the rest fits one
- * wave of concurrent mints, which race for the last unit; an unknown one by waves. `bandFrom`: after so many mints the
- * count gets `settleMs`, and the next mint shows whether a band follows. Without a refusal it goes on up to
- * `LATE_TIMES` the allowance, which tells late counting from none (A9).
+ * Mints until refused, then once more. `bandFrom`: the count gets `settleMs` after so many mints too, and the mint after
+ * them shows whether a band follows, however late the count is. A known allowance is used up at a steady pace, with
+ * `atOnce` until the rest fits into one wave of concurrent mints, which race for the last unit. An unknown one is used up
+ * wave by wave. Then the count gets `settleMs`. If no mint is refused, minting goes on up to `LATE_TIMES` the allowance,
+ * which tells late counting from none (A9).
  */
 export const burn = async (
   context: Context,

@@ -23,7 +23,10 @@ import { keepsProducts } from "./key-creations.ts";
 const { must } = rulesOf("management", { needs: { permission: "writes", roles: ["admin_pro"] } });
 const ON_FREE = { permission: "writes", roles: ["admin_free"] } as const;
 
-/** Makes a full key and mints chat with it; `null` if refused. Skips the rule if an unread member may explain that. */
+/**
+ * Makes a key with every right and mints a chat session with it; `null` if that is refused. Skips the rule if an unread
+ * member may explain the refusal.
+ */
 const mintingKey = async (context: Context, checks: Checks) => {
   const key = await keys.makeKey(context, keys.FULL_KEY);
   const used = await firstUse(context, keys.exchangeWith(key, "chat"));

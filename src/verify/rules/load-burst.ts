@@ -164,7 +164,10 @@ export const pressRate = async (context: Context, enough: number): Promise<Edge>
 export const rateEdge = (context: Context): Promise<Edge> =>
   context.once("rate edge", () => pressRate(context, ENOUGH));
 
-/** Opens streams at once, callers in turn: those of one could meet its own cap first. `leaving`: they leave early. */
+/**
+ * Opens streams at once. Callers take turns: if all calls of one left first, they could meet its own cap instead of the
+ * global one. `leaving`: clients leave early, half at the head, half at the first event.
+ */
 export const wave = async (context: Context, size: number, callers: readonly Caller[], leaving = false) => {
   const calls: Promise<Answer>[] = [];
   for (let i = 0; i < size; i++) {

@@ -136,7 +136,10 @@ export const RATE_RULES: readonly Rule[] = [
   }),
 ];
 
-/** Of the run's patience: windows of a minute are usual, and `Retry-After` may point past the window's end. */
+/**
+ * How many times the run's patience the rule waits: windows of a minute are usual, and `Retry-After` may point to the first
+ * second of the next window.
+ */
 const LONGER = 1.1;
 const ASKED_MAX_MS = 30_000;
 const TIMES_MIN = 3;

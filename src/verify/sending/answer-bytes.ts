@@ -117,7 +117,10 @@ const FIELD = /^(event|data|id|retry)(?::[ ]?(.*))?$/;
 
 export type SseText = ReturnType<typeof readSseText>;
 
-/** Reads frames strictly (item 166): clients' parsers forgive errors. `strange`: lines that no event stream has. */
+/**
+ * Reads frames strictly (item 166), because a client's parser forgives errors. `strange`: lines that are no field, comment
+ * or empty line.
+ */
 export const readSseText = (chunks: readonly Chunk[]) => {
   const frames: SseFrame[] = [];
   const strange: string[] = [];

@@ -137,7 +137,10 @@ const isBareSuccess = (answer: Answer): boolean => {
   );
 };
 
-/** Whether another try may bring another answer: an edge may give one call in ten a page, or a JSON 500. */
+/**
+ * Whether another try may bring another answer: an edge may answer one call in ten with a page, or with a JSON 500 that
+ * the API could have written as well. What still comes is judged.
+ */
 export const isStray = (answer: Answer): boolean => {
   const { foreign, transient, status } = answer;
   return !transient && (foreign || (status !== null && status >= 500) || isBareSuccess(answer));
@@ -153,8 +156,9 @@ const CACHE_HEADER = /^(?:cache-status|(?:cf|x|x-[a-z]+)-cache(?:-status)?)$/;
 const IS_COPY = /(?:^|[^a-z])hit(?![a-z-])/i;
 
 /**
- * How an answer shows that it came out of a cache, else `null`. By `Age: 0` (RFC 9111, 5.1) some caches mean the API's
- * answer, others a copy. A copy without such a header may still have the id of the call that it was made for.
+ * How an answer shows that it came out of a cache; `null` if it does not. `Age` names a cache (RFC 9111, section 5.1); at 0
+ * some caches mean the API's answer, and others their copy of it. A copy without such a header may still have the id of the
+ * call that it was made for.
  */
 export const cacheInWords = ({ id, request, headers }: Pick<Answer, "id" | "request" | "headers">): string | null => {
   const { age = "", "x-request-id": echoed = "" } = headers;

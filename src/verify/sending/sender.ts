@@ -1,6 +1,6 @@
 /**
- * The one way in which `verify` sends. Transient answers are tried again after `Retry-After`, because others may load
- * the deployment; what stays refused while a neighbouring call is served is judged.
+ * The one way in which `verify` sends. It retries transient answers after `Retry-After`, because other callers may load
+ * the deployment. If a call stays refused while a neighbouring call is served, the refusal is its own and judged.
  */
 import { add, byFrequency, known } from "../../history/statistics/statistics.ts";
 import { type Answer, isAdmitted, isStray, lookOf, retryAfterMs } from "./answer.ts";
@@ -60,8 +60,9 @@ export const createLastingStrays = () => {
 type Tried = Pick<Answer, "outcome" | "transient">;
 
 /**
- * A call's own answer while its neighbour is served, else `null`; `away`: both are refused. Neighbours are sent once
- * more each round: a balancer that takes turns would give all calls to a dead backend and them to a good one.
+ * A call's own answer while its neighbour is served, else `null`. `away`: the neighbour is refused as well. The neighbour
+ * is sent once more in each round, because a balancer that takes its backends in turn would otherwise give every call to
+ * a dead one and every neighbour to a good one.
  */
 export const answerBeside = async <A extends Tried>(tryCall: () => Promise<A>, tryNeighbour: () => Promise<Tried>) => {
   let last: A | null = null;

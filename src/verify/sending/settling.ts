@@ -17,7 +17,10 @@ export const deadlineMs = (context: Context): number => {
   return performance.now() + (stated === undefined ? ARRIVES_WITHIN_MS : stated + MARGIN_MS);
 };
 
-/** Whether an edge's page may stand for the very refusal that is waited for: more tries show nothing then. */
+/**
+ * Whether an edge may have put its page in place of the very refusal that is waited for: then more tries show nothing. Where
+ * a success is waited for, the page may end once the change has arrived at the edge too.
+ */
 const mayHide = ({ foreign, status }: Answer, accepts: Fits): boolean => {
   const outcomes = outcomesOf(accepts);
   return foreign && !outcomes.includes(ANY_SUCCESS) && outcomes.some((outcome) => outcome.startsWith(`${status} `));

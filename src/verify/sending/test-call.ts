@@ -129,7 +129,10 @@ export const stepOfTestCall = (view: TargetView, n: number, call: TestCall): ste
   return { ...step, route, facts, org: isKnown ? step.org : "-" };
 };
 
-/** `shared`: the target file's headers, in lower case. `isH2` forbids blanks at a value's ends (RFC 9113, 8.2.1). */
+/**
+ * `shared`: headers of the target file, names in lower case. `isH2`: HTTP/2 forbids blanks at the ends of a value
+ * (RFC 9113, section 8.2.1), which an HTTP/1.1 server removes.
+ */
 type Parts = {
   step: steps.Step;
   id: string;
