@@ -12,7 +12,7 @@
 import { isStreamed } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
 import { Histogram } from "../../history/statistics/histogram.ts";
-import { sumOf } from "../../history/statistics/statistics.ts";
+import { ascending, sumOf } from "../../history/statistics/statistics.ts";
 import { decidedByUs, earliestUs, isAdmitted, isDefinite } from "./moments.ts";
 
 /** Ends made by platform or caller. A broken connection may have broken long before it was noticed. */
@@ -21,17 +21,16 @@ const CERTAIN_ENDS = new Set(["done", "error_event", "eof", "closed_by_client"])
 const isHeld = (call: CallLine): boolean =>
   isStreamed(call) && isAdmitted(call) && call.first_us !== null && CERTAIN_ENDS.has(call.ended ?? "");
 
+/** Times are rounded down to whole steps, and those over the most count as the most. */
 const STEP_US = 5_000;
-const STEPS = 200;
+const MOST_US = 995_000;
 
-/** The longest time, in microseconds, that at least `wanted` of the counted streams reach; -1 if there are fewer. */
-const highestWith = (steps: Uint32Array, wanted: number): number => {
-  let reached = 0;
-  for (let step = STEPS - 1; step >= 0; step -= 1) {
-    reached += steps[step] as number;
-    if (reached >= wanted) return step * STEP_US;
-  }
-  return -1;
+/** The longest time, in microseconds, for which at least `wanted` of the streams go on after `us`; -1 if there are fewer. */
+const outlastedBy = (streams: readonly { untilUs: number }[], wanted: number, us: number): number => {
+  if (streams.length < wanted) return -1;
+  const ends = ascending(streams.map(({ untilUs }) => untilUs));
+  const slackUs = (ends[streams.length - wanted] ?? Number.POSITIVE_INFINITY) - us;
+  return Math.min(MOST_US, Math.floor(slackUs / STEP_US) * STEP_US);
 };
 
 /** Bounds on a call's times at the server, from the caller's. */
@@ -63,8 +62,6 @@ export const BY_CONTENT: TimesAtServer = {
 export const heldStreams = (times: TimesAtServer) => {
   let held: { call: CallLine; fromUs: number; untilUs: number }[] = [];
   let pruneAt = 64;
-  const all = new Uint32Array(STEPS);
-  const ofOrg = new Uint32Array(STEPS);
   return {
     see: (call: CallLine): void => {
       if (!isHeld(call)) return;
@@ -75,18 +72,10 @@ export const heldStreams = (times: TimesAtServer) => {
     },
     /** For how long (us, at most 1 s) `cap` streams, and `ownCap` of its organization, outlasted the call; -1: too few. */
     outlasting: (call: CallLine, cap: number, ownCap: number): { all: number; ofOrg: number } => {
-      const fromUs = earliestUs(call);
-      const decidedUs = times.admittedByUs(call);
-      all.fill(0);
-      ofOrg.fill(0);
-      for (const other of held) {
-        const slackUs = other.untilUs - decidedUs;
-        if (other.fromUs > fromUs || slackUs < 0) continue;
-        const step = Math.min(STEPS - 1, Math.floor(slackUs / STEP_US));
-        all[step] = (all[step] as number) + 1;
-        if (other.call.org === call.org) ofOrg[step] = (ofOrg[step] as number) + 1;
-      }
-      return { all: highestWith(all, cap), ofOrg: highestWith(ofOrg, ownCap) };
+      const [fromUs, decidedUs] = [earliestUs(call), times.admittedByUs(call)];
+      const beside = held.filter((other) => other.fromUs <= fromUs && other.untilUs >= decidedUs);
+      const own = beside.filter((other) => other.call.org === call.org);
+      return { all: outlastedBy(beside, cap, decidedUs), ofOrg: outlastedBy(own, ownCap, decidedUs) };
     },
     /** Counts earlier streams that had not ended when the call was sent. */
     aheadOf: ({ sent_us }: CallLine): number => held.filter(({ call: { done_us } }) => done_us >= sent_us).length,

@@ -50,14 +50,12 @@ export const countedOutcomes = () => {
   const all = new Map<string, number>();
   /** In the order of their last calls. */
   const runs = new Map<string, typeof all>();
-  let last: { run: string; row: typeof all } | undefined;
   const rowOf = (run: string): typeof all => {
-    if (last?.run === run) return last.row;
-    last = { run, row: runs.get(run) ?? new Map() };
+    const row: typeof all = runs.get(run) ?? new Map();
     runs.delete(run);
-    runs.set(run, last.row);
+    runs.set(run, row);
     if (runs.size > RUNS_MAX) runs.delete(runs.keys().next().value as string);
-    return last.row;
+    return row;
   };
   return {
     /** `requestId`: the client's, `null` if it sent none. `org`: `"-"` for a call refused before it was known. */
