@@ -8,6 +8,7 @@ import { known } from "../history/statistics/statistics.ts";
 import {
   CAPABILITY,
   either,
+  isOpenHere,
   isOthersRefusal,
   lacksOf,
   legalAnswers,
@@ -103,12 +104,8 @@ const isCapable = (call: CallLine, ours: boolean): boolean | null => {
   const isExchange = surface === "exchange" && credential === "publishable";
   if (!isExchange && !(surface === "runtime" && (isServer || isSession))) return null;
   const { scope, product, tier } = lacksOf(call, facts, ours);
-  // A7, A14, A15 and item 158 are open: only the reference platform is held to this project's reading.
-  const isOpen =
-    facts.product === "viewer" ||
-    facts.tier === null ||
-    (isSession && (tier !== false || product !== false)) ||
-    (isServer && facts.tier !== "Pro");
+  // Only the reference platform is held to this project's reading.
+  const isOpen = isOpenHere(facts, tier) || (isSession && product !== false);
   const lacks = !ours && isOpen ? undefined : either(scope, product, tier);
   return lacks === undefined ? null : !lacks;
 };

@@ -79,17 +79,15 @@ class Walk {
   #decided = false;
 
   /** Adds outcomes that depend on load, faults or settings. */
-  may(...outcomes: string[]): this {
-    if (!this.#decided) for (const outcome of outcomes) this.legal.add(outcome);
-    return this;
+  may(...outcomes: string[]): void {
+    this.check(undefined, ...outcomes);
   }
 
   /** `true`: certainly fails here, so no later check decides. `undefined`: unknown. */
-  check(fails: boolean | undefined, ...outcomes: string[]): this {
-    if (this.#decided || fails === false) return this;
-    this.may(...outcomes);
+  check(fails: boolean | undefined, ...outcomes: string[]): void {
+    if (this.#decided || fails === false) return;
+    for (const outcome of outcomes) this.legal.add(outcome);
     this.#decided = fails === true;
-    return this;
   }
 
   answers(...outcomes: string[]): ReadonlySet<string> {
@@ -130,6 +128,13 @@ const front = (walk: Walk, facts: CallFacts, { ours, stateUnsettled }: Reading):
   walk.check(state === undefined || stillServed ? undefined : state !== "valid", UNAUTHENTICATED);
 };
 
+/** Open are the viewer and a missing plan (A7, item 158), sessions frozen at the mint (A14), server keys on Free (A15). */
+export const isOpenHere = ({ product, tier, credential }: CallFacts, lacksTier: boolean | undefined) =>
+  tier === null ||
+  product === "viewer" ||
+  (credential === "session" && lacksTier !== false) ||
+  (credential === "server" && tier !== "Pro");
+
 /** Check 3 of the exchange and the scope check of runtime calls: table B6. */
 const capability = (walk: Walk, call: CallLine, facts: CallFacts, ours: boolean): void => {
   const { scope, product, tier } = lacksOf(call, facts, ours);
@@ -139,13 +144,8 @@ const capability = (walk: Walk, call: CallLine, facts: CallFacts, ours: boolean)
     walk.check(tier, O("tier_capability_not_allowed"));
     return;
   }
-  // A5, A16, A17: each of the three refusals that applies is legal. Open: the viewer and a missing plan (A7, item 158),
-  // sessions frozen at the mint (A14), server keys on Free (A15).
-  const open =
-    facts.tier === null ||
-    facts.product === "viewer" ||
-    (facts.credential === "session" && tier !== false) ||
-    (facts.credential === "server" && facts.tier !== "Pro");
+  // A5, A16, A17: each of the three refusals that applies is legal.
+  const open = isOpenHere(facts, tier);
   const narrowed = facts.credential === "session" && product === true ? undefined : product;
   const fails = open && scope !== true ? undefined : either(scope, narrowed, tier);
   walk.check(fails, ...CAPABILITY);
