@@ -126,7 +126,7 @@ export const ascending = (values: Iterable<number>): Float64Array => new Float64
  * Sample quantile of values in any order, type 7 (linear between order statistics; the default of R and NumPy). Source: Hyndman
  * & Fan, "Sample Quantiles in Statistical Packages", The American Statistician 50 (1996). `null` without values.
  */
-export const quantile = (values: readonly number[], p: number): number | null => {
+export const quantile = (values: readonly number[] | Float64Array, p: number): number | null => {
   assertShare(p);
   if (values.length === 0) return null;
   const sorted = ascending(values);
@@ -137,7 +137,7 @@ export const quantile = (values: readonly number[], p: number): number | null =>
   return low + (at - below) * (high - low);
 };
 
-export const median = (values: readonly number[]): number | null => quantile(values, 0.5);
+export const median = (values: readonly number[] | Float64Array): number | null => quantile(values, 0.5);
 
 /**
  * Ranks (1 is the smallest sample) between which the true quantile lies with at least 95 % confidence, whatever the
