@@ -45,8 +45,15 @@ const besideEach = (
   untilUs = decidedUs,
 ): { call: CallLine; least: number; most: number; ahead: number }[] => {
   const calls = lines.toSorted((a, b) => a.sent_us - b.sent_us);
+  const longestUs =
+    releaseUs + calls.reduce((most, { sent_us: sent, done_us: done }) => Math.max(most, done - sent), 0);
+  let from = 0;
   return calls.map((call) => {
-    const others = calls.filter((other) => other.sent_us <= call.done_us && other !== call);
+    while ((calls[from] as CallLine).sent_us < call.sent_us - longestUs) from += 1;
+    const others: CallLine[] = [];
+    for (let at = from; at < calls.length && (calls[at] as CallLine).sent_us <= call.done_us; at += 1) {
+      if (calls[at] !== call) others.push(calls[at] as CallLine);
+    }
     const near = others.filter((one) => one.done_us + (isAdmitted(one) ? releaseUs : 0) >= call.sent_us);
     const sentUntilUs = Math.min(decidedUs(call), call.sent_us + marginUs);
     const isHeld = (one: CallLine): boolean =>
