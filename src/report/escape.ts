@@ -48,10 +48,7 @@ export const escapeLabel = (text: string): string =>
   clean(text).replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
 
 export const utf8Bytes = (text: string): number => {
-  let bytes = 0;
-  for (const character of text) {
-    const code = character.codePointAt(0)!;
-    bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-  }
+  let bytes = text.length;
+  for (const [character] of text.matchAll(/[^\0-\x7f]/gu)) bytes += character < "\u0800" ? 1 : 2;
   return bytes;
 };
