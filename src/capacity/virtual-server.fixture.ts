@@ -20,7 +20,7 @@ const play = (server: VirtualServer, ratePerS: number, lengthS: number, arrivals
   const calls: Call[] = [];
   for (const at of scheduleOf(constant(ratePerS, lengthS), arrivals, seed)) {
     const atS = at / 1e6;
-    endsS = endsS.filter((end) => end > atS);
+    if (endsS.length >= server.places) endsS = endsS.filter((end) => end > atS);
     if (endsS.length >= server.places) {
       calls.push({ atS, latencyS: null });
       continue;

@@ -48,7 +48,7 @@ class Pool {
   }
 
   inFlight(atUs: number, org?: number): number {
-    this.#ends = this.#ends.filter(({ us }) => us > atUs);
+    if (this.#ends.some(({ us }) => us <= atUs)) this.#ends = this.#ends.filter(({ us }) => us > atUs);
     return org === undefined ? this.#ends.length : this.#ends.filter((end) => end.org === org).length;
   }
 
@@ -130,7 +130,8 @@ export const queueing = (options: Slots, habits: Habits = {}): Server => {
   return (atUs, i, org = 0) => {
     const moment = { atUs, atS: (atUs - START_US) / 1e6, i, org, inFlight: pool.inFlight(atUs), pool };
     const isFull = moment.inFlight >= (habits.limit?.(moment) ?? inFlight);
-    if (isFull || pool.inFlight(atUs, org) >= (habits.ofOrg?.(moment) ?? Number.POSITIVE_INFINITY)) {
+    const ofOrg = habits.ofOrg?.(moment);
+    if (isFull || (ofOrg !== undefined && pool.inFlight(atUs, org) >= ofOrg)) {
       habits.refused?.(moment, pool);
       return refusal(atUs, isFull ? sheds : "429 org_overloaded", refusalMs * 1000);
     }
