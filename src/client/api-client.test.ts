@@ -26,7 +26,7 @@ const clientTo = async (target: Target): Promise<ApiClient> => {
     target,
     secrets: createSecrets("."),
     view: viewOf(target),
-    clock: createRunClock(wallUs(), 0, 7),
+    clock: { ...createRunClock(wallUs()), errorUs: 7 },
     stage: "probe",
     driver: "test",
     idPrefix: "run1-probe",

@@ -77,7 +77,6 @@ export type Driven = {
   host: HostFacts | null;
   /** How long the schedule ran; 0 if none was played. */
   scheduledMs: number;
-  /** Versions of HTTP that connections negotiated. */
   protocols?: readonly Protocol[];
   /** A process ended early and took along what it knew of its calls: what is missing looks like a breach. */
   isCutOff?: boolean;
@@ -102,10 +101,7 @@ export const STOPPED_DRAIN_MS = 1_000;
 /** How long after the time-out of its last call a process may take to end, before it is killed. */
 export const END_LATE_MS = 30_000;
 
-/**
- * Plays all parts at once. `beside` ends them when it resolves, as do a failure or too many errors in one of them; a
- * spent share of the budget ends only its own part.
- */
+/** Plays all parts at once. `beside`, a failure or too many errors end all of them; a spent share ends only its own. */
 export const playParts = async <P extends Part>(
   { budget, segments = 1, signal }: Drive,
   play: (index: number, signal: AbortSignal) => Promise<P>,

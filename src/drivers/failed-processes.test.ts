@@ -91,7 +91,7 @@ const OPEN_LOOP = (first: string, second: string): string =>
     });
     process.stdin.on("end", () => process.exit(0));
     setInterval(() => undefined, 1000);
-    const ready = () => say({ type: "ready", clockErrorUs: 1 });
+    const ready = () => say({ type: "ready" });
     function first() { ${first} }
     function second() { ${second} }
     `,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { eachAtOnce, pause } from "./waiting.ts";
+import { BASES_ERROR_US, clockBaseUs, createRunClock, eachAtOnce, pause, wallUs } from "./waiting.ts";
 
 describe("work on several items at once", () => {
   test("starts in order, at most so many at once, and keeps the order of the results", async () => {
@@ -28,4 +28,12 @@ describe("work on several items at once", () => {
     await pause(20);
     expect(started.length).toBeLessThan(4);
   });
+});
+
+test("another process tells the time of a runner whose wall clock was five seconds ahead at its start", () => {
+  const [clock, epochUs] = [createRunClock(wallUs(), clockBaseUs() + 5_000_000), wallUs()];
+  const passedUs = clock.nowUs() - 5_000_000;
+  expect(passedUs).toBeGreaterThanOrEqual(-BASES_ERROR_US);
+  expect(passedUs).toBeLessThanOrEqual(wallUs() - epochUs + 100_000);
+  expect(clock.errorUs).toBe(BASES_ERROR_US);
 });

@@ -80,8 +80,8 @@ export const waitUntil = async (
   }
 };
 
-// Monotonic microseconds since a run began. Each process takes `performance.timeOrigin` from the wall clock at its
-// start. The wall clock may step, so a driver's process measures its offset to the runner (open-loop-process.ts).
+// Monotonic microseconds since a run began. Each process takes `timeOrigin` from the wall clock at its start, which may
+// step; a driver's process is given the runner's `clockBaseUs`, to tell the time as the runner does.
 
 /** Cached, because reading it costs more than reading the time. */
 const ORIGIN_MS = performance.timeOrigin;
@@ -100,8 +100,27 @@ export const clockSetUs = (): number => {
 
 export type RunClock = Readonly<ReturnType<typeof createRunClock>>;
 
-/** `errorUs`: the uncertainty against the runner's clock. */
-export const createRunClock = (epochUs: number, offsetUs = 0, errorUs = 0) => ({
-  nowUs: (): number => wallUs() + offsetUs - epochUs,
-  errorUs,
-});
+const monotonicUs = (): number => Number(process.hrtime.bigint()) / 1000;
+
+/** How far the clocks of two processes may be apart by their `clockBaseUs`. */
+export const BASES_ERROR_US = 50;
+
+const READINGS = 20;
+
+/** `wallUs` less the monotonic clock, which a machine's processes share: by the quickest reading of both. */
+export const clockBaseUs = (): number => {
+  let [best, leastUs] = [0, Number.POSITIVE_INFINITY];
+  for (let reading = 0; reading < READINGS; reading += 1) {
+    const beganUs = monotonicUs();
+    const baseUs = wallUs() - beganUs;
+    const tookUs = monotonicUs() - beganUs;
+    if (tookUs < leastUs) [best, leastUs] = [baseUs, tookUs];
+  }
+  return best;
+};
+
+/** `baseUs`: the runner's, in another process. `errorUs`: the uncertainty against the runner's clock. */
+export const createRunClock = (epochUs: number, baseUs?: number) => {
+  const behindUs = baseUs === undefined ? 0 : Math.round(baseUs - clockBaseUs());
+  return { nowUs: (): number => wallUs() + behindUs - epochUs, errorUs: baseUs === undefined ? 0 : BASES_ERROR_US };
+};

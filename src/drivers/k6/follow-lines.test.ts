@@ -14,7 +14,8 @@ test("lines are seen while the file is written, whole ones only, and the rest at
   const path = join(folder, "lines");
   await writeFile(path, "");
   const seen: string[] = [];
-  const following = followLines(path, (line) => seen.push(line));
+  const written = Promise.withResolvers<void>();
+  const following = followLines(path, (line) => seen.push(line), written.promise);
   const bytes = Buffer.from("one\ntwö\nthr");
   // The cut goes through a letter.
   await appendFile(path, bytes.subarray(0, 7));
@@ -22,7 +23,8 @@ test("lines are seen while the file is written, whole ones only, and the rest at
   await appendFile(path, bytes.subarray(7));
   await vi.waitFor(() => expect(seen).toEqual(["one", "twö"]), 5000);
   await appendFile(path, "ee\nhalf");
-  await following.finish();
+  written.resolve();
+  await following;
   expect(seen).toEqual(["one", "twö", "three", "half"]);
 });
 
@@ -30,18 +32,20 @@ test("what is written just before the end is not lost, however much it is", asyn
   const path = join(folder, "lines");
   await writeFile(path, "");
   const seen: string[] = [];
-  const following = followLines(path, (line) => seen.push(line));
+  const written = Promise.withResolvers<void>();
+  const following = followLines(path, (line) => seen.push(line), written.promise);
   const lines = Array.from({ length: 50_000 }, (_, i) => `${i} ${"x".repeat(i % 50)}`);
   await appendFile(path, `${lines.join("\n")}\n`);
-  await following.finish();
+  written.resolve();
+  await following;
   expect(seen).toEqual(lines);
 });
 
 test("a reader that throws is reported at the end", async () => {
   const path = join(folder, "lines");
   await writeFile(path, "one\n");
-  const following = followLines(path, () => {
+  const boom = (): void => {
     throw new Error("boom");
-  });
-  await expect(following.finish()).rejects.toThrow("boom");
+  };
+  await expect(followLines(path, boom, Promise.resolve())).rejects.toThrow("boom");
 });

@@ -86,22 +86,11 @@ export const k6Outputs = (env: Readonly<Record<string, string | undefined>>): Re
 /** No usage report, and no download of extensions. */
 export const K6_SETTINGS = { K6_NO_USAGE_REPORT: "true", K6_AUTO_EXTENSION_RESOLUTION: "false" };
 
-/** Starts k6 in a process group of its own, with only `environment`, our settings and the user's outputs. */
-export const startK6 = (
-  binary: string,
-  args: readonly string[],
-  environment: Record<string, string>,
-  folder: string,
-) => {
+/** Starts k6 in a process group of its own, with only its own variables, our settings and the user's outputs. */
+export const startK6 = (binary: string, args: readonly string[], own: Record<string, string>, folder: string) => {
   const child = spawnChild(binary, args, {
     cwd: folder,
-    env: {
-      ...K6_SETTINGS,
-      HOME: folder,
-      ...k6Outputs(process.env),
-      ...environment,
-      ...runMark(),
-    },
+    env: { ...K6_SETTINGS, HOME: folder, ...k6Outputs(process.env), ...own, ...runMark() },
     stdio: ["ignore", "ignore", "pipe"],
     detached: true,
   });
@@ -126,33 +115,23 @@ export const startK6 = (
 const LOOK_EVERY_MS = 50;
 const CHUNK_BYTES = 1 << 18;
 
-/**
- * Follows a file while it is written. `finish` is called once writing has ended: it reads to the last line, and rejects
- * with what `onLine` threw.
- */
-export const followLines = (path: string, onLine: (text: string) => void): { finish(): Promise<void> } => {
+/** Reads a file while it is written, and to its last line when it is `written`. Rejects with what `onLine` throws. */
+export const followLines = async (path: string, onLine: (text: string) => void, written: Promise<unknown>) => {
   let isOver = false;
-  const read = async (): Promise<void> => {
-    await using file = await open(path, "r");
-    const buffer = Buffer.alloc(CHUNK_BYTES);
-    const lines = cutLines(onLine);
-    for (;;) {
-      // Taken before the read, so that everything written before `finish` is still read.
-      const wasOver = isOver;
-      const { bytesRead } = await file.read(buffer, 0, CHUNK_BYTES, null);
-      if (bytesRead > 0) lines.push(buffer.subarray(0, bytesRead));
-      else if (wasOver) return lines.end();
-      else await sleep(LOOK_EVERY_MS);
-    }
-  };
-  const reading = read();
-  reading.catch(() => undefined);
-  return {
-    finish: () => {
-      isOver = true;
-      return reading;
-    },
-  };
+  void written.then(() => {
+    isOver = true;
+  });
+  await using file = await open(path, "r");
+  const buffer = Buffer.alloc(CHUNK_BYTES);
+  const lines = cutLines(onLine);
+  for (;;) {
+    // Taken before the read, so that everything written before the end is still read.
+    const wasOver = isOver;
+    const { bytesRead } = await file.read(buffer, 0, CHUNK_BYTES, null);
+    if (bytesRead > 0) lines.push(buffer.subarray(0, bytesRead));
+    else if (wasOver) return lines.end();
+    else await sleep(LOOK_EVERY_MS);
+  }
 };
 
 type Reading = Pick<DriveJob, "seed" | "view" | "stage" | "idPrefix" | "epochUs"> & {
@@ -219,18 +198,14 @@ export const readSummary = async (path: string): Promise<Summary | null> => {
   }
 };
 
-type Seen = {
-  lines: number;
-  calls: Set<number>;
-  faults: PrintedFault[];
-  strangers: number;
-  lag: Histogram;
-  /** The last line; `null` if k6 ended before it. */
-  end: PrintedSpent | null;
-};
+type Seen = ReturnType<typeof createReader>["seen"];
 
 export const createReader = (reading: Reading, onLine: (line: CallLine) => void) => {
-  const seen: Seen = { lines: 0, calls: new Set(), faults: [], strangers: 0, lag: new Histogram(), end: null };
+  const seen = {
+    ...{ lines: 0, strangers: 0, calls: new Set<number>(), faults: [] as PrintedFault[], lag: new Histogram() },
+    /** The last line; `null` if k6 ended before it. */
+    end: null as PrintedSpent | null,
+  };
   const read = (text: string): void => {
     const printed = JSON.parse(text) as Printed | PrintedMint | PrintedFault | PrintedNothing | PrintedSpent;
     if (printed.type === "spent") {
@@ -238,12 +213,8 @@ export const createReader = (reading: Reading, onLine: (line: CallLine) => void)
       seen.end = printed;
       return;
     }
-    if (printed.type === "fault") {
-      seen.faults.push(printed);
-      seen.calls.add(printed.i);
-      return;
-    }
-    if (printed.type === "nothing") return void seen.calls.add(printed.i);
+    if (printed.type === "fault") seen.faults.push(printed);
+    if (printed.type === "fault" || printed.type === "nothing") return void seen.calls.add(printed.i);
     const line = lineFrom(printed, reading);
     seen.lines += 1;
     if (line.attempt === 0 && line.unscheduled === undefined) seen.lag.record(line.started_us - line.intended_us);

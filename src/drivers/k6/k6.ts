@@ -44,22 +44,16 @@ export type K6Setup = {
   vus?: number;
 };
 
+/** The hard limit counts, because Go raises its soft limit of open files to it. */
+const roomHere = () => {
+  return { freeBytes: process.availableMemory(), files: fileLimitsOf("self")?.hard ?? Number.POSITIVE_INFINITY };
+};
+
+type VuWish = Pick<port.DriveJob, "profile" | "view" | "seed"> & { story: Story; vus?: number };
+
 /** Returns totals over all segments; each segment gets at least one VU and one call. */
-export const vusHere = (
-  {
-    profile,
-    view,
-    story,
-    seed,
-    vus,
-  }: Pick<port.DriveJob, "profile" | "view" | "seed"> & { story: Story; vus?: number },
-  segments: number,
-  // The hard limit counts, because Go raises its soft limit of open files to it.
-  { freeBytes, files } = {
-    freeBytes: process.availableMemory(),
-    files: fileLimitsOf("self")?.hard ?? Number.POSITIVE_INFINITY,
-  },
-): { vus: number; callsAtOnce: number; warnings: string[] } => {
+export const vusHere = ({ profile, view, story, seed, vus }: VuWish, segments: number, room = roomHere()) => {
+  const { freeBytes, files } = room;
   const concurrency = executor.concurrencyOf(story, seed, view);
   if (vus !== undefined) {
     return { vus: executor.vusFor(profile, vus, concurrency), callsAtOnce: Math.max(1, vus), warnings: [] };
@@ -191,14 +185,8 @@ const playSegment = async (run: K6Run & Awaited<ReturnType<typeof inputFor>>, in
   };
   await writePrivateFile(path("handover.json"), JSON.stringify({ ...run.handOver, ...own }));
   await writeFile(path("printed.ndjson"), "", { mode: 0o600 });
-  const args = [
-    "run",
-    "--quiet",
-    "--no-color",
-    "--log-format=json",
-    ...segmentArguments(index, segments),
-    run.scenario,
-  ];
+  const quietly = ["--quiet", "--no-color", "--log-format=json"];
+  const args = ["run", ...quietly, ...segmentArguments(index, segments), run.scenario];
   const variables = { FLOODGATE_HANDOVER: path("handover.json"), FLOODGATE_BUNDLE: path("scenario.js") };
   // k6 reads the wall clock at its start, and runs on from there.
   const clockUs = clockSetUs();
@@ -214,14 +202,16 @@ const playSegment = async (run: K6Run & Awaited<ReturnType<typeof inputFor>>, in
   port.stopWhen(signal, k6, callMs, () => k6.child.kill("SIGUSR1"));
   const reading = { ...job, story, epochUs: job.epochUs + clockUs, clocksApartUs: clockUs === 0 ? 0 : CLOCK_READ_US };
   const { seen, take } = createReader(reading, run.onLine);
-  const following = followLines(path("printed.ndjson"), (text) => {
+  const onLine = (text: string): void => {
     // At the first line k6 has read this file. It is removed now, so that a killed runner leaves no secrets behind.
     if (seen.lines === 0) rmSync(path("handover.json"), { force: true });
     stillComing();
     take(text);
-  });
+  };
+  const following = followLines(path("printed.ndjson"), onLine, k6.exited);
+  following.catch(() => undefined);
   const exit = await k6.exited;
-  await following.finish();
+  await following;
   const summary = await readSummary(path("summary.json"));
   if (keepIn !== undefined && summary !== null) {
     const name = segments === 1 ? job.stage : `${job.stage}-${index + 1}-of-${segments}`;
@@ -235,7 +225,6 @@ const playSegment = async (run: K6Run & Awaited<ReturnType<typeof inputFor>>, in
     stopped: stoppedBy(seen),
     // k6 writes its last line when all its calls have ended.
     isCutOff: end === null,
-    /** The most calls that were in flight at once. */
     most: end?.most ?? 0,
     protocols,
     // A killed k6 has not reported its spending, so every line counts as a request.

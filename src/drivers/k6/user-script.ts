@@ -18,7 +18,6 @@ export const runK6Script = async (options: {
   binary: string;
   script: string;
   args: readonly string[];
-  /** The file that the account is written to. */
   account: string;
   environment?: Record<string, string>;
   onSpawn?(child: ChildProcess): void;
@@ -63,7 +62,6 @@ export const readSummary = (text: string): K6Summary | null => {
   }
 };
 
-/** The fields of each type of metric that are reported. */
 const FIELDS: Readonly<Record<string, readonly string[]>> = {
   trend: ["med", "p90", "p95", "max"],
   rate: ["rate"],
@@ -118,7 +116,6 @@ export const callsOf = ({ calls }: ScriptAccount): { made: number; unanswered: n
 
 const firstLine = (text = ""): string => text.split("\n")[0] as string;
 
-/** Returns the sentences whose condition is true. */
 const saying = (...rows: readonly (readonly [isSo: boolean, sentence: string])[]): string[] =>
   rows.flatMap(([isSo, sentence]) => (isSo ? [sentence] : []));
 

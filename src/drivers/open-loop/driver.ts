@@ -2,58 +2,28 @@
 import { fileURLToPath } from "node:url";
 import { countedOutcome } from "../../client/api-client.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";
-import type { HostFacts, Protocol } from "../../history/run-document.ts";
+import type { HostFacts } from "../../history/run-document.ts";
 import { boundChild, lastLines, signalInWords, spawnChild } from "../../supervision/child.ts";
 import { messageIn, readLines, unreadSentence } from "../../supervision/lines.ts";
 import { ownRunMark } from "../../supervision/processes.ts";
-import { wallUs } from "../../supervision/waiting.ts";
-import { type Budget, budgetShare, NOTHING_SPENT, type Spent, type Stopped } from "../../workload/budget.ts";
+import { clockBaseUs, wallUs } from "../../supervision/waiting.ts";
+import { budgetShare, NOTHING_SPENT, type Spent, type Stopped } from "../../workload/budget.ts";
 import { profileDurationS } from "../../workload/load-profiles.ts";
 import { TIMEOUTS } from "../../workload/timeouts.ts";
 import * as port from "../driver.ts";
-
-export type OpenLoopJob = port.DriveJob & {
-  /** This generator's part of the schedule: every `of`-th arrival, beginning with `index`. */
-  segment?: { index: number; of: number };
-  /** Admitted calls are folded in the process that makes them. */
-  fold?: true;
-  budget?: Budget;
-  /** The budget of the target file, if `budget` is a share or the rest of it. */
-  stated?: Budget;
-};
+import type { OpenLoopEnd, OpenLoopJob } from "./play-schedule.ts";
 
 /**
  * Messages between the runner and the process, one JSON value per line. Everything reaches the process over its stdin,
  * credentials too.
  */
 export type ToProcess =
-  | { type: "job"; job: OpenLoopJob }
-  | { type: "pong"; n: number; atUs: number }
+  | { type: "job"; job: OpenLoopJob; clockBaseUs: number }
   /** `message`: why the value could not be read. */
   | { type: "secret"; n: number; value?: string; message?: string }
   /** Begin; `startUs` is the run time of arrival 0. */
   | { type: "go"; startUs: number }
   | { type: "stop" };
-
-export type OpenLoopEnd = {
-  /** Arrivals of the schedule that came due. */
-  offered: number;
-  started: number;
-  /** Calls not sent because `maxOutstanding` was reached. */
-  dropped: number;
-  /** Calls sent while every connection was in use: they may have waited in this process. */
-  queued: number;
-  /** Calls that could not be made, e.g. because no session could be minted. */
-  unmade: number;
-  /** Calls not sent because the budget was spent or its stop condition met. */
-  unsent: number;
-  cut: number;
-  startUs: number;
-  endUs: number;
-  protocols?: Protocol[];
-  /** How late calls were started against the schedule; waiting for a connection is not included. */
-  lagMs: { p50: number; p99: number; max: number };
-};
 
 /** What the process has spent, by its own count, and why it stopped sending before its schedule ended. */
 export type OpenLoopSpent = { spent: Spent; stopped: Stopped | null };
@@ -61,10 +31,9 @@ export type OpenLoopSpent = { spent: Spent; stopped: Stopped | null };
 export type FromProcess =
   | CallLine
   | FoldLine
-  | { type: "ping"; n: number }
   | { type: "secret?"; n: number; ref: string; what: string }
   | { type: "forget"; ref: string }
-  | { type: "ready"; clockErrorUs: number }
+  | { type: "ready" }
   | ({ type: "progress"; offered: number; done: number } & OpenLoopSpent)
   | ({ type: "end"; end: OpenLoopEnd; host: HostFacts; problems: port.Problem[] } & OpenLoopSpent)
   | { type: "failed"; message: string };
@@ -72,7 +41,6 @@ export type FromProcess =
 export type OpenLoopResult = OpenLoopSpent & {
   end: OpenLoopEnd | null;
   host: HostFacts | null;
-  clockErrorUs: number;
   problems: port.Problem[];
 };
 
@@ -109,7 +77,7 @@ export const playOpenLoop = async ({ job, secrets, signal, program = PROGRAM, ..
   child.stdin.on("error", () => undefined);
   await port.register(child, bound, options.onSpawn);
   const unspent: OpenLoopSpent = { spent: NOTHING_SPENT, stopped: null };
-  const result: OpenLoopResult = { end: null, host: null, clockErrorUs: 0, problems: [], ...unspent };
+  const result: OpenLoopResult = { end: null, host: null, problems: [], ...unspent };
   let isReady = false;
   let unread = 0;
   let failure = "";
@@ -124,17 +92,15 @@ export const playOpenLoop = async ({ job, secrets, signal, program = PROGRAM, ..
   const hear: { [T in FromProcess["type"]]: (message: Extract<FromProcess, { type: T }>) => void } = {
     call: (line) => options.onLine(Object.assign(line, { outcome: countedOutcome(line.outcome) })),
     fold: (line) => options.onFold?.(line),
-    ping: ({ n }) => say({ type: "pong", n, atUs: wallUs() }),
     "secret?": ({ n, ref, what }) =>
       void secrets.read(ref, what).then(
         (value) => say({ type: "secret", n, value }),
         (error: Error) => say({ type: "secret", n, message: error.message }),
       ),
     forget: ({ ref }) => secrets.forget(ref),
-    ready: ({ clockErrorUs }) => {
+    ready: () => {
       isReady = true;
       if (!signal.aborted) bound.due(Number.POSITIVE_INFINITY, "begin");
-      result.clockErrorUs = clockErrorUs;
       void options.begin().then(go);
     },
     progress: ({ spent, stopped, ...progress }) => {
@@ -157,7 +123,7 @@ export const playOpenLoop = async ({ job, secrets, signal, program = PROGRAM, ..
   });
   bound.due(program.silentMs, "get ready");
   port.stopWhen(signal, bound, drainMs, () => say({ type: "stop" }));
-  say({ type: "job", job });
+  say({ type: "job", job, clockBaseUs: clockBaseUs() });
 
   const { code, signal: endedBy, error, late } = await bound.ended;
   const exit = endedBy === null ? `code ${code}` : `signal ${signalInWords(endedBy)}`;

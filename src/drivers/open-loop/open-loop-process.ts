@@ -9,7 +9,7 @@ import { callFold } from "../../history/call-fold.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";
 import { looksWrong } from "../../invariants/evidence/legal-answers.ts";
 import { messageIn, readLines } from "../../supervision/lines.ts";
-import { createRunClock, type RunClock, wallUs } from "../../supervision/waiting.ts";
+import { createRunClock, type RunClock } from "../../supervision/waiting.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import { guardBudget } from "../../workload/budget.ts";
 import { storyCalled } from "../../workload/catalogue.ts";
@@ -17,12 +17,11 @@ import { constant, profilePeakPerS } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
 import { lagDoubt, type Problem, watchHost } from "../driver.ts";
 import { startNullServer } from "./bare-server.ts";
-import type { FromProcess, OpenLoopEnd, OpenLoopJob, OpenLoopSpent, ToProcess } from "./driver.ts";
-import { startPressing } from "./play-schedule.ts";
+import type { FromProcess, OpenLoopSpent, ToProcess } from "./driver.ts";
+import { type OpenLoopEnd, type OpenLoopJob, startPressing } from "./play-schedule.ts";
 
 const FLUSH_EVERY_MS = 50;
 const FLUSH_AT_CHARS = 1 << 16;
-const PINGS = 9;
 
 const openProcessPipe = () => {
   let pending = "";
@@ -72,20 +71,6 @@ const openProcessPipe = () => {
     tell,
     once,
     secrets,
-    // The quickest of a few round trips gives the offset; half of that trip bounds its error.
-    measureClock: async (): Promise<{ offsetUs: number; errorUs: number }> => {
-      let best = { offsetUs: 0, errorUs: Number.POSITIVE_INFINITY };
-      for (let n = 0; n < PINGS; n++) {
-        const answered = once("pong", n);
-        const sentUs = wallUs();
-        tell({ type: "ping", n }, true);
-        const { atUs } = await answered;
-        const gotUs = wallUs();
-        const errorUs = Math.ceil((gotUs - sentUs) / 2);
-        if (errorUs < best.errorUs) best = { offsetUs: Math.round(atUs - (sentUs + gotUs) / 2), errorUs };
-      }
-      return best;
-    },
     end: (code: number): void => {
       flush();
       process.stdout.write("", () => process.exit(code));
@@ -140,15 +125,14 @@ const problemsOf = (end: OpenLoopEnd, firstUnmade: string, connections: number, 
   return problems;
 };
 
-const main = async ({ tell, once, secrets, measureClock }: ReturnType<typeof openProcessPipe>): Promise<void> => {
+const main = async ({ tell, once, secrets }: ReturnType<typeof openProcessPipe>): Promise<void> => {
   let isStopped = false;
   const stopping = once("stop").then(() => {
     isStopped = true;
   });
-  const { job } = await once("job");
+  const { job, clockBaseUs } = await once("job");
   const story = storyCalled(job.story);
-  const { offsetUs, errorUs } = await measureClock();
-  const clock = createRunClock(job.epochUs, offsetUs, errorUs);
+  const clock = createRunClock(job.epochUs, clockBaseUs);
   const { stage, idPrefix, target, view, timeouts, reference = false } = job;
   const budget = guardBudget(job.budget ?? {}, job.stated);
   const foldTo = (emit: (line: CallLine | FoldLine) => void) =>
@@ -162,7 +146,7 @@ const main = async ({ tell, once, secrets, measureClock }: ReturnType<typeof ope
   const client = await openApiClient({ ...how, budget, target, secrets, view, clock, timeouts });
   await client.book.prepare(story.sessions(view));
   const going = once("go");
-  tell({ type: "ready", clockErrorUs: errorUs }, true);
+  tell({ type: "ready" }, true);
   const begun = await Promise.race([going, stopping]);
   if (begun === undefined) throw new Error("it was stopped before it was told to begin");
   const { startUs } = begun;

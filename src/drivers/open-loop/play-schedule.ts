@@ -1,15 +1,16 @@
 /** Sends each call of a story at its scheduled time, whatever the earlier answers, and counts those it cannot send. */
 import { type ApiClient, type CallContext, NotSentError, type Sent } from "../../client/api-client.ts";
 import type { CallLine } from "../../history/line.ts";
+import type { Protocol } from "../../history/run-document.ts";
 import { Histogram } from "../../history/statistics/histogram.ts";
 import { blockThread, inTime, pause, type RunClock } from "../../supervision/waiting.ts";
+import type { Budget } from "../../workload/budget.ts";
 import { scheduleOf } from "../../workload/load-profiles.ts";
 import { triesOf } from "../../workload/retry.ts";
 import { callId, type Step } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
 import { TIMEOUTS } from "../../workload/timeouts.ts";
-import { lagFigures, STOPPED_DRAIN_MS } from "../driver.ts";
-import type { OpenLoopEnd, OpenLoopJob } from "./driver.ts";
+import { type DriveJob, lagFigures, STOPPED_DRAIN_MS } from "../driver.ts";
 
 /** Nearer than this to the next call, the pacer only turns the event loop and does not nap. */
 const SPIN_US = 150;
@@ -78,8 +79,17 @@ export const startPacer = (
   };
 };
 
-/** Labels of a story's lines, and where the lines go. */
 type How = { stage: string; driver: string; idPrefix: string; onLine(line: CallLine): void };
+
+export type OpenLoopJob = DriveJob & {
+  /** This generator's part of the schedule: every `of`-th arrival, beginning with `index`. */
+  segment?: { index: number; of: number };
+  /** Admitted calls are folded in the process that makes them. */
+  fold?: true;
+  budget?: Budget;
+  /** The budget of the target file, if `budget` is a share or the rest of it. */
+  stated?: Budget;
+};
 
 const MAX_OUTSTANDING = 4096;
 
@@ -103,6 +113,11 @@ export const startPressing = (
     if (under === 0) none.resolve();
     return none.promise;
   };
+  /**
+   * `offered`: arrivals that came due. `dropped`: not sent because `maxOutstanding` was reached. `queued`: sent while every
+   * connection was in use, so they may have waited here. `unmade`: could not be made, e.g. without a session. `unsent`:
+   * the budget was spent or its stop condition met.
+   */
   const end = { offered: 0, started: 0, dropped: 0, queued: 0, unmade: 0, unsent: 0, cut: 0, startUs };
   let done = 0;
   let firstUnmade = "";
@@ -149,8 +164,7 @@ export const startPressing = (
     const go = (next: ReturnType<typeof nextTry>): void => {
       if (next === null) return void over(null);
       const { step, at, attempt, waitMs } = next;
-      const id = callId(idPrefix, i, at, attempt);
-      const context: CallContext = { id, stage, driver, intendedUs: dueUs, attempt };
+      const context: CallContext = { id: callId(idPrefix, i, at, attempt), stage, driver, intendedUs: dueUs, attempt };
       if (at > 0) context.unscheduled = "step";
       if (waitMs === null) return void client.begin(step, context, sent, over);
       context.intendedUs += Math.round(waitMs * 1000);
@@ -188,7 +202,7 @@ export const startPressing = (
     waits.abort();
   };
 
-  const finish = async (): Promise<{ end: OpenLoopEnd; firstUnmade: string }> => {
+  const finish = async () => {
     await pacer.finished;
     const drainMs = cutShort ? STOPPED_DRAIN_MS : (job.drainMs ?? job.timeouts?.callMs ?? TIMEOUTS.callMs);
     await inTime(noneUnder(), drainMs);
@@ -199,6 +213,7 @@ export const startPressing = (
       await client.close();
       await noneUnder();
     }
+    // Lateness against the schedule; waiting for a connection is not included.
     return { end: { ...end, endUs: clock.nowUs(), lagMs: lagFigures(lag) }, firstUnmade };
   };
   return {
@@ -208,3 +223,5 @@ export const startPressing = (
     spunUs: pacer.spunUs,
   };
 };
+
+export type OpenLoopEnd = Awaited<ReturnType<typeof startPressing>["finished"]>["end"] & { protocols?: Protocol[] };
