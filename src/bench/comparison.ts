@@ -35,7 +35,6 @@ export type Block = {
   cpuUsEach: number | null;
   /** Why this block cannot be trusted, for example a saturated client or wrong answers. */
   doubts: string[];
-  /** How other programs disturbed the machine during the block. */
   disturbances: string[];
 };
 
@@ -48,37 +47,23 @@ export type Pair = { ours: Block; against: Block };
 
 export type Target = { atLeast: number } | { atMost: number };
 
-export type Row = {
-  name: string;
-  what: string;
-  unit: string;
-  target: Target | null;
-  /** Ratio of ours to the other side: typical, least and greatest. */
-  ratio: number;
-  ratioMin: number;
-  ratioMax: number;
-  /** Pairs that the ratio is made of, and pairs left out because other programs disturbed them. */
-  rounds: number;
-  leftOut: number;
-  /** `ours` and `against` are medians; `against` is that of the bare server, or the required figure. */
-  ours: number;
-  against: number;
-  pairs: readonly Pair[];
-  /** `too-wide`: the typical ratio reaches the target, but the rounds differ by too much to prove it. */
-  verdict: "reached" | "missed" | "too-wide" | "reported";
-  doubts: string[];
-};
+export type About = Record<"name" | "what" | "unit", string> & { target: Target | null };
 
-export type About = Pick<Row, "name" | "what" | "unit" | "target">;
+export type Row = ReturnType<typeof compare>;
+
+/** Ratio of ours to the other side: typical, least and greatest. */
+type Ratios = Record<"ratio" | "ratioMin" | "ratioMax", number>;
+
+/** `too-wide`: the typical ratio reaches the target, but the rounds differ by too much to prove it. */
+type Verdict = "reached" | "missed" | "too-wide" | "reported";
 
 /** How far rounds may lie apart, as a share of the typical one, for a target to count as reached. */
 const SPREAD_MAX = 0.2;
 
-const spreadOf = ({ ratio, ratioMin, ratioMax }: Pick<Row, "ratio" | "ratioMin" | "ratioMax">): number =>
-  (ratioMax - ratioMin) / ratio;
+const spreadOf = ({ ratio, ratioMin, ratioMax }: Ratios): number => (ratioMax - ratioMin) / ratio;
 
 /** A ratio without pairs is `NaN`, which reaches no target. */
-const verdictOf = (target: Target | null, figures: Pick<Row, "ratio" | "ratioMin" | "ratioMax">): Row["verdict"] => {
+const verdictOf = (target: Target | null, figures: Ratios): Verdict => {
   if (target === null) return "reported";
   const isReached = "atLeast" in target ? figures.ratio >= target.atLeast : figures.ratio <= target.atMost;
   if (!isReached) return "missed";
@@ -91,7 +76,7 @@ const CLEAN_MIN = 3;
 const isClean = ({ ours, against }: Pair): boolean =>
   ours.disturbances.length === 0 && against.disturbances.length === 0;
 
-export const compare = (about: About, measured: readonly Pair[]): Row => {
+export const compare = (about: About, measured: readonly Pair[]) => {
   const clean = measured.filter(isClean);
   const pairs = clean.length >= Math.min(CLEAN_MIN, measured.length) ? clean : measured;
   const ratios = pairs.map(({ ours, against }) => ours.value / against.value);
@@ -104,14 +89,11 @@ export const compare = (about: About, measured: readonly Pair[]): Row => {
     ...pairs.flatMap(({ ours, against }) => [...ours.disturbances, ...against.disturbances]),
   ];
   return {
-    ...about,
-    ...figures,
-    rounds: pairs.length,
-    leftOut: measured.length - pairs.length,
-    ours: typical("ours"),
-    against: typical("against"),
-    verdict: verdictOf(about.target, figures),
-    pairs: measured,
+    ...{ ...about, ...figures, verdict: verdictOf(about.target, figures), pairs: measured },
+    /** Pairs that the ratio is made of, and pairs left out because other programs disturbed them. */
+    ...{ rounds: pairs.length, leftOut: measured.length - pairs.length },
+    /** Medians; `against`: of the bare server, or the required figure. */
+    ...{ ours: typical("ours"), against: typical("against") },
     doubts: [...Map.groupBy(doubts, (doubt) => doubt)].map(
       ([doubt, { length: n }]) => `${doubt} (${n} ${n === 1 ? "block" : "blocks"})`,
     ),
@@ -318,13 +300,11 @@ export const writeTarget = ({ folder }: BenchRoom, url: string, limits?: Record<
 };
 
 /** `used`: by name, of the runner (`floodgate`), k6 and the benchmark's server. `disturbances`: by other programs. */
-type LoadRun = { document: RunDocument; folder: string; used: Map<string, ProcessUse>; disturbances: string[] };
-
 export const recordLoad = async (
   { supervisor, folder }: BenchRoom,
   words: readonly string[],
   environment: Record<string, string> = {},
-): Promise<LoadRun> => {
+) => {
   const out = join(mkdtempSync(join(folder, "run-")), "run");
   const child = await supervisor.start({
     name: "load",

@@ -77,11 +77,7 @@ const plain: Generator = {
 };
 
 /** Runs one block per round and generator; each search starts where the last one ended. */
-const searchAll = async (
-  all: readonly Generator[],
-  rounds: number,
-  room: bench.BenchRoom,
-): Promise<bench.Block[][]> => {
+const searchAll = async (all: readonly Generator[], rounds: number, room: bench.BenchRoom) => {
   await using server = await startServer(room.supervisor, { kind: "null" });
   const { url } = server.made;
   const at = { url: url + routeOf(CATALOGS[0]).path, targetFile: bench.writeTarget(room, url) };

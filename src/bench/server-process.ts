@@ -24,7 +24,6 @@ export type ServerOptions =
 /** `cpuUs`: CPU time since the process began, in microseconds. */
 type Usage = { cpuUs: number; rssBytes: number };
 
-/** `made`: the server's addresses. */
 export type Server<Made = { url: string }> = AsyncDisposable & {
   made: Made;
   /** Collects garbage first if the process has `--expose-gc`, so that it is not counted as the memory of a stream. */
@@ -84,8 +83,7 @@ const runFrames = (response: ServerResponse, frames: readonly string[], duration
   let timer: NodeJS.Timeout | undefined;
   const dueMs = (i: number): number => (durationMs * (i + 1)) / frames.length;
   const arm = (): void => {
-    const inMs = beganMs + dueMs(next) - performance.now();
-    timer = setTimeout(tick, Math.max(0, Math.ceil(inMs)));
+    timer = setTimeout(tick, Math.max(0, Math.ceil(beganMs + dueMs(next) - performance.now())));
   };
   const tick = (): void => {
     const elapsed = performance.now() - beganMs;
