@@ -1,17 +1,7 @@
 /** Sends the calls of stories and writes their lines: host, credential, origin, call id, outcome. */
 
 import { CODES_MOST, distinctNames, foreignMoment, foreignValue, OTHER_CODES } from "../contract/foreign-text.ts";
-import {
-  codingOf,
-  countedAs,
-  ERROR_IN_BODY,
-  emptyOutcome,
-  isListed,
-  isObject,
-  outcomeOfStream,
-  parseJson,
-  readAnswer,
-} from "../contract/refusals.ts";
+import * as refusals from "../contract/refusals.ts";
 import { isStreamed, routeOf } from "../contract/routes.ts";
 import { lastEventOf } from "../contract/streams.ts";
 import { transportCode } from "../contract/transport-codes.ts";
@@ -50,25 +40,27 @@ const codeOf = distinctNames(CODES_MOST, OTHER_CODES);
 
 /** Bounds the number of unlisted codes, because a hostile server may send a new one each time. */
 export const countedOutcome = (outcome: string): string =>
-  outcome.charAt(3) !== " " || isListed(outcome) ? outcome : `${outcome.slice(0, 4)}${codeOf(outcome.slice(4))}`;
+  outcome.charAt(3) !== " " || refusals.isListed(outcome)
+    ? outcome
+    : `${outcome.slice(0, 4)}${codeOf(outcome.slice(4))}`;
 
 const answerFields = (step: steps.Step, seen: Received): Partial<CallLine> & { outcome: string } => {
   const error = seen.error === undefined ? {} : { error: transportCode(seen.error) };
   if (seen.status === null) return { outcome: "indeterminate", ...error };
   if (seen.seen !== null) {
     const ending = { ended: seen.ended, events: seen.seen.events, aborted: seen.aborted };
-    return { outcome: countedAs(outcomeOfStream(seen.status, ending)), ...error };
+    return { outcome: refusals.countedAs(refusals.outcomeOfStream(seen.status, ending)), ...error };
   }
   if (!isWhole(seen)) return { outcome: "indeterminate", error: seen.ended, ...error };
-  const coding = codingOf(headerText(seen.headers["content-encoding"]));
-  const answer = readAnswer(seen.status, seen.text, { coding, anyBody: steps.mayHaveAnyBody(step) });
+  const coding = refusals.codingOf(headerText(seen.headers["content-encoding"]));
+  const answer = refusals.readAnswer(seen.status, seen.text, { coding, anyBody: steps.mayHaveAnyBody(step) });
   const fields: Partial<CallLine> & { outcome: string } = { outcome: countedOutcome(answer.outcome) };
   if (coding !== null) fields.error = `coded-${coding}`;
   // A success without the expected event stream counts as empty, because the caller got no event.
   if (isStreamed(step) && answer.outcome === `${seen.status}` && seen.status < 300) {
-    fields.outcome = emptyOutcome(seen.status);
+    fields.outcome = refusals.emptyOutcome(seen.status);
   }
-  if (answer.outcome === ERROR_IN_BODY || seen.status >= 300) fields.envelope = answer.envelope;
+  if (answer.outcome === refusals.ERROR_IN_BODY || seen.status >= 300) fields.envelope = answer.envelope;
   if (answer.quota !== undefined) {
     const { meter, limit, used } = answer.quota;
     fields.quota = { meter: foreignValue(meter), limit: foreignValue(limit), used: foreignValue(used) };
@@ -76,7 +68,7 @@ const answerFields = (step: steps.Step, seen: Received): Partial<CallLine> & { o
   const retryAfter = headerText(seen.headers["retry-after"]);
   if (retryAfter !== undefined) fields.retry_after = foreignMoment(retryAfter);
   if (step.route === "sdk.sessions" && seen.status < 300) {
-    const { expires_in, product } = isObject(answer.body) ? answer.body : {};
+    const { expires_in, product } = refusals.isObject(answer.body) ? answer.body : {};
     fields.expires_in = foreignValue(expires_in);
     fields.product = foreignValue(product);
   }
@@ -138,8 +130,8 @@ const mintedFrom = ({ of, product }: steps.SessionWanted, { line, answer }: Sent
   if (line.outcome !== "200" && line.outcome !== "201") {
     throw failed(`expected 200 from the exchange, got ${line.outcome}`);
   }
-  const body = parseJson(answer.text);
-  const { session_token: token, expires_in: expiresIn } = isObject(body) ? body : {};
+  const body = refusals.parseJson(answer.text);
+  const { session_token: token, expires_in: expiresIn } = refusals.isObject(body) ? body : {};
   if (typeof token !== "string") throw failed("the answer has no `session_token`");
   const nowMs = Date.now();
   const lifeMs = 1000 * (typeof expiresIn === "number" && expiresIn > 0 ? expiresIn : 60);

@@ -76,10 +76,8 @@ export type Deployment = {
   readonly own?: OwnParts;
 };
 
-export type Recording = {
-  /** Reads the stage's lines back from disk in time order; memory holds only lines that came out of order. */
-  lines(): Promise<Iterable<Line>>;
-};
+/** Reads a stage's lines back from disk in time order; memory holds only lines that came out of order. */
+export type ReadBack = () => Promise<Iterable<Line>>;
 
 export type RecordingOptions = {
   /** Folds admitted calls from the first one on. */
@@ -121,7 +119,7 @@ export type RunContext = {
   toolOrStandIn(name: ToolName, by: string): Promise<string | null>;
   line(line: Line): void;
   /** Begins a stage whose lines are read back from the history when it is over. */
-  record(stage: string, how?: RecordingOptions): Promise<Recording>;
+  record(stage: string, how?: RecordingOptions): Promise<ReadBack>;
   sample(sample: Sample): void;
   /** Keeps a stage's result, and writes its facts and ledger. */
   addStage(outcome: StageOutcome): Promise<void>;
@@ -294,7 +292,6 @@ const roleStarter = (options: {
 /** The platform as in the README's example of `serve`. */
 const SERVED = { tenants: 12, slots: 24, "service-ms": 200 };
 const SERVED_OPTIONS = Object.entries(SERVED).flatMap(([name, value]) => [`--${name}`, `${value}`]);
-/** The numbers of `SERVED` in words, for users. */
 export const SERVED_TEXT = `${SERVED.slots} slots of ${SERVED["service-ms"]} ms, ${SERVED.tenants} tenants`;
 /** The environment's secrets may belong to another deployment, so each platform makes its own. */
 const OWN_SECRETS = { FLOODGATE_SESSION_SECRET: "", FLOODGATE_ADMIN_SECRET: "" };

@@ -3,7 +3,7 @@ import { isError } from "../contract/refusals.ts";
 import type { Deployment, RunContext } from "../deployments/deployment.ts";
 import type { Problem } from "../drivers/driver.ts";
 import type { CallLine, FaultLine, MarkLine } from "../history/line.ts";
-import type { FaultRecord, FaultState, Limits, StageFacts } from "../history/run-document.ts";
+import type { FaultRecord, FaultState, Limits } from "../history/run-document.ts";
 import { type BudgetGuard, createErrorWatch, NOTHING_SPENT } from "../workload/budget.ts";
 import { type Fault, outcomesOf } from "./fault.ts";
 import { AFTER_MS, type ExploredLink, type FaultEvent, RECOVERY_MS } from "./fault-schedule.ts";
@@ -80,11 +80,7 @@ export const paceOf = ({ faults, holdMs }: Faults, ratePerS: number, limits: Lim
   };
 };
 
-export const faultFacts = (
-  disturbance: Disturbance | undefined,
-  ratePerS: number,
-  limits?: Limits,
-): Pick<StageFacts, "faults" | "recovery_deadline_ms"> => {
+export const faultFacts = (disturbance: Disturbance | undefined, ratePerS: number, limits?: Limits) => {
   if (disturbance?.kind === "fault-schedule")
     return { faults: linksOf(disturbance).length > 0, recovery_deadline_ms: RECOVERY_MS };
   if (disturbance?.kind !== "faults") return { faults: false };

@@ -13,18 +13,7 @@ import type { FaultLine } from "../history/line.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
 import { pause, waitUntil } from "../supervision/waiting.ts";
 import type { Toxiproxy } from "../tools/toxiproxy.ts";
-import {
-  areDrawn,
-  type Disturbance,
-  type DisturbanceContext,
-  type Disturbed,
-  type Faults,
-  type FaultsBySchedule,
-  inconclusive,
-  linksOf,
-  lostWatch,
-  paceOf,
-} from "./disturbance.ts";
+import * as disturbances from "./disturbance.ts";
 import { atOnce, endsWithUs, type Fault, type FaultInjector, faultKey, TIMES } from "./fault.ts";
 import { AFTER_MS, drawFaultsFor, type FaultEvent, RECOVERY_MS } from "./fault-schedule.ts";
 import { heal } from "./healing.ts";
@@ -49,10 +38,7 @@ type Surroundings = {
   say: Say;
 };
 
-/**
- * Injects a fault, holds it, and heals it on every path. Rejects only if the fault cannot be journalled; nothing is
- * broken then.
- */
+/** Injects a fault, holds it, and heals it on every path. Rejects, with nothing broken, if it cannot be journalled. */
 const breakAndHeal = async (fault: Breaking, { supervisor, signal, say }: Surroundings, hold: () => Promise<void>) => {
   const { name, inject, heal, undo, injectMs, healMs } = fault;
   const notes: string[] = [];
@@ -142,7 +128,7 @@ const ENOUGH_SEEN = 15;
 const ENOUGH_STREAMS = 2;
 
 /** Reports whether enough streams are open, if they are required. Streams end quickly, so this is polled. */
-const isMet = async ({ requiredStates, deployment }: DisturbanceContext): Promise<boolean> => {
+const isMet = async ({ requiredStates, deployment }: disturbances.DisturbanceContext): Promise<boolean> => {
   const apis = deployment.target.control?.api ?? [];
   if (!deployment.reference || !requiredStates.includes("streams-open") || apis.length === 0) return true;
   return (await readGauges(apis)).reduce((sum, { open_streams = 0 }) => sum + open_streams, 0) >= ENOUGH_STREAMS;
@@ -162,15 +148,15 @@ const problemsOf = (outcome: Outcome, { shows }: FaultInjector, wasStopped: bool
   else if (!outcome.steady) doubts.push("no steady state before the fault");
   else if (!outcome.tookEffect) doubts.push(shows === null ? NO_EFFECT.callers : NO_EFFECT.link);
   if (!outcome.healed) doubts.push("the fault could not be healed");
-  return [...doubts.map(inconclusive), ...(outcome.recovered === false ? [NO_RECOVERY] : [])];
+  return [...doubts.map(disturbances.inconclusive), ...(outcome.recovered === false ? [NO_RECOVERY] : [])];
 };
 
 /** Injects faults beside a load and heals them. Resolves when the load has run long enough after the heal. */
-export const injectBesideLoad = async (broken: Faults, beside: DisturbanceContext): Promise<Disturbed> => {
+export const injectBesideLoad = async (broken: disturbances.Faults, beside: disturbances.DisturbanceContext) => {
   const { context, deployment, stage, onLine, signal, recent, ratePerS } = beside;
   const { nowUs } = context;
   const { name, faults } = broken;
-  const pace = paceOf(broken, ratePerS, deployment.target.limits);
+  const pace = disturbances.paceOf(broken, ratePerS, deployment.target.limits);
   const injector = await injectorFor(broken, beside);
   // A slow start of the driver does not make the deployment unsteady.
   await waitUntil(async () => recent.newest(0).calls > 0, { forMs: FIRST_CALL_MS, pollMs: 20, signal });
@@ -208,7 +194,7 @@ export const injectBesideLoad = async (broken: Faults, beside: DisturbanceContex
   const leftMs = (at.healed - nowUs()) / 1000 + pace.recoveryMs + pace.afterMs;
   if (Number.isFinite(leftMs) && leftMs > 0) await pause(leftMs, signal);
   return {
-    problems: [...problemsOf(outcome, injector, context.signal.aborted), ...lostWatch(deployment)],
+    problems: [...problemsOf(outcome, injector, context.signal.aborted), ...disturbances.lostWatch(deployment)],
     notes: [...injector.notes, ...outcome.notes],
     isLeftBroken: !outcome.healed,
   };
@@ -220,7 +206,7 @@ const CALL_MS = 5_000;
  * Injects one fault of a schedule at its time and heals it after `forMs`. Returns what went wrong. No probe has to show
  * the fault, because `put` reads back what it wrote.
  */
-const breakOnce = async (event: FaultEvent, beside: DisturbanceContext, startMs: number): Promise<string[]> => {
+const breakOnce = async (event: FaultEvent, beside: disturbances.DisturbanceContext, startMs: number) => {
   const { context, deployment, stage, signal, onLine } = beside;
   const { link, fault: name, atMs, forMs } = event;
   const { faults, target, remoteWatch } = deployment;
@@ -247,12 +233,14 @@ const breakOnce = async (event: FaultEvent, beside: DisturbanceContext, startMs:
 
 /** Plays a schedule of faults on several links, each injected and healed at its own time, not waiting for effects. */
 export const breakBySchedule = async (
-  { events: wanted }: FaultsBySchedule,
-  beside: DisturbanceContext,
-): Promise<Disturbed> => {
+  { events: wanted }: disturbances.FaultsBySchedule,
+  beside: disturbances.DisturbanceContext,
+): Promise<disturbances.Disturbed> => {
   const startMs = performance.now();
   const { context, deployment, signal } = beside;
-  const events = areDrawn(wanted) ? drawFaultsFor(wanted.forMs, context.seed, wanted.drawn, wanted.links) : wanted;
+  const events = disturbances.areDrawn(wanted)
+    ? drawFaultsFor(wanted.forMs, context.seed, wanted.drawn, wanted.links)
+    : wanted;
   const { faults } = deployment;
   const toxiproxy = faults?.toxiproxy as Toxiproxy;
   const broken = [...Map.groupBy(events, ({ link }) => link)].flatMap(([link, own]) => {
@@ -266,7 +254,7 @@ export const breakBySchedule = async (
     if (!enabled || toxics.length > 0)
       doubts.push(`proxy "${proxy}" is already disabled or has a toxic, so no fault was injected`);
   }
-  if (doubts.length > 0) return { problems: doubts.map(inconclusive), notes: [] };
+  if (doubts.length > 0) return { problems: doubts.map(disturbances.inconclusive), notes: [] };
   for (const end of await Promise.allSettled(events.map((event) => breakOnce(event, beside, startMs))))
     doubts.push(...(end.status === "rejected" ? [(end.reason as Error).message] : end.value));
   let isLeftBroken = false;
@@ -279,7 +267,11 @@ export const breakBySchedule = async (
     isLeftBroken = true;
   }
   await pause(RECOVERY_MS + AFTER_MS, signal);
-  return { problems: [...doubts.map(inconclusive), ...lostWatch(deployment)], notes: [], isLeftBroken };
+  return {
+    problems: [...doubts.map(disturbances.inconclusive), ...disturbances.lostWatch(deployment)],
+    notes: [],
+    isLeftBroken,
+  };
 };
 
 // Says by name, before contact, what a deployment lacks for a disturbance, and makes the injector of each fault.
@@ -305,13 +297,13 @@ const ownWayMissing = (fault: Fault, can: Disturbable): string | null => {
 };
 
 /** Names what the deployment lacks for the disturbance; empty if it can be carried out. */
-export const disturbanceMissing = (disturbance: Disturbance | undefined, can: Disturbable): string[] => {
+export const disturbanceMissing = (disturbance: disturbances.Disturbance | undefined, can: Disturbable): string[] => {
   const { permits, faults = {}, control } = can.target;
   switch (disturbance?.kind) {
     case undefined:
       return [];
     case "fault-schedule":
-      return linksOf(disturbance).flatMap((link) => linkMissing(link, can) ?? []);
+      return disturbances.linksOf(disturbance).flatMap((link) => linkMissing(link, can) ?? []);
     case "faults":
       return disturbance.faults.flatMap((fault) => {
         if (permits?.chaos === true && faults[faultKey(fault)] !== undefined) return [];
@@ -330,7 +322,7 @@ export const disturbanceMissing = (disturbance: Disturbance | undefined, can: Di
 };
 
 /** Makes an injector from the deployment's proxies or processes; `null` if only commands can inject the fault. */
-const ownInjector = async (fault: Fault, beside: DisturbanceContext): Promise<FaultInjector | null> => {
+const ownInjector = async (fault: Fault, beside: disturbances.DisturbanceContext): Promise<FaultInjector | null> => {
   const { faults, own, target } = beside.deployment;
   if (fault.by === "link") {
     const link = faults?.links[fault.component];
@@ -364,8 +356,7 @@ const heldRemotely = <Injector extends Pick<FaultInjector, "inject" | "heal" | "
   };
 };
 
-/** Makes one injector of all faults. Throws if the deployment cannot inject one of them. */
-const injectorFor = async ({ faults, healsInOrder }: Faults, beside: DisturbanceContext): Promise<FaultInjector> => {
+const injectorFor = async ({ faults, healsInOrder }: disturbances.Faults, beside: disturbances.DisturbanceContext) => {
   const { deployment, stage } = beside;
   const parts: FaultInjector[] = [];
   for (const fault of faults) {

@@ -94,8 +94,7 @@ export const endsWithUs = (injector: OwnInjector): FaultInjector => ({
 
 /** Combines faults: injected in order, healed in reverse by default, and shown only if all of them show. */
 export const atOnce = (parts: readonly FaultInjector[], healsInOrder = false): FaultInjector => {
-  const [only, second] = parts;
-  if (only === undefined) throw new Error("expected at least one fault");
+  const [only, second] = parts as [FaultInjector, ...FaultInjector[]];
   if (second === undefined) return only;
   const sum = (field: "injectMs" | "effectMs" | "healMs"): number => parts.reduce((ms, part) => ms + part[field], 0);
   const shown = parts.flatMap(({ shows }) => shows ?? []);

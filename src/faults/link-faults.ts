@@ -20,7 +20,6 @@ type Row = {
   toggles?: true;
   /** A shorter reply comes whole and does not show the fault; default 0. */
   leastBytes?: number;
-  /** Reports whether what a client saw proves this fault. */
   shows: (seen: LinkSeen, ms: number, budgetMs: number) => boolean;
 };
 

@@ -20,7 +20,6 @@ type LeaseKeeping = {
   /** Returns why something cannot be held; `null` if it can. */
   whyNot(held: Held): Promise<string | null>;
   say(text: string): void;
-  /** Number of attempts, and pause after a failure. */
   tries?: { most: number; againMs: number };
 };
 

@@ -145,11 +145,7 @@ const notEnforced = ({ target }: Deployment): string[] => {
   return stated.length === 0 ? [] : [`inside a script of your own these are not enforced: ${stated.join(", ")}`];
 };
 
-const problemsOf = (
-  exit: readonly Problem[],
-  account: userScript.ScriptAccount | null,
-  { target }: Deployment,
-): Problem[] => {
+const problemsOf = (exit: readonly Problem[], account: userScript.ScriptAccount | null, { target }: Deployment) => {
   if (account !== null) {
     const [crossed, isWhole] = [userScript.crossedIn(account), exit.length === 0];
     const said = exit.map((one) => (crossed === "" ? one : { ...one, reason: `${one.reason} (crossed: ${crossed})` }));
@@ -252,7 +248,6 @@ const headOf = (path: string): PrintedPart => {
   throw new UsageError(`${path}: ${EXPECTED}`);
 };
 
-/** What all parts of a run have in common. */
 const COMMON = ["story", "seed", "profile", "arrivals", "view", "target"] as const;
 
 type Parts = { paths: readonly string[]; heads: readonly PrintedPart[]; seed: number };

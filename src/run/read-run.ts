@@ -120,11 +120,7 @@ export const judgeSecrets = (folder: string, replay: string): doc.Claim[] => {
   return judgeStage(secrets, facts, [], replay);
 };
 
-export const recordedJson = (
-  path: string,
-  about = "file of a run",
-  advice = "a folder under reports/runs",
-): unknown => {
+export const recordedJson = (path: string, about = "file of a run", advice = "a folder under reports/runs") => {
   try {
     return readUserJson(path, RECORDED_BOUNDS);
   } catch (error) {

@@ -159,15 +159,8 @@ const documentOf = (
   const found = [...claims, ...stages.flatMap((stage) => stage.claims), ...progress.claims];
   return reporting.composeDocument({
     ...{ ...progress, deployments: progress.deployments.length > 0 ? progress.deployments : named },
-    ...{
-      id: folder.id,
-      profile,
-      seed,
-      started,
-      finished: reporting.finishedNow(),
-      stages,
-      outcomesSeen: recorder.outcomesSeen(),
-    },
+    ...{ id: folder.id, profile, seed, started, stages },
+    ...{ finished: reporting.finishedNow(), outcomesSeen: recorder.outcomesSeen() },
     ...{ ...end, claims: [...found, ...(end.claims ?? [])] },
   });
 };
@@ -290,8 +283,7 @@ export const recordRun = async <T>(
   return { document: await finish(request, recorded, stop.stoppedBy()), folder, came };
 };
 
-// Prepares a deployment before a run sends anything: runs the commands of its `fixtures`, then looks once whether it
-// accepts connections by the stated protocol and with a trusted certificate.
+// Before a run sends anything: the commands of `fixtures`, then one look whether connections come about as stated.
 
 const refuse = ({ text, todo }: ReturnType<typeof toldOf>): never => {
   throw new TargetUnreachableError(`${text}; ${todo}`);

@@ -44,10 +44,10 @@ test("the lines of a stage are read back in the order of their times, and none o
   const recorder = createRecorder(folder);
   const mark = (stage: string, at_us: number): Line => ({ type: "mark", stage, name: `${at_us}`, at_us });
   recorder.line(mark("early", 1));
-  const recording = await recorder.record("late");
+  const readBack = await recorder.record("late");
   for (const at of [50, 20, 30, 90, 40]) recorder.line(mark("late", at));
   recorder.line(mark("beside", 60));
-  const lines = [...(await recording.lines())];
+  const lines = [...(await readBack())];
   expect(lines).toEqual([20, 30, 40, 50, 90].map((at) => mark("late", at)));
   await recorder.close();
 });
@@ -77,10 +77,10 @@ test.each([
   const folder = makeRunFolder({ profile: "smoke", now: new Date(0), reports });
   const recorder = createRecorder(folder, null, foldsFromBytes);
   await recorder.begin(() => madeRun());
-  const recording = await recorder.record("late", wish);
+  const readBack = await recorder.record("late", wish);
   const calls = Array.from({ length: 1_000 }, (_, i) => answered("late", i, i % 10 === 0 ? "429 rate_limited" : "200"));
   for (const line of calls) recorder.line(line);
-  const lines = [...(await recording.lines())];
+  const lines = [...(await readBack())];
   const wholes = lines.filter(({ type }) => type === "call");
   const folded = lines.flatMap((line) => (line.type === "fold" ? [line.offered] : []));
   expect(wholes.length + folded.reduce((sum, n) => sum + n, 0)).toBe(1_000);

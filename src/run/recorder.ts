@@ -9,7 +9,7 @@ import { join, relative, resolve } from "node:path";
 import { callControl } from "../client/control-call.ts";
 import { clean } from "../contract/foreign-text.ts";
 import { parseJson } from "../contract/refusals.ts";
-import type { Recording, RecordingOptions } from "../deployments/deployment.ts";
+import type { ReadBack, RecordingOptions } from "../deployments/deployment.ts";
 import { callFold } from "../history/call-fold.ts";
 import type { Line } from "../history/line.ts";
 import type { RecordedStage, RunDocument, StageOutcome } from "../history/run-document.ts";
@@ -172,18 +172,16 @@ export const createRecorder = (
       watcher?.see(sample);
       void write(() => samples.write(JSON.stringify(sample)));
     },
-    record: async (stage: string, how?: RecordingOptions): Promise<Recording> => {
+    record: async (stage: string, how?: RecordingOptions): Promise<ReadBack> => {
       if (how !== undefined) wishes.set(stage, how);
       await writing;
       const from = await history.flushed();
-      return {
-        lines: async () => {
-          fold.end();
-          await writing;
-          const lines = jsonLines<Line>(folder.pathOf(HISTORY), from, await history.flushed());
-          const own = lines.filter((line) => line.stage === stage);
-          return inTimeOrder(own, lateness.us);
-        },
+      return async () => {
+        fold.end();
+        await writing;
+        const lines = jsonLines<Line>(folder.pathOf(HISTORY), from, await history.flushed());
+        const own = lines.filter((line) => line.stage === stage);
+        return inTimeOrder(own, lateness.us);
       };
     },
     addStage: ({ facts, ...stage }: StageOutcome): Promise<void> => {

@@ -1,7 +1,4 @@
-/**
- * Plays the stages of a suite on one deployment, one after the other, until they end or nothing more may be sent. The
- * rules of verify/ are a stage too.
- */
+/** Plays a suite's stages on one deployment, those of verify/ too, until they end or nothing more may be sent. */
 
 import { takeProtocols } from "../client/transport.ts";
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
@@ -32,11 +29,7 @@ import * as planning from "./stage-plan.ts";
 import { watchHeldSlots } from "./witnesses.ts";
 
 /** The deployment with a stage's tenants, replicas and edge proxy; changes only one that this run started. */
-const deploymentFor = async (
-  plan: planning.LoadStage,
-  given: Deployment,
-  atEnd: AsyncDisposableStack,
-): Promise<Deployment> => {
+const deploymentFor = async (plan: planning.LoadStage, given: Deployment, atEnd: AsyncDisposableStack) => {
   const { own, faults } = given;
   if (own === undefined) return given;
   const { breaksEdge, movesClock } = consequencesOf(plan.disturbance);
@@ -203,16 +196,16 @@ const keysRefused = ({ target }: Deployment, { refused }: VerifyResult): string 
 
 const playVerifyStage = async (context: RunContext, deployment: Deployment, plan: planning.VerifyStage) => {
   const { kind: _, name, patienceMs = PATIENCE_MS, ...wish } = plan;
-  const recording = name === "verify" ? null : await context.record(name);
+  const readBack = name === "verify" ? null : await context.record(name);
   const { outcome, result } = await playRules(context, deployment, {
     ...{ ...wish, stage: name, patienceMs },
     onProgress: (progress) => {
       if (progress.at === "rule") context.events.progress(`${name}: rule ${progress.number} of ${progress.of}`);
     },
   });
-  if (recording === null) return { ...outcome, keysRefused: keysRefused(deployment, result) };
+  if (readBack === null) return { ...outcome, keysRefused: keysRefused(deployment, result) };
   // The replay is the whole run, since the rule alone would find a fresh deployment.
-  const lost = nothingComesBack(await recording.lines(), deployment, patienceMs);
+  const lost = nothingComesBack(await readBack(), deployment, patienceMs);
   const claims = outcome.claims.map((claim) => {
     const isLost = lost !== null && claim.id === "verify/slots-come-back";
     const judged = isLost ? { verdict: "fail" as const, reason: `${claim.expected}: ${lost}`, got: lost } : {};
@@ -248,10 +241,10 @@ export const playStages = async (
     if (isWatched(plan)) growth?.look();
     const { disturbance, isolation: part } = plan.kind === "load" ? plan : {};
     const isReadBack = disturbance !== undefined || part !== undefined;
-    const recording = isReadBack ? await context.record(plan.name) : null;
+    const readBack = isReadBack ? await context.record(plan.name) : null;
     const outcome = await playStage(context, deployment, plan);
-    if (recording !== null && disturbance !== undefined) pooled.see(await recording.lines(), outcome.facts.host);
-    if (recording !== null && part !== undefined) isolation.see(part, await recording.lines(), outcome.facts);
+    if (readBack !== null && disturbance !== undefined) pooled.see(await readBack(), outcome.facts.host);
+    if (readBack !== null && part !== undefined) isolation.see(part, await readBack(), outcome.facts);
     await growth?.rest();
     await context.addStage(outcome);
     return outcome;

@@ -80,10 +80,7 @@ const driverFor = async (context: RunContext, plan: planning.LoadStage): Promise
   });
 };
 
-const disturb = (
-  disturbance: disturbances.Disturbance,
-  beside: disturbances.DisturbanceContext,
-): Promise<disturbances.Disturbed> => {
+const disturb = (disturbance: disturbances.Disturbance, beside: disturbances.DisturbanceContext) => {
   if (disturbance.kind === "faults") return injectBesideLoad(disturbance, beside);
   if (disturbance.kind === "fault-schedule") return breakBySchedule(disturbance, beside);
   return changeDeployment(disturbance, beside);
@@ -288,7 +285,7 @@ export const playLoadStage = async (
     ...{ tenants, isFaulted: faulted.faults, countsLookups: plan.tenants === "few" },
   });
   const [began, setUs] = [performance.now(), clockSetUs()];
-  const recording = await context.record(stage, { fold: plan.fold === true, reference: deployment.reference });
+  const readBack = await context.record(stage, { fold: plan.fold === true, reference: deployment.reference });
   const measure = stageMeasure(stage);
   const isClosedLoop = plan.driver === "autocannon";
   const objectives = plan.objectives === true ? openObjectives(target, stage) : null;
@@ -344,7 +341,7 @@ export const playLoadStage = async (
   const curve = openStageCurve(facts);
   const judges = openJudges(invariantsFor(plan.judges), facts);
   let judged = 0;
-  for (const line of await recording.lines()) {
+  for (const line of await readBack()) {
     judges.see(line);
     states.see(line);
     curve?.see(line);

@@ -68,7 +68,6 @@ export const reachedClaims = (
   ];
 };
 
-/** The outcome of a stage that was not played, with the claim that says why. */
 export const unplayedStage = (
   plan: StagePlan,
   { target }: Pick<Deployment, "target">,
@@ -159,10 +158,7 @@ const looked = async (deployment: Pick<Deployment, "target">): Promise<Observed>
   );
 };
 
-/**
- * Reads during a soak what may leak: gauges of the control plane, or the observers' queries with the same names. The
- * readings begin with `look` and pause with `rest`.
- */
+/** Reads during a soak what may leak: gauges, or the observers' queries of the same names; from `look` until `rest`. */
 export const watchGrowth = (deployment: Pick<Deployment, "target" | "reference">) => {
   const readings = new Map<string, Reading[]>();
   let timer: NodeJS.Timeout | undefined;

@@ -167,10 +167,7 @@ const reachOfReplay = ({ all, oneOf, beyond }: Reach): Reach => {
 };
 
 /** A log has its own rate and length unless the user states others. */
-const wantedProfile = (
-  { loadProfile, replayOfMs, ratePerS, durationS }: LoadStage,
-  own: shapes.Profile | null,
-): shapes.Profile | null => {
+const wantedProfile = ({ loadProfile, replayOfMs, ratePerS, durationS }: LoadStage, own: shapes.Profile | null) => {
   if (replayOfMs !== undefined) return shapes.traceProfile(replayOfMs, { ratePerS, durationS });
   if (own === null) return null;
   const shape = loadProfile === undefined ? undefined : shapes.PROFILES[loadProfile];

@@ -87,10 +87,7 @@ export const readLedgerByCommand = async (
 /** Deadline for connection pools to close idle connections, which takes some seconds after the last use. */
 const LET_GO_MS = 6_000;
 
-const heldNow = async (
-  { target }: Pick<Deployment, "target">,
-  unread: (error: Error) => null = () => null,
-): Promise<doc.Gauges[] | null> => {
+const heldNow = async ({ target }: Pick<Deployment, "target">, unread: (error: Error) => null = () => null) => {
   const apis = target.control?.api ?? [];
   return apis.length === 0 ? null : readGauges(apis).catch(unread);
 };
@@ -218,10 +215,7 @@ export const changesSeen = (
   return seen;
 };
 
-/**
- * What the ledger and the organizations' meters show of charges by others, as doubts, and where the two contradict each
- * other. Both only on an exclusive deployment.
- */
+/** What ledger and meters show of charges by others, and where they differ; on an exclusive deployment only. */
 export const comparedCharges = (
   { exclusive }: Pick<Deployment, "exclusive">,
   seen: {
@@ -368,28 +362,23 @@ export const sampleStage = (
   apis: readonly string[],
   pids: readonly number[],
 ): (() => void) => {
-  let isOver = false;
-  let isReading = false;
-  let was = usedNow(pids);
-  const look = async (): Promise<void> => {
-    if (isReading) return;
-    isReading = true;
-    const is = usedNow(pids);
-    const used = usedValues(was, is);
-    was = is;
-    const at_us = nowUs();
-    const gauges = apis.length === 0 ? null : await readGauges(apis).catch(() => null);
-    isReading = false;
-    const values = Object.entries({ ...used, ...(gauges && gaugeValues(gauges)) }).filter(([, is]) => is !== undefined);
-    if (isOver || values.length === 0) return;
-    sample({ type: "sample", stage, at_us, values: Object.fromEntries(values) });
+  const over = new AbortController();
+  const { signal } = over;
+  const sampling = async (): Promise<void> => {
+    for (let was = usedNow(pids); !signal.aborted; ) {
+      await pause(EVERY_MS, signal);
+      const is = usedNow(pids);
+      const at_us = nowUs();
+      const gauges = apis.length === 0 ? null : await readGauges(apis).catch(() => null);
+      const all = Object.entries({ ...usedValues(was, is), ...(gauges && gaugeValues(gauges)) });
+      const values = all.filter(([, value]) => value !== undefined);
+      was = is;
+      if (!signal.aborted && values.length > 0)
+        sample({ type: "sample", stage, at_us, values: Object.fromEntries(values) });
+    }
   };
-  const timer = setInterval(() => void look(), EVERY_MS);
-  timer.unref();
-  return () => {
-    isOver = true;
-    clearInterval(timer);
-  };
+  void sampling();
+  return () => over.abort();
 };
 
 const SHARES = [0.5, 0.75, 0.9, 0.99, 0.999, 1] as const;
@@ -496,11 +485,7 @@ const SETTLE_MS = 750;
  * deployment behind a local proxy or in a container, whose processes are not found by the port. If it is more than `most`, a
  * second look counts. `null` if unknown.
  */
-export const othersOnIdleMachine = async (
-  baseUrl: string,
-  most: number,
-  signal: AbortSignal,
-): Promise<number | null> => {
+export const othersOnIdleMachine = async (baseUrl: string, most: number, signal: AbortSignal) => {
   const look = async (): Promise<number | null> => {
     const ended = watchMachineUse(baseUrl);
     await pause(IDLE_LOOK_MS, signal);
@@ -514,11 +499,7 @@ export const othersOnIdleMachine = async (
 };
 
 /** Whose work it was that other programs did in a stage: looks only where it was enough to matter. */
-export const idleOtherCores = async (
-  { other_cores: used, cores }: CoresUsed,
-  baseUrl: string,
-  signal: AbortSignal,
-): Promise<Pick<CoresUsed, "idle_other_cores">> => {
+export const idleOtherCores = async ({ other_cores: used, cores }: CoresUsed, baseUrl: string, signal: AbortSignal) => {
   const share = (used ?? 0) > OTHERS_TENTH * cores ? await othersOnIdleMachine(baseUrl, OTHERS_TENTH, signal) : null;
   return share === null ? {} : { idle_other_cores: share * cores };
 };

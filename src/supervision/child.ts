@@ -111,7 +111,6 @@ export const lastLines = (from: Readable | null, most: number): string[] => {
   return kept;
 };
 
-/** How much of a child's last words an error message quotes. */
 const LAST_LINES = 5;
 const SHOWN_CHARS = 300;
 
@@ -187,7 +186,6 @@ const isProgram = (command: string): boolean => {
   });
 };
 
-/** How many lines of both streams are kept for `waitForLine`. */
 const LINES_KEPT = 400;
 
 type Said = { line: string; from: Output };

@@ -127,7 +127,6 @@ const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value.slic
 const isNumber = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 const isLike = (value: unknown, shape: RegExp): value is string => typeof value === "string" && shape.test(value);
 
-/** A text for messages, without control characters. */
 const textOf = (value: unknown): string | undefined =>
   typeof value === "string" ? clean(value.slice(0, TEXT_MOST)) : undefined;
 
@@ -350,11 +349,7 @@ const isLast = ({ undo }: Effect): boolean =>
   undo.how === "remove-folder" || undo.how === "remove-lock" || (undo.how === "end-process" && undo.end_last);
 
 /** Undoes faults and load at the same time, then the processes, folders and locks that they need. Never rejects. */
-export const undoAll = async (
-  effects: readonly Effect[],
-  notes: Notes | null,
-  limits: UndoLimits,
-): Promise<UndoResult[]> => {
+export const undoAll = async (effects: readonly Effect[], notes: Notes | null, limits: UndoLimits) => {
   const undoOne = async (effect: Effect): Promise<UndoResult> => {
     const { kind, name, undo } = effect;
     const [did, trouble] = await runUndo(undo, limits).then(

@@ -35,7 +35,6 @@ export const statOf = (pid: number) => {
     /** CPU time of all threads. `childTicks`: CPU time of children that have ended and were waited for. */
     ticks: sum(11, 12),
     childTicks: sum(13, 14),
-    /** The core that it ran on last. */
     core: Number(fields[36]),
     /** Runs only on idle cores (SCHED_IDLE), for example to keep a virtual machine awake. */
     givesWay: fields[38] === SCHED_IDLE,

@@ -93,7 +93,6 @@ const base64Of = (bytes: Buffer): string[] =>
     return [whole.toString("base64").slice(from, to), whole.toString("base64url").slice(from, to)];
   });
 
-/** The text as it is escaped in JSON, URLs, HTML and shells. */
 const quotedForms = (text: string): string[] => [
   text,
   JSON.stringify(text).slice(1, -1),

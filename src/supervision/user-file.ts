@@ -137,7 +137,6 @@ export const parseUserJson = (text: string, bounds: JsonBounds = WRITTEN_BOUNDS)
 
 const JSON_HAS = "JSON has no comments, no trailing commas, and names in double quotes";
 
-/** The position as line and column, with a hint. */
 const placed = (position: number, text: string): string => {
   const before = text.slice(0, position);
   const lines = before.split("\n");

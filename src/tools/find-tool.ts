@@ -78,8 +78,7 @@ const hashOfSources = async (root: string, name: ToolName): Promise<string> => {
   const folder = join(root, "src", "native");
   const { package: built, linkerFlags } = TOOL_RECIPES[name];
   const hash = createHash("sha256").update(`${built}\n${linkerFlags}\n`);
-  const files = await readdir(folder, { recursive: true });
-  for (const file of files.sort()) {
+  for (const file of (await readdir(folder, { recursive: true })).sort()) {
     const isSource = file.endsWith(".go") && !file.endsWith("_test.go");
     if (!isSource && file !== "go.mod" && file !== "go.sum") continue;
     hash.update(`${file}\n`).update(await readFile(join(folder, file)));

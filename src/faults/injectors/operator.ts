@@ -18,10 +18,7 @@ const ENDS_BY_ITSELF = "fail_next";
 const patch = (url: string, fields: Record<string, unknown>) => controlSend("PATCH", `${url}/deployment`, fields);
 
 /** Reads the fields of every API replica. Throws if one is not shown, because it could not be restored. */
-const stateOf = async (
-  { control }: Pick<Target, "control">,
-  fields: readonly string[],
-): Promise<ChangeUndo["planes"]> => {
+const stateOf = async ({ control }: Pick<Target, "control">, fields: readonly string[]) => {
   const planes = await Promise.all(
     (control?.api ?? []).map(async (url, at) => {
       const now = stateOfPlane(await controlGet(`${url}/deployment`));

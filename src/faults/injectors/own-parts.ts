@@ -31,7 +31,6 @@ const ask = async (url: string, ...commands: readonly Command[]): Promise<string
   return await Array.fromAsync(commands, async ([command, ...args]) => String(await redis.call(command, ...args)));
 };
 
-/** How often Redis has returned this error since its start. */
 const errorsOf = async (url: string, error: string): Promise<number> => {
   const [said = ""] = await ask(url, ["INFO", "errorstats"]);
   return Number(new RegExp(`errorstat_${error}:count=(\\d+)`).exec(said)?.[1] ?? 0);
@@ -183,8 +182,7 @@ export const storeInjector = (fault: StoreFault, { store, limiter }: OwnParts): 
   return injector;
 };
 
-// Faults of a process that this run started: it is killed, stopped or ended, and restarted on the same ports and
-// store.
+// A process that this run started is killed, stopped or ended, and restarted on the same ports and store.
 
 type ProcessFault = Extract<Fault, { by: "process" }>;
 
@@ -193,12 +191,9 @@ const GIVE_UP_MS = 500;
 const UNSETTLED_MS = 5_000;
 const UNSETTLED = 5;
 
-const partOf = (own: OwnParts, { component, replica = 0 }: ProcessFault): Part => {
-  if (component !== "api") return own[component];
-  const part = own.apis[replica];
-  if (part === undefined) throw new Error(`there is no replica ${replica + 1} of the API`);
-  return part;
-};
+/** A stage that names a replica states how many there are. */
+const partOf = (own: OwnParts, { component, replica = 0 }: ProcessFault): Part =>
+  component === "api" ? (own.apis[replica] as Part) : own[component];
 
 const untilRefundsAreUnderWay = async (apis: readonly string[], signal: AbortSignal): Promise<void> => {
   const areUnderWay = async (): Promise<boolean> =>
@@ -232,7 +227,6 @@ const WAYS: Readonly<Record<ProcessFault["fault"], Way>> = {
   },
 };
 
-/** `apis`: the replicas' control planes. */
 export const processInjector = (fault: ProcessFault, own: OwnParts, apis: readonly string[] = []): OwnInjector => {
   const part = partOf(own, fault);
   const way = WAYS[fault.fault];

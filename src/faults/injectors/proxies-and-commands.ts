@@ -1,7 +1,4 @@
-/**
- * Injects a fault through toxiproxy (`link-faults.ts`) or by the commands of the target file (`faults`), observes its
- * effect through the link, and heals it.
- */
+/** Injects a fault through toxiproxy or by the target file's commands, shows its effect through the link, heals it. */
 import type { Deployment, FaultProxies } from "../../deployments/deployment.ts";
 import { runShellCommand } from "../../supervision/child.ts";
 import type { CommandUndo, TargetName, Undo } from "../../supervision/journal.ts";
@@ -176,10 +173,7 @@ const BY_CALLERS = { shows: null, notes: ["injected by commands: the effect is j
  * Shows the effect through the named proxy if it can be reached and the fault changes what comes through: a store without
  * memory still answers a ping. Otherwise callers have to see it.
  */
-const effectOf = async (
-  { by, component }: Fault,
-  { faults, target }: Deployment,
-): Promise<Pick<FaultInjector, "shows" | "notes">> => {
+const effectOf = async ({ by, component }: Fault, { faults, target }: Deployment) => {
   if (component === "api" || component === "service" || by === "store" || by === "commands") return BY_CALLERS;
   const way = faults?.links[component];
   const giveUpMs = linkBudgetMs(component, target.limits) + PROBE_OVER_BUDGET_MS;

@@ -51,7 +51,6 @@ export class JsonRecords {
     this.#onText = onText;
   }
 
-  /** Reports whether all that was opened is closed. */
   get isComplete(): boolean {
     return this.#open.length === 0;
   }

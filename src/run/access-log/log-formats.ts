@@ -161,10 +161,7 @@ const NLB = new RegExp(
 
 const CLOUDFRONT_MEMBERS = ["x-edge-location", "x-edge-result-type", "x-edge-request-id"];
 
-/**
- * W3C logs hold the end of a call in UTC; IIS writes the duration in milliseconds, others in seconds. CloudFront writes
- * the same fields as JSON, and can add the end in milliseconds.
- */
+/** W3C logs hold the end in UTC; durations are milliseconds in IIS, seconds in others; CloudFront also writes JSON. */
 const w3c = (named: Named, writer: NonNullable<LogLine["header"]>["writer"], unit: Unit = "s"): LogFormat =>
   row(named, {}, (line) => {
     const isCloudFront = CLOUDFRONT_MEMBERS.some((name) => line.field(name) !== undefined);

@@ -114,7 +114,6 @@ export type Piece = { readonly of: string; readonly text: string; readonly isLas
 const DOCKER_CUT_BYTES = 16 * 1024 - 3;
 const CRI = new RegExp(`^(${ISO_PREFIX} (stdout|stderr) ([FP]) )(.*)$`, "s");
 
-/** The notations that hold named fields. */
 type Notation = "json" | "csv" | "logfmt";
 
 /** The beginning of `key=value` fields (logfmt) or of LTSV, and each of their fields. */
@@ -216,7 +215,6 @@ export class LogLine {
     return { of, text: log, isLast: !isCut };
   }
 
-  /** The line with the joined text of its pieces. */
   joined(text: string): LogLine {
     const [, prefix] = CRI.exec(this.text) ?? [];
     if (prefix !== undefined) return new LogLine(prefix + text, this.header);
@@ -249,10 +247,7 @@ export class LogLine {
 /** `zoned`: the text states its zone; without one it is taken as UTC. */
 export type Moment = { readonly ms: number; readonly zoned: boolean };
 
-/**
- * Patterns of dates: HAProxy's and Python's, the Common Log Format's and HTTP's; ISO 8601 and RFC 3339, with slashes as
- * Go's standard log writes them.
- */
+/** Dates of HAProxy, Python, the Common Log Format and HTTP; of ISO 8601 and RFC 3339, also with Go's slashes. */
 export const CLF_WITHOUT_ZONE = String.raw`\d{2}[\/ ][A-Za-z]{3}[\/ ]\d{4}[: ]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?`;
 export const CLF = String.raw`${CLF_WITHOUT_ZONE} (?:[+-]\d{4}|GMT)`;
 const ISO_ZONE = String.raw`Z| ?[+-]\d{2}:?\d{2}|[+-]\d{2}| (?:UTC|GMT)`;

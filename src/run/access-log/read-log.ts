@@ -194,7 +194,6 @@ export class LogReader {
     else for (const record of records) this.#whole(new LogLine(record, this.#header));
   }
 
-  /** Joins the pieces of a line that was cut. */
   #whole(line: LogLine): void {
     const { piece } = line;
     const cut = piece === null ? undefined : this.#cut.get(piece.of);
@@ -289,8 +288,7 @@ export class LogReader {
   #starts(): number[] {
     const [atMs, took] = [this.#atMs, this.#tookMs];
     if (took === null) atMs.sort((a, b) => a - b);
-    // The majority decides: one in a thousand moments in milliseconds is a whole second by chance, and any log may hold a few
-    // odd lines.
+    // The majority decides: one in a thousand milliseconds is a whole second by chance, and a log may hold odd lines.
     if (2 * this.#wholeSeconds > atMs.length) spreadOverSeconds(atMs);
     return took === null ? atMs : atMs.map((ms, k) => ms - (took[k] as number)).sort((a, b) => a - b);
   }

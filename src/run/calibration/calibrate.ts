@@ -15,13 +15,7 @@ import type { Calibration } from "../../history/run-document.ts";
 import { calibrationDoubts } from "../../history/time-doubts.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
 import { type Hands, inHand, NO_HANDS, scenarioOf } from "../../stages/play.ts";
-import {
-  type LoadStage,
-  plannedFor,
-  RATE_UNKNOWN_PER_S,
-  type StagePlan,
-  stageMissing,
-} from "../../stages/stage-plan.ts";
+import * as planning from "../../stages/stage-plan.ts";
 import { wallUs } from "../../supervision/waiting.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
@@ -32,7 +26,7 @@ import { arrivalTimesUs, constant, type Profile, profilePeakPerS } from "../../w
 import { type CalibrationStub, STALL_S, STALLED_S, STEADY_S, startCalibrationStub } from "./stub.ts";
 
 /** autocannon is not calibrated, because no claim about its stages is about time. */
-type DriverName = Exclude<LoadStage["driver"], "autocannon">;
+type DriverName = Exclude<planning.LoadStage["driver"], "autocannon">;
 
 type Ceiling = { mode: "a line each" | "folded"; perS: number; forS: number };
 
@@ -51,7 +45,7 @@ const STEADY_PER_S = { least: 200, most: 500 } as const;
 const TIMED = new Set(INVARIANTS.flatMap(({ id, time }) => (time === undefined ? [] : [id])));
 
 /** Reports whether a stage is about time; one with a fault is only by its objectives or its judges. */
-const isAboutTime = ({ disturbance, objectives, judges }: LoadStage): boolean =>
+const isAboutTime = ({ disturbance, objectives, judges }: planning.LoadStage): boolean =>
   !consequencesOf(disturbance).breaks || objectives === true || judges.some((id) => TIMED.has(id));
 
 export const ratesOf = (peakPerS: number): { ratePerS: number; ceilingPerS: number } => {
@@ -60,14 +54,14 @@ export const ratesOf = (peakPerS: number): { ratePerS: number; ceilingPerS: numb
 };
 
 /** If a stage folds its calls, the plan also tries three times the rate with folded calls. */
-export const calibrationPlanOf = (deployment: Deployment, plans: readonly StagePlan[]): CalibrationPlan => {
+export const calibrationPlanOf = (deployment: Deployment, plans: readonly planning.StagePlan[]): CalibrationPlan => {
   const stages = plans.filter((plan) => plan.kind === "load");
   const peaks = new Map<DriverName, number>();
   for (const plan of stages) {
     const { driver, segments = 1 } = plan;
-    if (driver === "autocannon" || !isAboutTime(plan) || stageMissing(plan, deployment).length > 0) continue;
-    const profile = plannedFor(plan, deployment)?.profile;
-    const { load_max_rps: permitted = RATE_UNKNOWN_PER_S } = deployment.target.permits ?? {};
+    if (driver === "autocannon" || !isAboutTime(plan) || planning.stageMissing(plan, deployment).length > 0) continue;
+    const profile = planning.plannedFor(plan, deployment)?.profile;
+    const { load_max_rps: permitted = planning.RATE_UNKNOWN_PER_S } = deployment.target.permits ?? {};
     const peak = profile === undefined ? permitted : profilePeakPerS(profile);
     peaks.set(driver, Math.max(peaks.get(driver) ?? 0, peak / segments));
   }

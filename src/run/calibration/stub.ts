@@ -24,7 +24,6 @@ type ToStub = { firstUs: number } | "report" | "look";
 type StubReport = { stamps: Stamp[]; stoodStillUs: number };
 /** Requests that the null server beside the stub received since the last look: how many, and when the last came. */
 type StubLook = { calls: number; lastUs: number };
-/** Sent by the stub once both servers are warm. */
 type StubPorts = { port: number; nullPort: number };
 
 const MARK = "floodgate-calibration-stub";
@@ -88,7 +87,6 @@ const begin = (receivedUs: number): void => {
   setTimeout(standStill, Math.max(0, (STEADY_S + STALL_AFTER_S) * 1000 - passedMs));
 };
 
-/** Reports whether the null phase has begun. */
 const isNullAt = (nowUs: number): boolean =>
   playing.startUs !== null && nowUs >= playing.startUs + (STEADY_S + STALLED_S) * 1e6;
 

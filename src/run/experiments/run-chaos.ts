@@ -1,7 +1,4 @@
-/**
- * The bodies of `chaos`: experiments one after the other (those named, or all that the deployment allows), or random schedules
- * of faults.
- */
+/** The bodies of `chaos`: the experiments that are named or allowed, one by one; or random schedules of faults. */
 
 import { addAbortListener } from "node:events";
 import { type EmbeddedOptions, openDeployment, type RunContext, remoteProxy } from "../../deployments/deployment.ts";
@@ -264,8 +261,7 @@ const search = async (context: RunContext, request: ExploreRun, player: Player):
       await folder.writeJson(name, crash);
       events.result(`  ${finding.isFlaky ? "flaky" : "fails"}: ${crash.title}\n    ${crash.replay}`);
       if (finding.isFlaky) return;
-      // The shortest failing schedule becomes a stage, so that it can be judged again from its lines. On real links the
-      // history already has them, under their own stage.
+      // The shortest failing schedule becomes a stage, to be judged again; on real links the history has its lines.
       const { failed, byOutcome, ...trial } = finding.trial;
       const stage = links === "real" ? trial.stage : `${STAGE}-${files}`;
       const lines = trial.lines.map((line): Line => ({ ...line, stage }));

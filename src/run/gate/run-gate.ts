@@ -423,8 +423,7 @@ export const gateTargets = async (request: Asked & GateWishes): Promise<RunResul
     { ...request, ...about, targets: [targets.base, targets.head] },
     async (context) => {
       const { events, folder } = context;
-      const [base, head] = context.deployments;
-      if (base === undefined || head === undefined) throw new Error("two deployments were not opened");
+      const [base, head] = context.deployments as [Deployment, Deployment];
       const sides = { base: await gateSideOf("base", base, story), head: await gateSideOf("head", head, story) };
       const said: string[] = [];
       const result = await runGate(wish, sides, context, {

@@ -71,8 +71,7 @@ const openSender = async ({ target, secrets, budget, signal }: Room) => {
       try {
         const asked = callAs(view, n, caller, { route, via });
         const step = by === client ? asked : { ...asked, headers: { ...asked.headers, connection: "close" } };
-        const context = { id: `${idPrefix}.${n}`, ...as, intendedUs: clock.nowUs() };
-        return (await by.send(step, context)).line;
+        return (await by.send(step, { id: `${idPrefix}.${n}`, ...as, intendedUs: clock.nowUs() })).line;
       } catch (error) {
         ended ??= (error as Error).message;
         return null;
@@ -83,23 +82,20 @@ const openSender = async ({ target, secrets, budget, signal }: Room) => {
   };
 };
 
-/** The most organizations that climb together. */
 const CALLERS_MOST = 24;
 
-export type LimitsFound = {
-  service: Estimate | null;
-  bucket: caps.BucketFound | null;
+const nothingFound = (organizations: number) => ({
+  service: null as Estimate | null,
+  bucket: null as caps.BucketFound | null,
   /** The rate at which one key was called to meet its rate limit, in calls per second; `null` if that was not tried. */
-  pressedPerS: number | null;
+  pressedPerS: null as number | null,
   /** The limit that the streams of one organization alone met, and those of all together; `null` if not tried. */
-  alone: Climbed | null;
-  together: Climbed | null;
-  organizations: number;
-  slots: caps.WholeBounds | null;
-  calls: number;
+  ...{ alone: null as Climbed | null, together: null as Climbed | null },
+  ...{ organizations, calls: 0, slots: null as caps.WholeBounds | null },
   /** Why the search ended early; `null` if it did not. */
-  cutOff: string | null;
-};
+  cutOff: null as string | null,
+});
+export type LimitsFound = ReturnType<typeof nothingFound>;
 
 /** An estimate goes into the target file if its interval reaches at most this share of it to either side. */
 const KNOWN_SHARE = 0.15;
@@ -205,10 +201,7 @@ export const findLimits = async (room: Room): Promise<LimitsFound> => {
   await using sender = await openSender(room);
   const maxPerS = target.permits?.load_max_rps as number;
   const callers = runtimeCallers(sender.view).slice(0, CALLERS_MOST);
-  const found: LimitsFound = {
-    ...{ service: null, bucket: null, pressedPerS: null, alone: null, together: null, slots: null, calls: 0 },
-    ...{ organizations: callers.length, cutOff: null },
-  };
+  const found = nothingFound(callers.length);
   const ended = (why: string | null): LimitsFound => ({ ...found, calls: sender.calls(), cutOff: why });
   try {
     const [caller] = callers;
@@ -247,8 +240,7 @@ export const findLimits = async (room: Room): Promise<LimitsFound> => {
   }
 };
 
-// Searches for caps. Single streams and reads show an idle deployment; then more and more streams are opened, until
-// one is shed.
+// Searches for caps: single streams and reads on an idle deployment, then more and more streams until one is shed.
 
 const REST_MOST_MS = 15_000;
 
@@ -335,7 +327,6 @@ export type Climbed = {
   /** The limit that the climb met; `edge`: an answer that is not the API's, such as a balancer's own limit. */
   readonly met: "global" | "organization" | "key" | "edge" | "nothing";
   readonly bounds: caps.WholeBounds;
-  /** The most streams that were in flight at once. */
   readonly inFlight: number;
   readonly outcome?: string;
   /** Answers arrive in one piece, so they do not show when a stream was admitted. */

@@ -25,7 +25,6 @@ const NO_BUCKET = {
     "no burst and rate explain what was admitted: a limit by the clock's second or minute, or others use the key",
 };
 
-/** Decides which limits are known, and says why others are not. */
 export const decideLimits = (found: LimitsFound, target: Target) => {
   const { service, bucket, alone, together, slots, cutOff, organizations: k } = found;
   const { limits: stated = {}, permits, shedding } = target;
@@ -54,7 +53,6 @@ export const decideLimits = (found: LimitsFound, target: Target) => {
       finding("ok", "burst", `${burst.most} (${range(burst)})`),
     ];
   };
-  /** Says why a cap was not reached, and what would reach it. */
   const notMet = (name: LimitName, { met, outcome, inFlight }: Climbed): Finding => {
     const text = `${inFlight} in flight at once were admitted`;
     if (met === "edge") return lacks(name, `something in between answered first (${outcome})`);
@@ -174,12 +172,9 @@ export const copyOf = (file: string, out: string | undefined): string =>
   out ?? `${file.replace(/\.json$/i, "")}.limits.json`;
 
 /** Writes the copy, readable by its owner only, since it may hold keys. */
-export const writeCopy = async (file: string, path: string, decided: Decided, isExclusive: boolean): Promise<void> => {
-  const content = withLimits(readUserJson(resolve(file)), decided, isExclusive);
-  await writeNewJson(path, content);
-};
+export const writeCopy = async (file: string, path: string, decided: Decided, isExclusive: boolean): Promise<void> =>
+  writeNewJson(path, withLimits(readUserJson(resolve(file)), decided, isExclusive));
 
-/** Says what was written, and how far it can be trusted. */
 export const copyFinding = (path: string, { limits }: Decided, { exclusive }: Target): Finding => {
   const names = Object.keys(limits).join(", ");
   if (exclusive === true) return finding("ok", "copy", `${path} is written, with ${names}`);
@@ -187,7 +182,6 @@ export const copyFinding = (path: string, { limits }: Decided, { exclusive }: Ta
   return finding("warn", "copy", text, 'state "exclusive": true if nobody else calls, and run this again');
 };
 
-/** The bounds of the search, for `--help` and refusals. */
 export const AT_MOST = `at most ${CALLS_MOST} calls and ${SECONDS_MOST} s`;
 
 /** Throws, with what to add to the target file, if no load is permitted. */

@@ -81,10 +81,7 @@ type Cluster = Record<"name" | "secret" | "k6Version", string> & {
 };
 
 /** Returns the files by their names. `archive` is `null` if a ConfigMap cannot hold it. */
-const manifestsOf = (
-  { name, secret, k6Version, parallelism, wanted, notes }: Cluster,
-  archive: Buffer | null,
-): Record<string, string> => ({
+const manifestsOf = ({ name, secret, k6Version, parallelism, wanted, notes }: Cluster, archive: Buffer | null) => ({
   "testrun.yaml": `${NOT_RUN}
 apiVersion: k6.io/v1alpha1
 kind: TestRun
