@@ -201,14 +201,8 @@ export class LogLine {
     if (text === undefined) return null;
     const { partial_message: isOfFluentd, partial_id: id, partial_last: last } = fields;
     if (isOfFluentd !== undefined) return { of: `${id}`, text, isLast: last === "true" };
-    const {
-      CONTAINER_ID_FULL: container,
-      CONTAINER_PARTIAL_MESSAGE: isOfJournal,
-      CONTAINER_PARTIAL_LAST: end,
-    } = fields;
-    if (container !== undefined) {
-      return { of: `${container}`, text, isLast: isOfJournal !== "true" || end === "true" };
-    }
+    const { CONTAINER_ID_FULL: container, CONTAINER_PARTIAL_MESSAGE: cut, CONTAINER_PARTIAL_LAST: end } = fields;
+    if (container !== undefined) return { of: `${container}`, text, isLast: cut !== "true" || end === "true" };
     if (logtag === "P" || logtag === "F") return { of: `${of}`, text, isLast: logtag === "F" };
     if (typeof log !== "string" || typeof of !== "string") return null;
     const isCut = !log.endsWith("\n") && Buffer.byteLength(log) >= DOCKER_CUT_BYTES;
