@@ -72,16 +72,17 @@ const perS = (n: number): string => `${Math.round((n * 1000) / WINDOW_MS)}/s`;
 
 /** The lines that are redrawn on a terminal: progress of a stage, calls a second, refusals by subcode, faults. */
 export const createLiveView = () => {
-  let [step, done, beganMs] = ["", "", 0];
+  let [now, beganMs] = ["", 0];
   let ended: { atMs: number; outcome: string }[] = [];
   const faults = new Map<string, string>();
   return {
     begin: (text: string, nowMs: number): void => {
-      [step, done, beganMs, ended] = [text, "", nowMs, []];
+      [now, beganMs, ended] = [text, nowMs, []];
       faults.clear();
     },
+    now: (): string => now,
     progress: (text: string): void => {
-      done = text;
+      now = text;
     },
     see: (line: Line, nowMs: number): void => {
       if (line.type === "call") ended.push({ atMs: nowMs, outcome: line.outcome });
@@ -90,7 +91,7 @@ export const createLiveView = () => {
       if (line.phase === "healed") faults.delete(line.experiment);
     },
     frame: (nowMs: number): string[] => {
-      if (step === "" && done === "") return [];
+      if (now === "") return [];
       ended = ended.filter(({ atMs }) => atMs > nowMs - WINDOW_MS);
       const classes = Object.groupBy(ended, ({ outcome }) => classOf(outcome));
       const { answered = [], refused = [], indeterminate: none = [] } = classes;
@@ -103,7 +104,7 @@ export const createLiveView = () => {
       const rates = `${perS(ended.length)}: ${perS(answered.length)} answered, ${perS(refused.length)} refused${without}`;
       return [
         // Of a long text the end is cut, and never the time, which shows that the run goes on.
-        `${`  … ${done === "" ? step : done}`.slice(0, columns() - time.length)}${time}`,
+        `${`  … ${now}`.slice(0, columns() - time.length)}${time}`,
         ...(ended.length === 0 ? [] : [`    ended     ${rates}`]),
         ...(shown.length === 0 ? [] : [`    refused   ${shown.join(", ")}`]),
         ...(faults.size === 0 ? [] : [`    broken    ${[...faults.values()].join(", ")}`]),
@@ -124,7 +125,6 @@ export const narrator = (how: { quiet: boolean; title: string; seed: number }): 
   // A CI service may give its jobs a terminal, and keeps in its log every line that is drawn.
   const onTerminal = isTerminal() && !isCiJob() && !quiet;
   const view = createLiveView();
-  let now = "";
   let drawn = 0;
   const draw = (lines: readonly string[]): void => {
     if (drawn > 0 || lines.length > 0) drawAgain(drawn, lines);
@@ -135,8 +135,10 @@ export const narrator = (how: { quiet: boolean; title: string; seed: number }): 
     printNote(text);
   };
   const say = (text: string): void => (quiet ? draw([]) : always(text));
-  const alive = (): void =>
-    onTerminal ? draw(view.frame(performance.now())) : now === "" ? undefined : say(`  … ${now}`);
+  const alive = (): void => {
+    if (onTerminal) draw(view.frame(performance.now()));
+    else if (view.now() !== "") say(`  … ${view.now()}`);
+  };
   const timer = setInterval(alive, onTerminal ? DRAWN_EVERY_MS : EVERY_MS);
   timer.unref();
   return {
@@ -144,14 +146,10 @@ export const narrator = (how: { quiet: boolean; title: string; seed: number }): 
     warning: (text) => always(`warning: ${text}`),
     result: say,
     step: (text) => {
-      now = text;
       say(text);
       view.begin(text, performance.now());
     },
-    progress: (text) => {
-      now = text;
-      view.progress(text);
-    },
+    progress: view.progress,
     line: onTerminal ? (line) => view.see(line, performance.now()) : undefined,
     stage: ({ summary, claims }) => {
       const { pass = [], skipped = [] } = Object.groupBy(claims, ({ verdict }) => verdict);

@@ -69,7 +69,7 @@ const goodputChart = (curve: Curve, broken: readonly string[], { x, from, to, li
   const inside = (value: number): number => y(Math.min(top, Math.max(0, value)));
   const way = (pass: Pass): string =>
     pathThrough(onWay(curve, pass).map(({ ratePerS, goodputPerS: { value } }) => [x(ratePerS) * WIDTH, inside(value)]));
-  const form = system && lineOf(y, (ratePerS) => carriedPerS(system, ratePerS));
+  const form = system === null ? "" : lineOf(y, (ratePerS) => carriedPerS(system, ratePerS));
   const lines = [
     { shape: "line", text: "closed form (Erlang) of the stated slots", d: form },
     { shape: "line callers", text: "on the way up, filled dots", d: way("up") },
@@ -113,7 +113,7 @@ const goodputChart = (curve: Curve, broken: readonly string[], { x, from, to, li
       "Rates of calls across, on a logarithmic scale; good calls a second up. A solid line with filled dots on the way up, a dashed one with hollow dots on the way down, each dot with its 95 % interval. A dotted line is where all would be served; a band is the knee with its interval, an empty dashed one the knee after the overload.",
     up: ticks,
     drawn: html`${bands}<path class="limit" d="${lineOf(y, (r) => r)}"/>`,
-    lines: lines.map(({ d, ...line }) => ({ ...line, d: d ?? "" })),
+    lines,
     labels: [...dots, kneeName, allServed],
     keys: again,
     table: {
