@@ -156,11 +156,11 @@ describe("the command line", () => {
     expect([code, out]).toEqual([0, expect.stringMatching(/^Nothing was sent to http:\/\/127\.0\.0\.1:1\/v1\./)]);
     expect(out.split("\n").filter((line) => line.length > 80)).toEqual([]);
     const said = out.replace(/\n/g, " ").match(/Missing: .*?(?=Skipped: |A run would|$)/g) ?? [];
-    const skipped = out.match(/ {2}skipped$/gm) ?? [];
     expect(said).toContainEqual(expect.stringContaining("toxiproxy"));
     expect(new Set(said).size).toBe(said.length);
-    expect(said.length).toBeLessThan(skipped.length / 4);
-    expect(out).toMatch(/limiter-refused +open-loop +0 +0 {2}skipped/);
+    // A stage that is skipped is named once, with what it lacks, and has no line in the table.
+    expect(out.match(/limiter-refused\b/g)).toHaveLength(1);
+    expect(out.split("\n").length).toBeLessThan(60);
   });
 
   test("help goes to stdout with exit code 0", async () => {

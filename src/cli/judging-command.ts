@@ -3,9 +3,7 @@ import { basename, join, sep } from "node:path";
 import { type Command, Option } from "commander";
 import { SERVED_TEXT, withServed } from "../deployments/deployment.ts";
 import { terminalText, wrapped } from "../report/terminal.ts";
-import { EXIT } from "../run/exit-codes.ts";
 import type { RunRequest, RunResult } from "../run/recorded-run.ts";
-import { REACHED_API } from "../run/run-reports.ts";
 import { type DeploymentWish, type PlannedTarget, type PlanRequest, planStages } from "../stages/stage-plan.ts";
 import { REPOSITORY } from "../supervision/run-folder.ts";
 import { type CommandRows, commandOf, I_OWN, type OptionRow, whole, withOptions } from "./options.ts";
@@ -90,14 +88,11 @@ export const recorded = async (command: Command, play: (common: Common) => Promi
   const { document, folder } = await play({ ...how, ...placeOf(options) }).finally(say.end);
   printPainted(`${terminalText(document, { folder: folder.path, colour: isTerminal() })}\n`);
   if (options.json === true) printJson(document);
-  const unmet = document.claims.find(({ id }) => id === "run/completed" || id === REACHED_API);
-  const isMistake = document.exit_code === EXIT.unreachable || document.exit_code === EXIT.usage;
-  if (isMistake && unmet !== undefined) printNote(`floodgate: ${unmet.reason}`);
   process.exitCode = document.exit_code;
 };
 
-const row = (name: string, driver: string, seconds: string, calls: string, lacks = ""): string =>
-  `${name.padEnd(40)} ${driver.padEnd(10)} ${seconds.padStart(7)} ${calls.padStart(8)}${lacks === "" ? "" : "  skipped"}`;
+const row = (name: string, driver: string, seconds: string, calls: string): string =>
+  `${name.padEnd(40)} ${driver.padEnd(10)} ${seconds.padStart(7)} ${calls.padStart(8)}`;
 
 export const budgetLine = ({ budget }: PlannedTarget): string => {
   const units = Object.entries(budget).map(([what, most]) => `${most} ${what}`);
@@ -121,8 +116,8 @@ export const stagesPlan = async (request: PlanRequest): Promise<Shown> => {
     `Nothing was sent to ${isFrom ? target.name : "the embedded deployment, nor was it started"}.`,
     "",
     row("stage", "driver", "seconds", "calls"),
-    ...stages.map(({ name, driver, seconds, calls, lacks }) =>
-      row(name, driver, `${seconds}`, `${calls}`, lacks.join("; ")),
+    ...stages.flatMap(({ name, driver, seconds, calls, lacks }) =>
+      lacks.length > 0 ? [] : [row(name, driver, `${seconds}`, `${calls}`)],
     ),
     row("total", "", `${total.seconds}`, `${total.calls}`),
     "",

@@ -3,7 +3,7 @@ import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.t
 import { sumOf } from "../history/statistics/statistics.ts";
 import { oneLine } from "./escape.ts";
 import { count, counted, duration } from "./figures.ts";
-import { calibrationText, spendingText } from "./run-facts.ts";
+import { spendingText } from "./run-facts.ts";
 import { bareReason, claimsInOrder, comesFirst, countByVerdict, whyOf } from "./verdict.ts";
 
 const COLUMNS = 80;
@@ -81,8 +81,8 @@ const WORD_COLUMNS = 13;
 const BODY_COLUMNS = COLUMNS - WORD_COLUMNS;
 /** Columns of a reason: two lines suffice to understand it, and the report has the whole sentence. */
 const REASON_COLUMNS = 2 * BODY_COLUMNS - 12;
-/** Columns of a reason that stands alone: it has room for its end, which says what to do. */
-const ONLY_REASON_COLUMNS = 6 * BODY_COLUMNS - 12;
+/** Columns of the first reason, which is the worst: it has room for its end, which says what to do. */
+const FIRST_REASON_COLUMNS = 4 * BODY_COLUMNS - 12;
 const NAMES_SHOWN = 3;
 
 type Paint = (verdict: ClaimVerdict, text: string) => string;
@@ -118,8 +118,9 @@ const openGroups = (open: readonly Claim[]): Claim[][] => {
 const openLines = (groups: readonly Claim[][], shown: number, paint: Paint): string[] => {
   const left = Object.entries(countByVerdict(groups.slice(shown).flat())).filter(([, n]) => n > 0);
   const more = left.map(([verdict, n]) => `${n} ${verdict}`);
-  const columns = groups.length === 1 ? ONLY_REASON_COLUMNS : REASON_COLUMNS;
-  const lines = groups.slice(0, shown).flatMap((group) => groupLines(group, paint, columns));
+  const lines = groups
+    .slice(0, shown)
+    .flatMap((group, at) => groupLines(group, paint, at === 0 ? FIRST_REASON_COLUMNS : REASON_COLUMNS));
   return more.length === 0 ? lines : [...lines, `${" ".repeat(WORD_COLUMNS)}and ${more.join(", ")}: see the report`];
 };
 
@@ -131,11 +132,14 @@ export const terminalText = (run: RunDocument, { folder, colour }: { folder: str
   const isUnwritten = run.claims.some(({ id }) => id === "run/reported");
   const { fail, inconclusive, skipped, pass } = countByVerdict(run.claims);
   const calls = sumOf(run.stages.map((stage) => stage.calls.sent));
-  const groups = openGroups(claimsInOrder(run.claims).filter((c) => c.verdict !== "pass"));
+  // The sentence of a pass counts by reason what was not judged. Info claims decide nothing.
+  const isToldAbove = ({ verdict, level }: Claim): boolean =>
+    verdict === "skipped" && (run.verdict === "pass" || level === "info");
+  const groups = openGroups(claimsInOrder(run.claims).filter((c) => c.verdict !== "pass" && !isToldAbove(c)));
   const open = groups.flat();
   const word = run.verdict.toUpperCase();
   const what = `  ${oneLine(run.profile)} on ${oneLine(run.target.name)}, seed ${run.seed}, ${duration(run.duration_ms)}`;
-  const first = open.find((c) => c.verdict === "fail") ?? open.find((c) => c.verdict === "inconclusive");
+  const first = open.find((c) => c.verdict === run.verdict);
   const verdicts = `Claims: ${fail} fail, ${inconclusive} inconclusive, ${skipped} skipped, ${pass} pass.`;
   const seen = `Outcomes seen: ${run.coverage.outcomes_seen} of ${run.coverage.outcomes_of}.`;
   const spent = spendingText(run);
@@ -145,8 +149,7 @@ export const terminalText = (run: RunDocument, { folder, colour }: { folder: str
     ...(open.length === 0 ? [] : ["", ...openLines(groups, shown, paint)]),
     "",
     ...wrap(`${verdicts} ${seen} ${counted(run.stages.length, "stage")}, ${count(calls)} calls.`),
-    ...(spent === null ? [] : [fitted(`Spent: ${spent}.`, COLUMNS)]),
-    ...(run.calibration.length === 0 ? [] : [fitted(calibrationText(run.calibration), COLUMNS)]),
+    ...(spent === null ? [] : wrap(`Spent: ${spent}.`)),
     "",
     "Where to look next:",
     isUnwritten ? `  ${path}` : `  ${path}/report.html`,

@@ -84,7 +84,7 @@ const missing = (name: string, claims: readonly Claim[]): string | null => {
 
 /** A reason in this sentence is cut to this many characters; the report has the whole. */
 const REASON_MAX = 60;
-const REASONS_SHOWN = 3;
+const REASONS_SHOWN = 5;
 
 /** Counts *should* claims that did not pass, which do not change a pass: `; 1 that should hold does not`. */
 const shouldsText = (claims: readonly Claim[]): string => {
@@ -104,7 +104,7 @@ const notJudgedText = (claims: readonly Claim[]): string => {
   // Reasons that begin alike, such as "not seen on this target: no refusal came", are one group here.
   const of = (claim: Claim): string =>
     bareReason(claim)
-      .split(": ")[0]
+      .split(/[:;] /)[0]
       ?.replace(/ \([^)]*$/, "") || "no reason was given";
   const sizes = [...Map.groupBy(major, of)].map(([reason, { length: n }]) => ({ reason, n })).sort((a, b) => b.n - a.n);
   const shown = sizes.slice(0, REASONS_SHOWN).map(({ reason, n }) => `${n} (${clip(reason, REASON_MAX)})`);
