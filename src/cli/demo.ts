@@ -28,7 +28,7 @@ const show: DemoProgress = ({ defect, platform, claims }) => {
     if (failed.length === 0) printNote(paragraph("PASS", `the healthy platform under the same load, ${passed} claims`));
   }
   for (const { id, reason, got } of failed) {
-    printNote(paragraph("FAIL", `${id}: ${reason}${got === "" ? "" : ` (${got})`}`));
+    printNote(paragraph("FAIL", `${id}: ${reason}${got === "" ? "" : `: ${got}`}`));
   }
 };
 
@@ -68,9 +68,10 @@ export const demoCommand = () =>
       outcomesSeen: outcomesSeen([], summaries),
     });
     const found = `${defects.length - missed.length} of ${defects.length} planted defects found`;
-    const open = missed.length === 0 ? "" : `; not found: ${missed.join(", ")}`;
     const seconds = Math.round(document.duration_ms / 1000);
-    printNote(`\n${document.verdict.toUpperCase()}  ${found} in ${seconds} s${open}\n`);
+    const sense = "A run that finds one says FAIL and ends with exit code 1, and so does this.";
+    const end = missed.length === 0 ? `. ${sense}` : `; not found: ${missed.join(", ")}`;
+    printNote(`\n${wrapped(`${found} in ${seconds} s${end}`).join("\n")}\n`);
     if (page !== undefined) await writeFile(page, htmlReport(document, series));
     printNote(page === undefined ? "With --page FILE the report's page is written, too.\n" : `The page: ${page}\n`);
     if (json === true) printJson(document);

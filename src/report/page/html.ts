@@ -96,10 +96,14 @@ const banner = (run: RunDocument): Markup => {
   const first = open.slice(0, FIRST_MAX).map((c) => html`<li><code>${c.id}</code>: ${prose(c.reason)}</li>`);
   // A failed run's reason is the list; an inconclusive run may have others (something required is absent).
   const hasReason = verdict === "inconclusive" || (verdict === "fail" && open.length === 0);
+  const next = open.slice(0, 1).map(({ id, replay }) => {
+    const again = replay !== "" && html`; <code>${replay}</code> plays it again`;
+    return html`<p>Next: <code>npx floodgate explain ${id}</code> says what it means and what usually breaks it${again}.</p>`;
+  });
   const left = open.length - FIRST_MAX;
   const more = left > 0 && html`<li><a href="#claims">and ${left} more</a></li>`;
   return html`<section class="banner ${verdict}"><div class="verdict">${sign(verdict, 40)}<h1>${verdict}</h1></div>
-<p class="lead">${prose(leads[verdict])}</p>${hasReason && html`<p>${prose(whyOf(run))}</p>`}${open.length > 0 && html`<ul>${first}${more}</ul>`}</section>`;
+<p class="lead">${prose(leads[verdict])}</p>${hasReason && html`<p>${prose(whyOf(run))}</p>`}${open.length > 0 && html`<ul>${first}${more}</ul>`}${next}</section>`;
 };
 
 /** Each figure links to its details, each word to its definition. */
