@@ -62,7 +62,7 @@ export const verdictOf = (claims: readonly doc.Claim[], seen: number, required: 
 };
 
 const KEYS_REFUSED =
-  "; every call was answered 401: does the deployment know the keys of the target file? `doctor --target FILE` tries each";
+  "every call was answered 401: does the deployment know the keys of the target file? `doctor --target FILE` tries each";
 
 /** The claim of a run that met a server of everything in the API's place (`lookLast` of run/recorded-run.ts). */
 export const REACHED_API = "run/reached-the-api";
@@ -70,23 +70,19 @@ export const REACHED_API = "run/reached-the-api";
 /** A run in which nothing of the API was reached judges nothing of it, and has the exit code of `verify` there. */
 export const ifReached = (claims: readonly doc.Claim[], stages: readonly Pick<doc.StageSummary, "by_outcome">[]) => {
   const outcomes = [...new Set(stages.flatMap(({ by_outcome }) => Object.keys(by_outcome)))].sort();
-  if (outcomes.length === 1 && outcomes[0] === "401") {
-    const asked = claims.map((claim) =>
-      claim.verdict === "fail"
-        ? { ...claim, reason: `${claim.reason.replace(KEYS_REFUSED, "")}${KEYS_REFUSED}` }
-        : claim,
-    );
-    return { claims: asked, exitCode: null };
-  }
+  const areKeysRefused = outcomes.length === 1 && outcomes[0] === "401";
   const stranger = claims.find(({ id }) => id === REACHED_API);
-  if (stranger === undefined && !isGatewayAlone(outcomes)) return { claims: [...claims], exitCode: null };
-  const said = stranger?.reason ?? `only a gateway answered, to every call (${outcomes.join(", ")})`;
+  const isMet = stranger === undefined && !areKeysRefused && !isGatewayAlone(outcomes);
+  if (isMet) return { claims: [...claims], exitCode: null };
+  const refused = areKeysRefused ? KEYS_REFUSED : `only a gateway answered, to every call (${outcomes.join(", ")})`;
+  const said = stranger?.reason ?? refused;
   const open = claims.map((claim): doc.Claim => {
     const isJudged =
       claim.verdict === "fail" || (claim.verdict === "pass" && stranger !== undefined && claim.stage !== "run");
     return isJudged ? { ...claim, verdict: "inconclusive", reason: `${said}; ${claim.reason}` } : claim;
   });
   if (stranger !== undefined) return { claims: open, exitCode: EXIT.unreachable };
+  if (areKeysRefused) return { claims: open, exitCode: null };
   const todo = "is the API behind it running, and does it let these calls through?";
   const unreached = doc.doubt("run/completed", `${said}: ${todo}`, "the API answers", claims[0]?.replay ?? "");
   const isSaid = claims.some(({ id }) => id === unreached.id);

@@ -191,7 +191,7 @@ const nothingComesBack = (lines: Iterable<Line>, { target }: Deployment, longMs:
 const keysRefused = ({ target }: Deployment, { refused }: VerifyResult): string | undefined => {
   const names = runtimeCallers(viewOf(target)).map(({ name }) => name.replace(/^role:/, ""));
   const isEach = names.length > 0 && names.every((name) => refused.has(name as KeyRole));
-  return isEach ? `the deployment answers 401 to every key that load is made with (${names.join(", ")})` : undefined;
+  return isEach ? `the deployment refuses every key that load is made with (${names.join(", ")})` : undefined;
 };
 
 const playVerifyStage = async (context: RunContext, deployment: Deployment, plan: planning.VerifyStage) => {

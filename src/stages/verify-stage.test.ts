@@ -88,7 +88,7 @@ test("no load is played with a key that the deployment refuses, and each stage s
     expect(stages.map(({ calls }) => calls.sent > 0)).toEqual([true, false, false]);
     expect(claims.find(({ id }) => id === "reached/smoke")).toMatchObject({
       verdict: "inconclusive",
-      reason: expect.stringMatching(/^not played: the deployment answers 401 to every key .*\(server\)$/),
+      reason: expect.stringMatching(/^not played: the deployment refuses every key .*\(server\)$/),
     });
   } finally {
     await api.close();

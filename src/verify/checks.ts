@@ -39,13 +39,17 @@ export type Open = { readonly verdict: "inconclusive" | "skipped"; readonly reas
 export class CannotJudge extends Error {
   override name = "CannotJudge";
   readonly open: Open;
-  constructor(open: Open) {
+  /** The refusal that left the rule open, if it was one. */
+  readonly steps: readonly Answer[];
+  constructor(open: Open, steps: readonly Answer[] = []) {
     super(open.reason);
     this.open = open;
+    this.steps = steps;
   }
 }
 
-export const inconclusive = (reason: string): CannotJudge => new CannotJudge({ verdict: "inconclusive", reason });
+export const inconclusive = (reason: string, steps?: readonly Answer[]): CannotJudge =>
+  new CannotJudge({ verdict: "inconclusive", reason }, steps);
 export const skipped = (reason: string): CannotJudge => new CannotJudge({ verdict: "skipped", reason });
 
 /** The accepted outcome that stands for any 2xx without an `error` key. */

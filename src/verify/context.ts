@@ -47,7 +47,7 @@ const createSessions = (budget: Budget, send: (call: TestCall) => Promise<Answer
     const { session_token: token } = answer.fields;
     if (isAdmitted(answer) && typeof token === "string") return token;
     const why = `no session could be minted: ${callInWords(answer)}`;
-    throw isSessionsOff(answer) ? skipped(why) : inconclusive(why);
+    throw isSessionsOff(answer) ? skipped(why) : inconclusive(why, [answer]);
   };
 
   const hasEnded = (token: string | null): boolean => Date.now() >= (endsAtMs.get(token) ?? Number.POSITIVE_INFINITY);

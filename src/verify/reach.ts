@@ -117,30 +117,32 @@ export const hintOf = (answer: Answer, of: KeyRole, context: Context): string | 
   return `is ${origin}, the origin of the role ${of} in the target file, in its key's allowlist?`;
 };
 
-/** The rule that judges whether the deployment takes the key of a role. */
-const RULE_OF_KEY = { server: "runtime-admits", publishable: "exchange-mints" } as const;
-
-type MainRole = keyof typeof RULE_OF_KEY;
+type MainRole = "server" | "publishable";
 
 const keyedBy = ({ testCall: { credential } }: Answer): MainRole | null =>
   (["server", "publishable"] as const).find((as) => credential.as === as && credential.of === role(as)) ?? null;
 
-/** Reports whether the deployment answers 401 to the key of a role in each header; calls it once or twice a run. */
-const isRefused = (as: MainRole, context: Context): Promise<boolean> =>
+/** Refusals of every call with a key, of which nobody can tell whether the target file or the deployment is wrong. */
+const mayBeOfFile = (answer: Answer): boolean =>
+  answer.status === 401 || fits(answer, ["ip_not_allowed", "session_origin_mismatch"]);
+
+/** The refusal that the key of a role meets in each header, if the file may be wrong; calls once or twice a run. */
+const refusalOf = (as: MainRole, context: Context): Promise<Answer | null> =>
   context.once(`refuses ${as}`, async () => {
+    let refusal: Answer | null = null;
     for (const form of FORMS) {
       const call = as === "server" ? asServer("design.styles", { form }) : mint(as, "chat", { form });
-      const answer = await context.send(call).catch(() => null);
-      if (answer?.status !== 401) return false;
+      refusal = await context.send(call).catch(() => null);
+      if (refusal === null || !mayBeOfFile(refusal)) return null;
     }
     context.refused.add(as);
-    return true;
+    return refusal;
   });
 
 /** Reports whether no key of a main role is taken; a 401 to any other credential has the same cause then. */
 const refusesAll = async (context: Context): Promise<boolean> => {
   const mains = (["server", "publishable"] as const).filter(context.has);
-  for (const as of mains) if (!(await isRefused(as, context))) return false;
+  for (const as of mains) if ((await refusalOf(as, context))?.status !== 401) return false;
   return mains.length > 0;
 };
 
@@ -183,25 +185,25 @@ export const headerHintOf = async (answer: Answer, context: Context): Promise<st
 };
 
 /**
- * Says why a rule cannot be judged if each call that shows a breach was answered 401 because the deployment takes its
- * key nowhere, or does not read its header. Then one rule fails for that key or header, and the others that use it stay
- * open. Else `null`.
+ * Says why a rule cannot be judged if each call that decides it was refused because the deployment takes its key
+ * nowhere, or does not read its header. A header that is not read fails one rule, because its key is served in the
+ * other header. Else `null`.
  */
-export const openByCredential = async (id: string, failures: readonly Failure[], context: Context) => {
+export const openByCredential = async (id: string, deciding: readonly Pick<Failure, "steps">[], context: Context) => {
   let reason: string | null = null;
-  for (const { steps } of failures) {
+  for (const { steps } of deciding) {
     const last = steps.at(-1);
-    if (last?.status !== 401) return null;
+    if (last === undefined || !mayBeOfFile(last)) return null;
     const as = keyedBy(last);
     const unread = RULES_OF_HEADERS.includes(id) ? null : await isUnread(last, context);
     if (unread !== null) reason ??= `${unread.text}: see verify/${RULES_OF_HEADERS[0]}`;
     else if (as === null) {
-      if (!(await refusesAll(context))) return null;
-      const main = context.has("publishable") ? "publishable" : "server";
-      reason ??= `the deployment refuses every key that was tried (401): see verify/${RULE_OF_KEY[main]}`;
-    } else if (id === RULE_OF_KEY[as] || !(await isRefused(as, context))) return null;
-    else
-      reason ??= `the deployment refuses the key of the role ${as} in every call (401): see verify/${RULE_OF_KEY[as]}`;
+      if (last.status !== 401 || !(await refusesAll(context))) return null;
+      reason ??= "the deployment refuses every key that was tried (401): does it know the keys of the target file?";
+    } else {
+      if ((await refusalOf(as, context))?.outcome !== last.outcome) return null;
+      reason ??= `the deployment refuses the key of the role ${as} in every call (${last.outcome}): ${hintOf(last, as, context)}`;
+    }
   }
   return reason === null ? null : ({ verdict: "inconclusive", reason } as const);
 };

@@ -370,7 +370,7 @@ describe("a target file that is wrong", () => {
   test("is not meant by a key without a known prefix", async () => {
     const strange = withRoles(() => ({ server: { key: "map-key-0123456789" } }));
     expect(await reasonOf("runtime-admits", strange)).toMatch(
-      /^fail: expected 2xx, got 401; .*does the deployment know the key of the role server/,
+      /^inconclusive: .*every call \(401\): does the deployment know the key of the role server/,
     );
   });
 
@@ -378,14 +378,15 @@ describe("a target file that is wrong", () => {
     ["server", "svc_sk_live_nobodyknows", "runtime-admits"],
     ["publishable", "svc_pk_live_nobodyknows", "exchange-mints"],
   ] as const)(
-    "fails one rule where the deployment knows no key of the role %s, not each that uses it",
+    "leaves open what needs the key of the role %s where the deployment knows it not: the file may be wrong",
     async (name, key, rule) => {
       const unknown = withRoles((roles) => ({ [name]: { ...roles[name], key } }));
       const { claims, refused } = await verify(unknown);
       const failed = claims.filter(({ level, verdict }) => level === "must" && verdict === "fail");
-      expect(failed.map(({ id }) => id)).toEqual([`verify/${rule}`]);
+      expect(failed).toEqual([]);
       const open = claims.filter(({ reason }) => reason.includes(`refuses the key of the role ${name}`));
       expect(open.length).toBeGreaterThan(3);
+      expect(open.map(({ id }) => id)).toContain(`verify/${rule}`);
       expect(new Set(open.map(({ verdict }) => verdict))).toEqual(new Set(["inconclusive"]));
       expect([...refused]).toEqual([name]);
     },
@@ -395,11 +396,16 @@ describe("a target file that is wrong", () => {
     const unknown = withRoles(({ publishable }) => ({
       publishable: { ...publishable, key: "svc_pk_live_nobodyknows" },
     }));
-    expect(await reasonOf("exchange-mints", unknown)).toMatch(/^fail: .*know the key of the role publishable\?/);
+    expect(await reasonOf("exchange-mints", unknown)).toMatch(
+      /^inconclusive: .*know the key of the role publishable\?/,
+    );
     const elsewhere = withRoles(({ publishable }) => ({
       publishable: { key: publishable?.key ?? "", origin: "https://wrong.example" },
     }));
-    expect(await reasonOf("exchange-mints", elsewhere)).toMatch(/^fail: .*is https:\/\/wrong\.example, .*allowlist\?/);
+    // Also the rules that need a session, or judge a call after the origin, have that one cause.
+    for (const rule of ["exchange-mints", "malformed-exchange-body", "answers-are-json"]) {
+      expect(await reasonOf(rule, elsewhere)).toMatch(/^inconclusive: .*is https:\/\/wrong\.example, .*allowlist\?/);
+    }
     expect(await reasonOf("allowance-is-per-organization", elsewhere)).toMatch(/^skipped: .*another reason/);
   });
 

@@ -14,6 +14,7 @@ import { type Crash, crashOf } from "./crash.ts";
 import { type Asked, createBudget, deniedBy, lackOf, OPTION_OF, type Spending } from "./planning/needs.ts";
 import { openByCredential, openByStrangers, reach } from "./reach.ts";
 import type { Cost, Rule } from "./rule.ts";
+import type { Answer } from "./sending/answer.ts";
 import { createThrottle, lookEverySecond, RATE_PER_S, wait } from "./sending/throttle.ts";
 
 const isStopped = ({ signal }: Context): boolean => signal?.aborted === true;
@@ -29,9 +30,16 @@ const openOf = (error: unknown, context: Context): Open => {
 
 const tryRule = async (rule: Rule, context: Context): Promise<Verdict> => {
   const lack = lackOf(rule, context) ?? (isStopped(context) ? STOPPED : null);
-  const tried = lack ?? (await rule.run(context).catch((error: unknown) => openOf(error, context)));
+  let refused: readonly Answer[] = [];
+  const tried =
+    lack ??
+    (await rule.run(context).catch((error: unknown) => {
+      if (error instanceof CannotJudge) refused = error.steps;
+      return openOf(error, context);
+    }));
   const failures = "failures" in tried ? (tried.failures ?? []) : [];
-  const open = (await openByCredential(rule.id, failures, context)) ?? (await openByStrangers(failures, context));
+  const deciding = refused.length > 0 ? [{ steps: refused }] : failures;
+  const open = (await openByCredential(rule.id, deciding, context)) ?? (await openByStrangers(failures, context));
   const found = open ?? tried;
   if ("got" in found) return found;
   const reason = found.verdict === "skipped" ? `skipped: ${found.reason}` : found.reason;
