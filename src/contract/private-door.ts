@@ -6,7 +6,7 @@ import { AddressError, canonicalHost, isLoopbackHost, parseAddress } from "./add
 
 type Knock = {
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
-  /** Names and values in turn. */
+  /** Holds the name and the value of each header in turn, as they came, so that a repeated header shows. */
   readonly rawHeaders: readonly string[];
 };
 

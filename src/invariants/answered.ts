@@ -87,7 +87,7 @@ const namedBy = (unanswered: ReadonlyMap<string, number>): string => {
 
 const whatCame = ({ outcome, error }: CallLine): string => {
   const came = outcome === "indeterminate" ? "no answer" : outcome;
-  // Names error codes only: sentences may differ from call to call, so that equal errors would not add up.
+  // Only error codes are named. Sentences may differ from call to call, and equal errors would not be counted together.
   return error === undefined || !/^[\w-]{1,40}$/.test(error) ? came : `${came} (${error})`;
 };
 

@@ -95,7 +95,9 @@ describe("one look before anything is started", () => {
     });
     expect(await lookAt("http://127.0.0.1:1/v1", { proxy: `http://127.0.0.1:${port}` })).toEqual({
       code: EXIT.unreachable,
-      said: expect.stringMatching(/^the proxy of transport.proxy does not answer \(ECONNREFUSED\)/),
+      said: expect.stringMatching(
+        /^the proxy of transport.proxy does not answer \(ECONNREFUSED\): .*; start the proxy, or correct its address/,
+      ),
     });
   });
 

@@ -299,7 +299,11 @@ export const lookFirst = async ({ target, secrets }: Pick<PreparedTarget, "targe
   }
   const proxy = typeof transport.proxy === "string" ? await secrets.read(transport.proxy, "transport.proxy") : url;
   const code = URL.canParse(proxy) ? await lookAtTcp(placeOf(proxy)) : null;
-  if (code !== null) refuse(toldOf(`${proxy === url ? url : "the proxy of transport.proxy"} does not answer`, code));
+  if (code !== null && proxy === url) refuse(toldOf(`${url} does not answer`, code));
+  if (code !== null) {
+    const { text } = toldOf("the proxy of transport.proxy does not answer", code);
+    refuse({ text, todo: "start the proxy, or correct its address in transport.proxy" });
+  }
   if (proxy !== url) return;
   const seen = await lookAtTls(target, secrets);
   if (seen === null) {

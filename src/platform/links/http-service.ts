@@ -93,7 +93,7 @@ export class RequestError extends Error {
 type ServiceRequest<Body = unknown> = { id: string; query: URLSearchParams; body: Body };
 export type ServiceRoute = {
   method: string;
-  /** May have parameters, as in `/orgs/:id`. */
+  /** The path that the route answers; it may have parameters, as in `/orgs/:id`. */
   path: string;
   /** Returns what is sent: a stream as NDJSON, anything else as JSON. Throws `RequestError`. */
   answer: (request: ServiceRequest) => unknown;

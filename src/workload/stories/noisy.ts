@@ -24,7 +24,7 @@ const BURST = 64;
 
 const capOf = (view: TargetView): number | undefined => castOf(view).noisy?.inFlightCap ?? inFlightCaps(view).org;
 
-/** One of so many calls of a burst is a quiet organization's, because the cap is full only while a burst lasts. */
+/** Every fifth call of a burst is a quiet organization's, because the cap is full only while a burst lasts. */
 const QUIET_IN_BURST = 5;
 
 /** `length` of every `every` calls are a burst, in which the noisy organization makes `noisy` calls. */
