@@ -83,24 +83,17 @@ const BODY_COLUMNS = COLUMNS - WORD_COLUMNS;
 const REASON_COLUMNS = 2 * BODY_COLUMNS - 12;
 /** Columns of the first reason, which is the worst: it has room for its end, which says what to do. */
 const FIRST_REASON_COLUMNS = 4 * BODY_COLUMNS - 12;
-const NAMES_SHOWN = 3;
 
 type Paint = (verdict: ClaimVerdict, text: string) => string;
 
-/** The lines of claims that did not pass for one reason; the names follow if there are several. */
+/** The lines of claims that did not pass for one reason: the report names those that are only counted here. */
 const groupLines = (claims: readonly Claim[], paint: Paint, columns: number): string[] => {
-  const [first] = claims as [Claim];
-  const reason = bareReason(first);
-  const names = claims.map(nameOf);
-  const more = names.length > NAMES_SHOWN ? ` and ${names.length - NAMES_SHOWN} more` : "";
-  const who = names.length === 1 ? names[0] : `${names.length} claims`;
-  const shown = fitted(names.slice(0, NAMES_SHOWN).join(", "), BODY_COLUMNS - 2 - more.length);
-  const body = [
-    ...wrap(fitted(`${who}: ${reason}`, columns), BODY_COLUMNS),
-    ...(names.length === 1 ? [] : [`  ${shown}${more}`]),
-  ];
+  const [first, ...others] = claims as [Claim, ...Claim[]];
+  const who = others.length === 0 ? nameOf(first) : `${nameOf(first)} and ${others.length} more`;
   const word = first.verdict.toUpperCase().padEnd(WORD_COLUMNS);
-  return body.map((line, at) => (at === 0 ? paint(first.verdict, word) : " ".repeat(WORD_COLUMNS)) + line);
+  return wrap(fitted(`${who}: ${bareReason(first)}`, columns), BODY_COLUMNS).map(
+    (line, at) => (at === 0 ? paint(first.verdict, word) : " ".repeat(WORD_COLUMNS)) + line,
+  );
 };
 
 /** A screen of 24 lines has room for the verdict, this many reasons, where to look and the next prompt. */
