@@ -72,8 +72,10 @@ export const demoCommand = () =>
     const sense = "A run that finds one says FAIL and ends with exit code 1, and so does this.";
     const end = missed.length === 0 ? `. ${sense}` : `; not found: ${missed.join(", ")}`;
     printNote(`\n${wrapped(`${found} in ${seconds} s${end}`).join("\n")}\n`);
-    if (page !== undefined) await writeFile(page, htmlReport(document, series));
-    printNote(page === undefined ? "With --page FILE the report's page is written, too.\n" : `The page: ${page}\n`);
+    if (page !== undefined) {
+      await writeFile(page, htmlReport(document, series));
+      printNote(`The page: ${page}\n`);
+    }
     if (json === true) printJson(document);
     process.exitCode = missed.length > 0 ? EXIT.inconclusive : document.exit_code;
   });

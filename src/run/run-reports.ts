@@ -62,7 +62,7 @@ export const verdictOf = (claims: readonly doc.Claim[], seen: number, required: 
 };
 
 const KEYS_REFUSED =
-  "every call was answered 401: does the deployment know the keys of the target file? `doctor --target FILE` tries each";
+  "all calls were answered 401: does the deployment know the keys? `doctor --target FILE` tries each";
 
 /** The claim of a run that met a server of everything in the API's place (`lookLast` of run/recorded-run.ts). */
 export const REACHED_API = "run/reached-the-api";
@@ -74,8 +74,8 @@ export const ifReached = (claims: readonly doc.Claim[], stages: readonly Pick<do
   const stranger = claims.find(({ id }) => id === REACHED_API);
   const isMet = stranger === undefined && !areKeysRefused && !isGatewayAlone(outcomes);
   if (isMet) return { claims: [...claims], exitCode: null };
-  const refused = areKeysRefused ? KEYS_REFUSED : `only a gateway answered, to every call (${outcomes.join(", ")})`;
-  const said = stranger?.reason ?? refused;
+  const byEdge = `only a gateway answered, to every call (${outcomes.join(", ")})`;
+  const said = stranger?.reason ?? (areKeysRefused ? KEYS_REFUSED : byEdge);
   const open = claims.map((claim): doc.Claim => {
     const isJudged =
       claim.verdict === "fail" || (claim.verdict === "pass" && stranger !== undefined && claim.stage !== "run");

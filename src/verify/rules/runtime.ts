@@ -6,7 +6,7 @@ import { type RouteName, routeOf } from "../../contract/routes.ts";
 import type { KeyRole } from "../../target/roles.ts";
 import { CATALOGS } from "../../workload/stories/reads.ts";
 import { callerOf, callersOf, RUNTIME_ROUTES, scopeOf } from "../context.ts";
-import { headerHintOf, hintOf } from "../reach.ts";
+import { headerHintOf } from "../reach.ts";
 import { all, pairwise, type Row, type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted, isMalformed } from "../sending/answer.ts";
 import { asNobody, asPublishable, asServer, FORMS, inSession, mint, type TestCall } from "../sending/test-call.ts";
@@ -212,10 +212,7 @@ export const RUNTIME_ANSWER_RULES: readonly Rule[] = [
         if (isQuery || (routeOf(route).open === true && answer.outcome === "422 malformed_body"))
           checks.note(`${route}: ${answer.status}, ${shown} not shown in the specification`);
         else if (route === "poi.enrich" && answer.status === 404) checks.note("poi.enrich: 404, no such place");
-        else if (!checks.expect(answer, "2xx", [], route === "chat.route" ? "200 error" : [])) {
-          const hint = answer.testCall.credential.as === "server" ? hintOf(answer, "server", context) : null;
-          if (hint !== null) checks.note(hint);
-        }
+        else checks.expect(answer, "2xx", [], route === "chat.route" ? "200 error" : []);
       };
       const calls = RUNTIME_ROUTES.filter((route) => route !== "chat.summary" && route !== "design.analyze").flatMap(
         (route) => callersOf(context, scopeOf(route)).map((caller) => ({ route, ...caller })),
