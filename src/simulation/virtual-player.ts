@@ -83,7 +83,7 @@ const play = async (time: VirtualTime, parts: Parts, schedule: FaultSchedule, nu
     role: {
       ...{ network, shedding, stopDeadlineMs: 1_000, logLevel: isScheduled ? "info" : "error" },
       rateLimit: isScheduled ? { perS: LIMITS.rate_per_s, burst: LIMITS.burst } : null,
-      inference: { seed: schedule.seed, tokens: isScheduled ? 6 : 4 },
+      inference: { seed: schedule.seed, tokens: isScheduled ? 6 : 2 },
     },
     tenants: loadTenants(count),
     target: { exclusive: true },

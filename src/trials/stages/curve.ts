@@ -41,15 +41,22 @@ const curveOn = (slots: number): Play => {
     facts: { curve: { not_played: [], slots, objectives: OBJECTIVES } },
   };
 };
-/** The healthy platform has to pass every claim, and only as many calls show that sheds come and go together. */
-const NEED_ALL_SLOTS: readonly (string | null)[] = [null, "swings-between-all-and-nothing"];
-
 /** The top is three times the knee; with retries, about ten times the knee arrives. */
-const STORM: Play = {
-  story: "retry-storm",
-  load: { ...PLATFORM, profile: storm(0.8 * KNEE_PER_S, 3 * KNEE_PER_S, 28) },
-  facts: { step: { of: "load" } },
+const stormOn = (slots: number): Play => {
+  const kneePerS = (KNEE_PER_S * slots) / SLOTS;
+  return {
+    story: "retry-storm",
+    load: { ...platformOf(slots), profile: storm(0.8 * kneePerS, 3 * kneePerS, 28) },
+    facts: { step: { of: "load" } },
+  };
 };
+
+/**
+ * Half of the slots, and so of the calls, show most defects in every seed that was tried. A storm that does not end, and sheds that
+ * come and go together, need all of them.
+ */
+const NEED_ALL_SLOTS: readonly (string | null)[] = ["cannot-get-over-retries", "swings-between-all-and-nothing"];
+const slotsFor = (mutant: string | null): number => (NEED_ALL_SLOTS.includes(mutant) ? SLOTS : SLOTS / 2);
 
 /** Bursts of twice an organization's cap, and three quiet organizations that read. */
 const NOISE: VirtualLoad = { ...PLATFORM, org_in_flight: 8, profile: constant(80, 20) };
@@ -139,7 +146,7 @@ const ADAPTIVE = { shedding: "adaptive", global_in_flight: 4 * SLOTS } as const;
 
 /** The curve of the healthy platform, or its storm, with fixed caps or with adaptive ones. */
 export const healthyShedding = (of: "curve" | "storm", shedding: "fixed" | "adaptive", seed: number) => {
-  const play = of === "curve" ? curveOn(SLOTS) : STORM;
+  const play = of === "curve" ? curveOn(SLOTS) : stormOn(SLOTS / 2);
   const load = { ...play.load, ...(shedding === "adaptive" ? ADAPTIVE : {}) };
   return claimsOf({ ...play, load })(null, seed, "");
 };
@@ -149,13 +156,15 @@ const stageOf = (name: string, claims: Claims): VirtualStage => ({
   inVirtualTime: (mutant) => claims(mutant, SEED, `npx floodgate dev mutants --stage ${name}`),
 });
 
-/** Streams from half to five times the knee, up and down again. Half of the slots, and of the calls, show most defects. */
+/** Streams from half to five times the knee, up and down again; the healthy platform has to pass every claim, which takes all slots. */
 export const curve = stageOf("curve", (mutant, ...how) =>
-  claimsOf(curveOn(NEED_ALL_SLOTS.includes(mutant) ? SLOTS : SLOTS / 2))(mutant, ...how),
+  claimsOf(curveOn(mutant === null ? SLOTS : slotsFor(mutant)))(mutant, ...how),
 );
 
 /** Streams at four fifths of the knee, then three times it with retries, then as before. */
-export const retryStorm = stageOf("retry-storm", claimsOf(STORM));
+export const retryStorm = stageOf("retry-storm", (mutant, ...how) =>
+  claimsOf(stormOn(slotsFor(mutant)))(mutant, ...how),
+);
 
 /** The gate's blocks on the healthy platform and on the mutant. */
 export const gate = stageOf("gate", gatePairClaims);
