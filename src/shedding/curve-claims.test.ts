@@ -18,6 +18,7 @@ import {
   ORGANIZATIONS,
   playRamp,
   queueing,
+  rateLimited,
   replicated,
   type Server,
   START_US,
@@ -162,6 +163,16 @@ describe("a ramp before the curve is the first overload", () => {
   test.each(Object.keys(HONEST))("%s, accused of nothing", (name) => {
     const make = HONEST[name] as (seed: number, lastsS: number) => Server;
     expect(failedOf(claimsAfterRamp(make(4, SHORT_S), 4, SHORT_S))).toEqual([]);
+  });
+
+  test("a bucket of tokens that serves the ramp from what it has saved up is accused of nothing", () => {
+    const shape = { by: "429 b2b_overloaded", service: "exponential" } as const;
+    const bucket = (): Server => rateLimited(KNEE_PER_S, 10 * KNEE_PER_S, 200, shape);
+    const cameBack = claimsAfterRamp(bucket(), 1, LONG_S).find(({ id }) => id === "curve/metastability");
+    expect(cameBack).toMatchObject({
+      verdict: "inconclusive",
+      reason: expect.stringContaining("capacity may be lost"),
+    });
   });
 
   test("a limit that moves around half from then on may adapt, unless limits are stated as fixed", () => {

@@ -219,6 +219,8 @@ const lostSinceRamp = (curve: Curve, facts: StageFacts): string | null => {
     const ms = lowest[0]?.stayMs.p50 ?? 0;
     return `calls take ${ms.toFixed(0)} ms (median) at ${rate(lowestPerS)}, and took ${carried?.stay_ms.value.toFixed(0)} ms at a higher rate in the ramp before the curve`;
   }
+  // A bucket of tokens serves the ramp from what it has saved up, and sheds beside any number of places.
+  if (facts.shedding !== "fixed" && measures.isSpread(curve)) return null;
   return lessThanInRamp(curve, ramp, isFixed(curve, facts) ? FIXED_SINCE_RAMP : LEFT_SINCE_RAMP);
 };
 

@@ -155,6 +155,9 @@ const besideAt = (levels: readonly CurveLevel[], of: "free" | "taken") => {
  */
 const SPREAD = 0.1;
 
+/** Reports whether the last free places certainly do not decide which calls past the knee are shed. */
+export const isSpread = (curve: Curve): boolean => (besideAt(pastKnee(curve), "taken").share?.low ?? 0) > SPREAD;
+
 /** The largest share that systems refuse which have `slotsLeast` slots a replica, or the stated number of replicas. */
 export const chanceSheds = (curve: Curve, ratePerS: number, slotsLeast = 0): number => {
   const known = curve.closedForm?.replicas ?? 1;

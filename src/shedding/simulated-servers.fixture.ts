@@ -247,15 +247,20 @@ export const replicated = (shape: Shape & { inFlight: number }, weights: readonl
   };
 };
 
-export const rateLimited = (ratePerS: number, burst: number, serviceMs: number): Server => {
+export const rateLimited = (
+  ratePerS: number,
+  burst: number,
+  serviceMs: number,
+  { by = "429 rate_limited", service = "constant" }: { by?: string; service?: Service } = {},
+): Server => {
   let tokens = burst;
   let lastUs = 0;
-  return (atUs) => {
+  return (atUs, i) => {
     tokens = Math.min(burst, tokens + ((atUs - lastUs) / 1e6) * ratePerS);
     lastUs = atUs;
-    if (tokens < 1) return refusal(atUs, "429 rate_limited");
+    if (tokens < 1) return refusal(atUs, by);
     tokens -= 1;
-    return { doneUs: atUs + serviceMs * 1000, outcome: "200" };
+    return { doneUs: atUs + serviceMs * 1000 * serviceOf(service, 1, i), outcome: "200" };
   };
 };
 
