@@ -73,8 +73,7 @@ const verdictOf = (target: Target | null, figures: Ratios): Verdict => {
 /** From this many undisturbed pairs on, only those count; with fewer, all pairs count and the row shows the disturbances. */
 const CLEAN_MIN = 3;
 
-const isClean = ({ ours, against }: Pair): boolean =>
-  ours.disturbances.length === 0 && against.disturbances.length === 0;
+const isClean = ({ ours, against }: Pair) => ours.disturbances.length === 0 && against.disturbances.length === 0;
 
 export const compare = (about: About, measured: readonly Pair[]) => {
   const clean = measured.filter(isClean);

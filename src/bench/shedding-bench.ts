@@ -132,8 +132,7 @@ export const shedding: bench.Bench = {
     const { by_outcome: outcomes = {}, calls } = calm.document.stages[0] ?? {};
     const shed = Object.entries(outcomes).reduce((sum, [outcome, n]) => sum + (SHED_OUTCOMES.has(outcome) ? n : 0), 0);
     // After a pause of the machine calls come in a bunch and fill the slots. A shed is false only if fewer calls were in flight.
-    const isExplained = ({ id, verdict }: Claim): boolean =>
-      id.startsWith(`${ONLY_OVER_THE_CAP}/`) && verdict === "pass";
+    const isExplained = ({ id, verdict }: Claim) => id.startsWith(`${ONLY_OVER_THE_CAP}/`) && verdict === "pass";
     const falseSheds = calm.document.claims.some(isExplained) ? 0 : shed;
     const what = `of ${calls?.sent ?? 0} calls at half of the knee, ${shed} of them shed`;
     // One is added on both sides, because zero has no ratio.

@@ -33,8 +33,7 @@ export type CallContext = {
 /** A truncated answer counts as no answer, because the missing part is unknown. */
 const isWhole = ({ ended }: Received): boolean => ended === "eof" || ended === "refused";
 
-const headerText = (value: string | string[] | undefined): string | undefined =>
-  Array.isArray(value) ? value.join(", ") : value;
+const headerText = (value: string | string[] | undefined) => (Array.isArray(value) ? value.join(", ") : value);
 
 const codeOf = distinctNames(CODES_MOST, OTHER_CODES);
 

@@ -2,7 +2,6 @@
 import { subscribe } from "node:diagnostics_channel";
 import { createSecureContext } from "node:tls";
 import { Agent, type buildConnector, type Dispatcher, ProxyAgent } from "undici";
-import type { StreamEnd } from "../contract/streams.ts";
 import type { Protocol } from "../history/run-document.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target, Transport } from "../target/target.ts";
@@ -134,8 +133,7 @@ const CUT_SHORT = new Set([
 ]);
 
 /** FIN within the body: `truncated`. Before the head, or RST: `reset`. */
-export const endOf = (code: string, hadHead: boolean): StreamEnd =>
-  hadHead && CUT_SHORT.has(code) ? "truncated" : "reset";
+export const endOf = (code: string, hadHead: boolean) => (hadHead && CUT_SHORT.has(code) ? "truncated" : "reset");
 
 export const codeOf = (error: Error): string =>
   (error as NodeJS.ErrnoException).code ?? (error.cause as NodeJS.ErrnoException | undefined)?.code ?? error.name;

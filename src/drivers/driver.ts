@@ -170,8 +170,7 @@ export const levelHost = (host: HostFacts | null, used: Partial<StageHost> = {})
   ...{ rate_error: null, calls: 0, lag_ms: [], generator: [], calibration: [] },
 });
 
-export const hostDoubts = (stage: string, host: StageHost): string[] =>
-  hostNotesOf(host).map((note) => `${stage}: ${note}`);
+export const hostDoubts = (stage: string, host: StageHost) => hostNotesOf(host).map((note) => `${stage}: ${note}`);
 
 /** Counters of `TcpExt` by name, from the two-line table of /proc/net/netstat. */
 export const parseNetstat = (text: string): Record<string, number> => {
@@ -204,8 +203,7 @@ const descriptorsShare = (pid: number | "self"): number | null => {
   return limits === null || limits.soft === Number.POSITIVE_INFINITY || open === null ? null : open / limits.soft;
 };
 
-const larger = (a: number | null, b: number | null): number | null =>
-  a === null ? b : b === null ? a : Math.max(a, b);
+const larger = (a: number | null, b: number | null) => (a === null ? b : b === null ? a : Math.max(a, b));
 
 const atMostOne = (share: number | null): number | null => (share === null ? null : Math.min(1, share));
 

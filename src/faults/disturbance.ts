@@ -151,8 +151,7 @@ export type Disturbed = {
 export const inconclusive = (reason: string): Problem => ({ verdict: "inconclusive", reason });
 
 /** A watchdog that lost contact may have healed the stage's fault. */
-export const lostWatch = ({ remoteWatch }: Deployment): Problem[] =>
-  [remoteWatch?.lost() ?? []].flat().map(inconclusive);
+export const lostWatch = ({ remoteWatch }: Deployment) => [remoteWatch?.lost() ?? []].flat().map(inconclusive);
 
 export const faultRecords = (lines: readonly FaultLine[]): FaultRecord[] => {
   const records: FaultRecord[] = [];

@@ -29,8 +29,7 @@ type HealOptions = proxies.CallOptions & {
 const isGone = (error: unknown): boolean =>
   error instanceof proxies.ToxiproxyError && (error.status === 404 || error.code === "ECONNREFUSED");
 
-export const isDisabledByUs = ({ enabled, toxics }: proxies.ProxyState): boolean =>
-  !enabled && toxics.some(isSignOfDisabling);
+export const isDisabledByUs = ({ enabled, toxics }: proxies.ProxyState) => !enabled && toxics.some(isSignOfDisabling);
 
 export const hasOurToxics = ({ toxics }: proxies.ProxyState): boolean => toxics.some(isOurToxic);
 
@@ -51,8 +50,7 @@ export const heal = async (toxiproxy: proxies.Toxiproxy, name: string, options: 
   let state = null as proxies.ProxyState | null;
   let whole = false;
 
-  const ours = (): proxies.ProxyState["toxics"] =>
-    (state?.toxics ?? []).filter((toxic) => mayReset || isOurToxic(toxic));
+  const ours = () => (state?.toxics ?? []).filter((toxic) => mayReset || isOurToxic(toxic));
   const isToBeEnabled = (): boolean => state?.enabled === false && mayEnable;
   const attempt = async (what: string, step: () => Promise<unknown>): Promise<void> => {
     did.push(what);
@@ -75,8 +73,7 @@ export const heal = async (toxiproxy: proxies.Toxiproxy, name: string, options: 
     for (const toxic of ours())
       await attempt(`DELETE toxic ${toxic.name}`, () => proxies.takeToxicAway(proxy, toxic, isEnabled, call));
   };
-  const enable = (enabled: boolean): Promise<void> =>
-    attempt(`enabled=${enabled}`, () => proxy.setEnabled(enabled, call));
+  const enable = (enabled: boolean) => attempt(`enabled=${enabled}`, () => proxy.setEnabled(enabled, call));
   const ladder: (() => Promise<void>)[] = [
     async () => {
       await removeToxics(state?.enabled === true && mayEnable);

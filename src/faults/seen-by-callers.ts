@@ -55,8 +55,7 @@ const SILENT_CALLS = 20;
 
 const shareOf = ({ calls, through }: CallsSeen): number => (calls === 0 ? 0 : through / calls);
 
-export const isSteady = (now: CallsSeen, wanted: number): boolean =>
-  now.calls >= wanted && shareOf(now) >= STEADY_SHARE;
+export const isSteady = (now: CallsSeen, wanted: number) => now.calls >= wanted && shareOf(now) >= STEADY_SHARE;
 
 /** Reports recovery: the calls that do not get through are at most three times the earlier share, plus one. */
 export const isBack = (before: CallsSeen, now: CallsSeen, wanted: number): boolean =>

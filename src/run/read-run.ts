@@ -229,8 +229,7 @@ export const judgeAgain = (folder: string) => {
   const { claims: reached, exitCode: unreached } = ifReached(both, recorded.stages);
   const judgedAgain = shown(reached);
   // An older run has the same members in another order, which it keeps.
-  const isSame = (is: doc.Claim, was: doc.Claim | undefined): boolean =>
-    isDeepStrictEqual(was, JSON.parse(JSON.stringify(is)));
+  const isSame = (is: doc.Claim, was: doc.Claim | undefined) => isDeepStrictEqual(was, JSON.parse(JSON.stringify(is)));
   const claims = judgedAgain.map((is, at) =>
     isSame(is, recorded.claims[at]) ? (recorded.claims[at] as doc.Claim) : is,
   );

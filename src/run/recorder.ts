@@ -307,8 +307,7 @@ const MESSAGE_CHARS_MAX = 200;
 
 type OtlpExport = NonNullable<ReturnType<typeof startOtlpExport>>;
 
-const plain = (text: string): string =>
-  clean(redactor.redact(text)).replace(/\s+/g, " ").trim().slice(0, MESSAGE_CHARS_MAX);
+const plain = (text: string) => clean(redactor.redact(text)).replace(/\s+/g, " ").trim().slice(0, MESSAGE_CHARS_MAX);
 
 /** Says what the collector rejected (opentelemetry-proto, `ExportMetricsPartialSuccess`); `null` if nothing. */
 const partialOf = (text: string): string | null => {

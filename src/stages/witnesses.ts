@@ -460,8 +460,7 @@ export const watchMachineUse = (baseUrl: string | null) => {
     const target = [...listening].filter((pid) => pid !== process.pid && after.has(pid));
     const foreign = target.filter((pid) => !ours.has(pid));
     const since = (part: keyof proc.MachineTime): number => machine[part] - machineBefore[part];
-    const usedBy = (pids: Iterable<number>, then = pids): number =>
-      ticksOf([...pids], after) - ticksOf([...then], before);
+    const usedBy = (pids: Iterable<number>, then = pids) => ticksOf([...pids], after) - ticksOf([...then], before);
     const used = usedBy(ours, treeOf(process.pid, before)) + usedBy(foreign);
     const isCounted = (pid: number): boolean => ours.has(pid) || target.includes(pid);
     // A process of the lowest priority takes no time from others, so it does not count.

@@ -127,8 +127,7 @@ const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value.slic
 const isNumber = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 const isLike = (value: unknown, shape: RegExp): value is string => typeof value === "string" && shape.test(value);
 
-const textOf = (value: unknown): string | undefined =>
-  typeof value === "string" ? clean(value.slice(0, TEXT_MOST)) : undefined;
+const textOf = (value: unknown) => (typeof value === "string" ? clean(value.slice(0, TEXT_MOST)) : undefined);
 
 const NAME = /^[A-Za-z0-9_.-]{1,200}$/;
 const START = /^[\w :]{1,60}$/;

@@ -176,8 +176,7 @@ const kill = (pid: number, signal: NodeJS.Signals | 0): boolean => {
   }
 };
 
-export const signalProcess = (target: ProcessId, signal: NodeJS.Signals): boolean =>
-  isAlive(target) && kill(target.pid, signal);
+export const signalProcess = (target: ProcessId, signal: NodeJS.Signals) => isAlive(target) && kill(target.pid, signal);
 
 /** If a later process has the leader's id, the group is gone: the kernel does not reuse an id while a group has it. */
 export const isGroupAlive = ({ pid, start, pgid }: GroupId): boolean => {

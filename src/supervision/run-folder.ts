@@ -21,8 +21,7 @@ export const openRunFolder = (path: string, redactor: Redactor = ofThisProcess, 
     return join(path, name);
   };
   /** Writes atomically: the file has all of the new text, or its old content. */
-  const writeText = async (name: string, text: string): Promise<void> =>
-    writePrivateFile(pathOf(name), redactor.redact(text));
+  const writeText = async (name: string, text: string) => writePrivateFile(pathOf(name), redactor.redact(text));
   return {
     ...{ id, path, pathOf, writeText },
     /** Masks every text in a value before it is written in a format that changes how a secret looks. */

@@ -60,8 +60,7 @@ export const openSupervisor = async ({ journal, watchdog: entry, stopMs = STOP_M
   const startNow = async (spec: ChildSpec) => {
     const { name, endLast = false, graceMs = GRACE_MS } = spec;
     const id = journal.about({ kind: "child", name, detail: spec.command });
-    const spawned = (group: GroupId): void =>
-      journal.done(id, { undo: { how: "end-process", ...group, end_last: endLast } });
+    const spawned = (group: GroupId) => journal.done(id, { undo: { how: "end-process", ...group, end_last: endLast } });
     const { group, ...started } = await startChild(spec, { [RUN_MARK]: mark }, spawned).catch((error: unknown) => {
       journal.undone(id, "not started");
       throw error;

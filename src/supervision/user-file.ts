@@ -61,8 +61,7 @@ const CHUNK_BYTES = 1 << 20;
 /** The text of a regular file, without a byte order mark. Throws `UserFileError`. */
 export const readUserFile = (path: string, maxBytes: number): string => {
   const { descriptor, bytes } = openUserFile(path);
-  const tooLarge = (found: string): UserFileError =>
-    new UserFileError(`it has ${found} bytes; at most ${maxBytes} are read`);
+  const tooLarge = (found: string) => new UserFileError(`it has ${found} bytes; at most ${maxBytes} are read`);
   try {
     if (bytes > maxBytes) throw tooLarge(`${bytes}`);
     const chunks: Buffer[] = [];

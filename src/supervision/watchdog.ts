@@ -64,8 +64,7 @@ export const startWatchdog = async (entry: string, journalPath: string, mark: st
     child.kill("SIGKILL");
     throw new Error(`the watchdog did not start: ${why}; the run ended before it started anything else`);
   }
-  const tell = (message: Message, read?: () => void): void =>
-    void child.stdin.write(`${JSON.stringify(message)}\n`, read);
+  const tell = (message: Message, read?: () => void) => void child.stdin.write(`${JSON.stringify(message)}\n`, read);
   const env = environment((name) => name !== RUN_MARK && !OF_JOB.includes(name));
   await new Promise<void>((read) => tell({ env }, read));
   const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));

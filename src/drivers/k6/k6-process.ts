@@ -17,7 +17,6 @@ import { boundChild, signalInWords, spawnChild } from "../../supervision/child.t
 import { cutLines, readLines, unreadSentence } from "../../supervision/lines.ts";
 import { runMark } from "../../supervision/processes.ts";
 import { redactor } from "../../supervision/redaction.ts";
-import type { Stopped } from "../../workload/budget.ts";
 import type { Printed, PrintedFault, PrintedMint, PrintedNothing, PrintedSpent } from "../../workload/handover.ts";
 import { callId, exchangeStep, type Step } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
@@ -232,8 +231,7 @@ export const createReader = (reading: Reading, onLine: (line: CallLine) => void)
 };
 
 /** Why the load stopped early; `null` if it did not, or if the runner asked for the end. */
-export const stoppedBy = ({ end }: Seen): Stopped | null =>
-  end?.stopped?.by === "asked" ? null : (end?.stopped ?? null);
+export const stoppedBy = ({ end }: Seen) => (end?.stopped?.by === "asked" ? null : (end?.stopped ?? null));
 
 export const problemsOf = (exit: K6Exit, summary: Summary | null, seen: Seen): Problem[] => {
   const problems: Problem[] = [];

@@ -40,8 +40,7 @@ export const changeDeployment = async (
   { changes }: OperatorChanges,
   { signal, deployment, context, stage, onLine }: DisturbanceContext,
 ): Promise<Disturbed> => {
-  const mark = (name: string, detail: string): void =>
-    onLine({ type: "mark", stage, name, at_us: context.nowUs(), detail });
+  const mark = (name: string, detail: string) => onLine({ type: "mark", stage, name, at_us: context.nowUs(), detail });
   const fields = [...new Set(changes.flatMap((change) => Object.keys(change.patch)))];
   const planes = await stateOf(deployment.target, fields);
   const target = undoTarget(deployment);

@@ -15,8 +15,7 @@ export const HEAL_MS = 15_000;
 type BrokenLink = Pick<FaultProxies, "toxiproxy" | "mayReset" | "restart"> & { proxy: string; fault: LinkFault };
 
 /** `null` for the embedded deployment, whose proxy is a process of the run. */
-export const undoTarget = ({ embedded, target, file }: Deployment): TargetName | null =>
-  embedded ? null : targetName(target, file);
+export const undoTarget = ({ embedded, target, file }: Deployment) => (embedded ? null : targetName(target, file));
 
 /** `target`: `null` if the proxy ends with the run. */
 export const undoOf = (

@@ -16,13 +16,12 @@ export type Header = {
 
 const writerOf = (columns: readonly string[], software: string): Header["writer"] => {
   if (columns.some((name) => name.startsWith("x-edge-"))) return "cloudfront";
-  const isOfIis = (name: string): boolean =>
-    /^(?:sc-win32-status|sc-substatus|s-(?:sitename|computername|ip|port))$/.test(name);
+  const isOfIis = (name: string) => /^(?:sc-win32-status|sc-substatus|s-(?:sitename|computername|ip|port))$/.test(name);
   return /Microsoft/i.test(software) || columns.some(isOfIis) ? "iis" : "other";
 };
 
 /** A quoted field may hold blanks. */
-const w3cCells = (line: string): readonly string[] =>
+const w3cCells = (line: string) =>
   line.includes("\t") ? line.split("\t") : (line.match(/"[^"]*"(?=\s|$)|\S+/g) ?? []);
 
 /** Returns the header after a line that begins with `#`; lines with other names are comments. */

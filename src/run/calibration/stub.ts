@@ -87,8 +87,7 @@ const begin = (receivedUs: number): void => {
   setTimeout(standStill, Math.max(0, (STEADY_S + STALL_AFTER_S) * 1000 - passedMs));
 };
 
-const isNullAt = (nowUs: number): boolean =>
-  playing.startUs !== null && nowUs >= playing.startUs + (STEADY_S + STALLED_S) * 1e6;
+const isNullAt = (nowUs: number) => playing.startUs !== null && nowUs >= playing.startUs + (STEADY_S + STALLED_S) * 1e6;
 
 const PLAIN = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{"ok":true}';
 const STREAM_HEAD = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";

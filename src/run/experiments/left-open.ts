@@ -216,8 +216,7 @@ export const healLeftOpen = async (
     proxies.push(...(await eachProxy(target, healProxy)));
   }
   // With a target file only its deployment counts; what needs another target file is still returned.
-  const isMended = ({ trouble, needs }: Healed): boolean =>
-    trouble === null || (needs !== undefined && given.length > 0);
+  const isMended = ({ trouble, needs }: Healed) => trouble === null || (needs !== undefined && given.length > 0);
   const isWhole =
     runs.every(({ running, taken }) => (running ?? []).length === 0 && taken.every(isMended)) &&
     proxies.every(({ trouble }) => trouble === null);

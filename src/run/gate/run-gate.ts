@@ -135,8 +135,7 @@ const SLO_OF_OVERLOAD = 1.25;
  */
 const sloFrom = ({ lines, startUs }: PlayedBlock, load: blocks.BlockLoad) => {
   const { steady, past } = blocks.partsOfBlock(load, startUs);
-  const quantileIn = (part: Span, p: number): number | null =>
-    quantile(dueWithin(lines, part).filter(isWhole).map(stayMs), p);
+  const quantileIn = (part: Span, p: number) => quantile(dueWithin(lines, part).filter(isWhole).map(stayMs), p);
   const low = quantileIn(steady, 0.5);
   if (low === null) return null;
   const [ofLow, ofOverload] = [SLO_OF_LOW * low, SLO_OF_OVERLOAD * (quantileIn(past, 0.9) ?? 0)];

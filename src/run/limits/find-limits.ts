@@ -121,8 +121,7 @@ const press = async (
   let refusedMs: number | null = null;
   let running = 0;
   let after = 0;
-  const untilMs = (): number =>
-    refusedMs === null ? unrefusedUntilMs : refusedMs + (after < ADMITTED_THEN ? 3 : 1) * thenMs;
+  const untilMs = () => (refusedMs === null ? unrefusedUntilMs : refusedMs + (after < ADMITTED_THEN ? 3 : 1) * thenMs);
   const presser = async (): Promise<void> => {
     running += 1;
     while (performance.now() <= untilMs()) {

@@ -168,8 +168,7 @@ export const withLimits = (file: unknown, { limits, isFixed }: Decided, isExclus
   return isFixed && isExclusive ? { ...all, shedding: "fixed" } : all;
 };
 
-export const copyOf = (file: string, out: string | undefined): string =>
-  out ?? `${file.replace(/\.json$/i, "")}.limits.json`;
+export const copyOf = (file: string, out: string | undefined) => out ?? `${file.replace(/\.json$/i, "")}.limits.json`;
 
 /** Writes the copy, readable by its owner only, since it may hold keys. */
 export const writeCopy = async (file: string, path: string, decided: Decided, isExclusive: boolean): Promise<void> =>
