@@ -191,9 +191,12 @@ const GIVE_UP_MS = 500;
 const UNSETTLED_MS = 5_000;
 const UNSETTLED = 5;
 
-/** A stage that names a replica states how many there are. */
-const partOf = (own: OwnParts, { component, replica = 0 }: ProcessFault): Part =>
-  component === "api" ? (own.apis[replica] as Part) : own[component];
+const partOf = (own: OwnParts, { component, replica = 0 }: ProcessFault): Part => {
+  if (component !== "api") return own[component];
+  const part = own.apis[replica];
+  if (part === undefined) throw new Error(`there is no replica ${replica + 1} of the API`);
+  return part;
+};
 
 const untilRefundsAreUnderWay = async (apis: readonly string[], signal: AbortSignal): Promise<void> => {
   const areUnderWay = async (): Promise<boolean> =>
