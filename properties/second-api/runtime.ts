@@ -58,7 +58,12 @@ const capabilityRefusal = (
     : null;
 };
 
-export const admitRuntime = (api: ApiState, req: IncomingMessage, route: string, tile: boolean) => {
+export const admitRuntime = (
+  api: ApiState,
+  req: IncomingMessage,
+  route: string,
+  tile: boolean,
+): Reply | { key: Key } => {
   const { is, has, detail, unauthenticated, keys, remembered } = api;
   const credential = credentialIn(api, req);
   const { origin } = req.headers;

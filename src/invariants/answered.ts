@@ -32,12 +32,14 @@ const hasTimedOut = ({ outcome, error = "", started_us, done_us }: CallLine): bo
 /** A process that is started again takes no connection for about this long at most. */
 const RESTART_US = 15_000_000;
 const NOT_TAKEN: ReadonlySet<string> = new Set(["connection_refused", "connection_reset", "connection_closed"]);
+const USED_BEFORE =
+  "; all on connections that had been used before: was it restarted, or does it, or a gateway, close idle ones without saying so (keep-alive timeout)?";
 
-/** Follows whether the calls without an answer all fall into one short gap between answers. */
+/** Follows whether the calls without an answer all fall into one short gap between answers, or on used connections. */
 const openGap = () => {
   let [fromUs, toUs, answeredUs] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY];
   let firstUs = Number.POSITIVE_INFINITY;
-  let [hasAnsweredBefore, isOnlyGap] = [false, true];
+  let [hasAnsweredBefore, isOnlyGap, wereUsed] = [false, true, true];
   /** Losses all over a short stage are no gap. */
   const mostUs = (): number => Math.min(RESTART_US, (answeredUs - firstUs) / 2);
   return {
@@ -46,14 +48,17 @@ const openGap = () => {
       firstUs = Math.min(firstUs, sent_us);
       answeredUs = Math.max(answeredUs, done_us);
     },
-    missed: ({ outcome, error = "", sent_us }: CallLine): void => {
-      isOnlyGap &&= outcome === "indeterminate" && NOT_TAKEN.has(error);
+    missed: ({ error = "", sent_us, connect_us }: CallLine): void => {
+      wereUsed &&= CLOSED.has(error) && connect_us === 0;
+      isOnlyGap &&= NOT_TAKEN.has(error);
       [fromUs, toUs] = [Math.min(fromUs, sent_us), Math.max(toUs, sent_us)];
     },
-    inWords: (): string =>
-      hasAnsweredBefore && isOnlyGap && answeredUs > toUs && toUs - fromUs <= mostUs()
+    inWords: (): string => {
+      if (wereUsed) return USED_BEFORE;
+      return hasAnsweredBefore && isOnlyGap && answeredUs > toUs && toUs - fromUs <= mostUs()
         ? `; all within ${((toUs - fromUs) / 1e6).toFixed(1)} s, and it answered before and after: was it restarted?`
-        : "",
+        : "";
+    },
   };
 };
 

@@ -83,7 +83,8 @@ export const ifReached = (claims: readonly doc.Claim[], stages: readonly Pick<do
   });
   if (stranger !== undefined) return { claims: open, exitCode: EXIT.unreachable };
   if (areKeysRefused) return { claims: open, exitCode: null };
-  const todo = "is the API behind it running, and does it let these calls through?";
+  const todo =
+    "is the API behind it running, and does it let these calls through? `doctor --target FILE` says what it met";
   const unreached = doc.doubt("run/completed", `${said}: ${todo}`, "the API answers", claims[0]?.replay ?? "");
   const isSaid = claims.some(({ id }) => id === unreached.id);
   return { claims: isSaid ? open : [unreached, ...open], exitCode: EXIT.unreachable };

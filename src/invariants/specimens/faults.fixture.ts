@@ -807,7 +807,7 @@ export const answered: Specimens = {
       lines: many(50, (at) =>
         at % 2 === 0 ? call(`${at}`) : lost(`${at}`, { connect_us: 0, error: "connection_closed" }),
       ),
-      says: /25 x no answer \(connection_closed\)/,
+      says: /25 x no answer \(connection_closed\); all on connections that had been used before/,
     },
     {
       name: "new connections that break, seconds late",
@@ -817,7 +817,7 @@ export const answered: Specimens = {
           ? call(`${at}`)
           : lost(`${at}`, { connect_us: 900, error: "connection_reset", intended_us: -8_000_000 }),
       ),
-      says: /25 x no answer \(connection_reset\)/,
+      says: /25 x no answer \(connection_reset\); all within/,
     },
     {
       name: "one of two upstreams is dead",
@@ -841,7 +841,9 @@ export const answered: Specimens = {
       name: "connections are closed without an answer, all over the stage",
       facts: foreignStage(),
       lines: many(50, (at) =>
-        at % 3 === 2 ? lost(`${at}`, { atMs: at * 10, error: "connection_reset" }) : call(`${at}`, { atMs: at * 10 }),
+        at % 3 === 2
+          ? lost(`${at}`, { atMs: at * 10, connect_us: 900, error: "connection_reset" })
+          : call(`${at}`, { atMs: at * 10 }),
       ),
       says: /: 16 x no answer \(connection_reset\)\n/,
     },
