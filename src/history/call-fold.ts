@@ -2,16 +2,18 @@
  * Folds admitted calls into seconds as they come, and passes everything else on whole: refusals, calls without an
  * answer, calls that the caller cut short, key management, and calls that look wrong, with their neighbours in time.
  */
+import type { CallFacts } from "../contract/call-facts.ts";
 import { streamResult } from "../contract/streams.ts";
 import { type CallKind, type CallLine, type FoldLine, OWN_OF_CALL } from "./line.ts";
 import { Histogram } from "./statistics/histogram.ts";
-import { add, known } from "./statistics/statistics.ts";
+import { known } from "./statistics/statistics.ts";
 import { type DurationName, durationsOfCall, FOLD_SPAN_US, joinedMoments, momentsOf } from "./tally.ts";
 
 /** The most kinds of one organization on one route. It bounds the memory when a deployment varies its answers. */
 const KINDS_MOST = 64;
 
 type KnownKind = {
+  readonly first: CallLine;
   /** This call alone violates an invariant. */
   readonly isWrong: boolean;
   readonly isAdmitted: boolean;
@@ -19,12 +21,24 @@ type KnownKind = {
   readonly whose: string;
 };
 
-/** The fields by which two kinds of calls differ, those of their facts included. */
+/** The fields by which two kinds of calls of one organization and route differ. */
 const OF_KIND = [
-  ...["org", "route", "outcome", "stage", "driver", "bucket", "attempt", "unscheduled", "meter", "ended", "error"],
-  ...["retry_after", "expires_in", "product", "clock_error_us", "envelope", "aborted", "event_names"],
-  ...["facts", "credential", "state", "origin", "ip", "tier", "body", "scopes", "products"],
+  ...(["outcome", "stage", "driver", "bucket", "attempt", "unscheduled", "meter", "ended", "retry_after"] as const),
+  ...(["expires_in", "product", "clock_error_us", "envelope", "error", "aborted", "event_names"] as const),
 ];
+const OF_FACTS = ["credential", "state", "origin", "ip", "tier", "product", "body", "scopes", "products"] as const;
+
+const isSame = (one: unknown, other: unknown): boolean =>
+  one === other ||
+  (Array.isArray(one) &&
+    Array.isArray(other) &&
+    one.length === other.length &&
+    one.every((item, i) => item === other[i]));
+
+const sameIn = <T extends object>(names: readonly (keyof T)[], a: T | undefined, b: T | undefined): boolean =>
+  a === b || (a !== undefined && b !== undefined && names.every((name) => isSame(a[name], b[name])));
+
+const sameKind = (a: CallLine, b: CallLine) => sameIn(OF_KIND, a, b) && sameIn<CallFacts>(OF_FACTS, a.facts, b.facts);
 
 /** So many calls before and after one that looks wrong are kept whole. */
 export const NEIGHBOURS = 100;
@@ -69,9 +83,8 @@ type CallFoldOptions = {
 
 /** `see` takes calls in the order in which they end; `end` emits the rest. */
 export const callFold = ({ emit, looksWrong }: CallFoldOptions) => {
-  const kinds = new Map<string, KnownKind>();
-  /** Number of kinds by organization and route. */
-  const counts = new Map<string, number>();
+  /** By organization, then by route; each pair has few kinds. */
+  const kindsOf = new Map<string, Map<string, KnownKind[]>>();
   /** By second, then by the keys of its lines. */
   const seconds = new Map<number, Map<string, Second>>();
   /** The last plain calls, oldest first, held back in case the next call looks wrong. */
@@ -82,15 +95,13 @@ export const callFold = ({ emit, looksWrong }: CallFoldOptions) => {
   /** Returns `null` if there are too many kinds. */
   const kindOf = (call: CallLine): KnownKind | null => {
     const { stage, driver, org, route, outcome } = call;
-    const key = JSON.stringify(call, OF_KIND);
-    const found = kinds.get(key);
-    if (found !== undefined) return found;
-    if ((counts.get(`${org} ${route}`) ?? 0) >= KINDS_MOST) return null;
-    add(counts, `${org} ${route}`, 1);
+    const ofOrg = known(kindsOf, org, () => new Map());
+    const kinds = known(ofOrg, route, () => []);
+    for (const kind of kinds) if (sameKind(kind.first, call)) return kind;
+    if (kinds.length >= KINDS_MOST) return null;
     const isAdmitted = /^2\d\d$/.test(outcome);
-    return known(kinds, key, () => {
-      return { isWrong: looksWrong(call), isAdmitted, whose: `${org} ${outcome} ${stage} ${driver}` };
-    });
+    kinds.push({ first: call, isWrong: looksWrong(call), isAdmitted, whose: `${org} ${outcome} ${stage} ${driver}` });
+    return kinds.at(-1) as KnownKind;
   };
 
   const fold = (call: CallLine, kind: KnownKind): void => {
@@ -146,8 +157,7 @@ export const callFold = ({ emit, looksWrong }: CallFoldOptions) => {
     end: (): void => {
       for (const { call, kind } of before.splice(0)) fold(call, kind);
       writeBefore(Number.POSITIVE_INFINITY);
-      kinds.clear();
-      counts.clear();
+      kindsOf.clear();
     },
   };
 };
