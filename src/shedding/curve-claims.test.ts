@@ -646,6 +646,16 @@ describe("a server that breaks under overload fails the claim about it", () => {
     });
   });
 
+  test("and a state that is lost before the last level alone has not come back for certain", () => {
+    const last = levelsOf(upAndDown(KNEE_PER_S, LONG_S)).findLast(({ pass }) => pass === "down") as PlannedLevel;
+    const slows = (fromS: number): Server =>
+      queueing({ slots: 16, inFlight: 16, serviceMs: 200 }, { slower: ({ atS }) => (atS > fromS ? 4 : 1) });
+    const cameBack = (server: Server) =>
+      claimsOf(curveOf(server, 1, LONG_S)).find(({ id }) => id === "curve/metastability")?.verdict;
+    expect(cameBack(slows(last.fromUs / 1e6))).toBe("inconclusive");
+    expect(cameBack(slows(Number.POSITIVE_INFINITY))).toBe("pass");
+  });
+
   test("but not where other callers may explain it, nor where an edge answers", () => {
     const [claim, make] = FAULTY["collapses from 1.5 times on"] as (typeof FAULTY)[string];
     const curve = curveOf(make(1), 1, LONG_S);

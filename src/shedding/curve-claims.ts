@@ -267,6 +267,12 @@ const cameBack = (curve: Curve, facts: StageFacts): Finding => {
   const [slower, ...more] = pairs.map(slowerAt);
   if (slower && more.every((one) => one !== null))
     return isPlain ? found("fail", `latency has not come back: ${slower}`, slower) : open(`${OTHERS}: ${slower}`);
+  const [last] = lost as [(typeof lost)[number]];
+  if (slower || last.by - last.half > LOST) {
+    const late =
+      "only the last levels show it, as of a limit that was low for a while, or of a state that was lost late";
+    return open(`${late} (play it for longer, \`--duration\`): ${slower ?? got}`);
+  }
   if (lost.every(({ by }) => by > LOST)) return open(`${LONGER}: ${got}`);
   if (left !== null && left.share.value <= LEFT && left.share.low < LEFT_SURELY) return open(`${LONGER}: ${left.got}`);
   return maybe === null ? found("pass", got) : open(maybe);
