@@ -78,13 +78,7 @@ export const USED_ROUTES = ["design.styles", "chat.route", "maps.tiles", "maps.l
 /** A route needs two places: this body is answered with a 200 that reports the failure. */
 const ONE_PLACE = { places: [{ lat: 1, lon: 1 }], profile: "walking", raw_query: "x" };
 
-export const use = (
-  by: "token" | "key" | "nothing",
-  which: number,
-  route: RouteName,
-  from: From,
-  kind: BodyKind,
-): Command =>
+export const use = (by: "token" | "key" | "nothing", which: number, route: RouteName, from: From, kind: BodyKind) =>
   command(`use(${by}, ${which}, ${route}, ${from}, ${kind})`, async (model, real, what) => {
     const credential = by === "nothing" ? null : by === "token" ? tokenAt(model, which) : keyAt(model, which).secret;
     const origin = ORIGINS[from];

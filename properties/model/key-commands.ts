@@ -23,8 +23,7 @@ const manage = async (real: Real, org: string, method: "POST" | "PATCH" | "DELET
   });
 };
 /** No keys are managed while a fault loses only the answer, because what was stored would be unknown. */
-const managementIsCertain = (model: Readonly<Model>): boolean =>
-  !["reply-lost", "truncated-reply"].includes(model.faults.keys);
+const managementIsCertain = (model: Readonly<Model>) => !["reply-lost", "truncated-reply"].includes(model.faults.keys);
 
 const answerOf = (model: Model, decided: object | ManagementRefusal, success: number): string => {
   if (model.faults.keys !== "none") return outcomeOf("key_service_unavailable");

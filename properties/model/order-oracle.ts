@@ -72,8 +72,7 @@ const RUNTIME: Rule[] = [
 const rulesFor = (facts: Facts): readonly Rule[] => (facts.route === "sdk.sessions" ? EXCHANGE : RUNTIME);
 
 /** The refusal that the specification demands, `null` for an admitted call. */
-export const demanded = (facts: Facts): string | null =>
-  rulesFor(facts).find(([applies]) => applies(facts))?.[1] ?? null;
+export const demanded = (facts: Facts) => rulesFor(facts).find(([applies]) => applies(facts))?.[1] ?? null;
 
 /**
  * The place of a refusal in the specification's order: the index of the first rule that applies and has this answer;

@@ -29,11 +29,9 @@ export const keyBySecret = (api: ApiState, text: string): Key | undefined =>
   );
 
 /** Calls alternate between two replicas, and one of them never learns of a deletion. */
-export const isOnOtherReplica = (api: ApiState, key: Key): boolean =>
-  api.lingering.has(key.id) && api.turns++ % 2 === 1;
+export const isOnOtherReplica = (api: ApiState, key: Key) => api.lingering.has(key.id) && api.turns++ % 2 === 1;
 
-const sign = ({ secret }: ApiState, text: string): string =>
-  createHmac("sha256", secret).update(text).digest("base64url");
+const sign = ({ secret }: ApiState, text: string) => createHmac("sha256", secret).update(text).digest("base64url");
 
 export const mintToken = (api: ApiState, key: Key, product: string): string => {
   const { is, has } = api;

@@ -34,5 +34,4 @@ export const capsOf = ({ is }: Names): { own: number; all: number } => {
   return is("has-middling-caps") ? { own: 6, all: 12 } : { own: 12, all: 40 };
 };
 
-export const rateOf = ({ is }: Names): { perS: number; burst: number } =>
-  is("strict-rate") ? { perS: 8, burst: 4 } : { perS: 60, burst: 90 };
+export const rateOf = ({ is }: Names) => (is("strict-rate") ? { perS: 8, burst: 4 } : { perS: 60, burst: 90 });

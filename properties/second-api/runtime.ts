@@ -58,12 +58,7 @@ const capabilityRefusal = (
     : null;
 };
 
-export const admitRuntime = (
-  api: ApiState,
-  req: IncomingMessage,
-  route: string,
-  tile: boolean,
-): Reply | { key: Key } => {
+export const admitRuntime = (api: ApiState, req: IncomingMessage, route: string, tile: boolean) => {
   const { is, has, detail, unauthenticated, keys, remembered } = api;
   const credential = credentialIn(api, req);
   const { origin } = req.headers;

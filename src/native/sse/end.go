@@ -64,11 +64,6 @@ func as[T error](err error) (T, bool) {
 	return found, is
 }
 
-func has[T error](err error) bool {
-	_, is := as[T](err)
-	return is
-}
-
 // outcome is the result of a call as far as the budget needs it. src/workload/budget.ts has the same for the other drivers.
 type outcome struct {
 	name    string // as the history counts it, without the subcode of a refusal: "200", "200 empty", "429", "edge 502", "indeterminate"

@@ -111,7 +111,7 @@ func (x *exchange) run(parent context.Context) {
 	if err != nil {
 		// Also if the test ended while it waited: it was not sent, so it is no call.
 		x.end, x.err = endNotSent, err
-		if !has[*stop](err) {
+		if _, isStop := as[*stop](err); !isStop {
 			x.err = fmt.Errorf("interrupted: %w", err)
 		}
 		return
@@ -248,10 +248,7 @@ func (x *exchange) event(e eventstream.Event, now time.Time) bool {
 		x.gaps = append(x.gaps, at-x.last)
 	}
 	x.last = at
-	name := "message" // without a name, as in a browser
-	if len(e.Name) > 0 {
-		name = eventstream.Text(e.Name)
-	}
+	name := cmp.Or(eventstream.Text(e.Name), "message") // without a name, as in a browser
 	x.called(name)
 	if x.end != "" {
 		x.Late++
