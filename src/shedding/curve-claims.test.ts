@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { CALM } from "../history/machines.fixture.ts";
 import { bareFacts, type Claim, type StageFacts } from "../history/run-document.ts";
+import { known } from "../history/statistics/statistics.ts";
 import { LOWEST_IF_GUESSED, profileDurationS, upAndDown } from "../workload/load-profiles.ts";
 import { uniform } from "../workload/random.ts";
 import { kneeRamp } from "../workload/stories/reads.ts";
@@ -43,6 +44,11 @@ const curveOf = (
   if (typeof curve === "string") throw new Error(curve);
   return curve;
 };
+
+const played = new Map<number, Curve>();
+/** The curve of sixteen slots, played once for all tests that begin with it. */
+const sixteenSlots = (lastsS: number): Curve =>
+  known(played, lastsS, () => curveOf(queueing({ slots: 16, inFlight: 16, serviceMs: 200 }), 1, lastsS));
 
 /** The claims of a curve around the knee that a ramp found just before, on the same server. */
 const claimsAfterRamp = (server: Server, seed: number, lastsS: number, facts: Partial<StageFacts> = {}): Claim[] => {
@@ -131,7 +137,7 @@ describe("a server that does nothing wrong is accused of nothing", () => {
   });
 
   test("few calls whose median may be as before it", () => {
-    const curve = curveOf(queueing({ slots: 16, inFlight: 16, serviceMs: 200 }), 1, LONG_S);
+    const curve = sixteenSlots(LONG_S);
     const slower = (spread: number): string => {
       const levels = curve.levels.map((level): Curve["levels"][number] => {
         if (level.pass !== "down") return level;
@@ -328,7 +334,7 @@ test("half of the knee is that of the way up before the overload, and that of th
 });
 
 test("where the knee is as before and a level carries more on the way down, that is what is said to have moved", () => {
-  const curve = curveOf(queueing({ slots: 16, inFlight: 16, serviceMs: 200 }), 1, LONG_S);
+  const curve = sixteenSlots(LONG_S);
   const half = ({ value, low, high }: Estimate): Estimate => ({ value: value / 2, low: low / 2, high: high / 2 });
   const levels = curve.levels.map((level) =>
     level.pass === "up" && level.ratePerS > KNEE_PER_S ? { ...level, goodputPerS: half(level.goodputPerS) } : level,
@@ -342,7 +348,7 @@ test("where the knee is as before and a level carries more on the way down, that
 });
 
 test("where calls outlast a level, the claims say how many times as long to play it, and what the ramp lost is lost", () => {
-  const curve = curveOf(queueing({ slots: 16, inFlight: 16, serviceMs: 200 }), 1, SHORT_S);
+  const curve = sixteenSlots(SHORT_S);
   const warmUp = { seconds: 0.05, isCut: true };
   for (const id of ["curve/metastability", "curve/goodput_retention"]) {
     const claim = claimsOf({ ...curve, warmUp }).find((one) => one.id === id);
@@ -357,7 +363,7 @@ test("where calls outlast a level, the claims say how many times as long to play
 });
 
 test("the cost of a refusal passes only where its interval leaves out twice what is allowed", () => {
-  const curve = curveOf(queueing({ slots: 16, inFlight: 16, serviceMs: 200 }), 1, SHORT_S);
+  const curve = sixteenSlots(SHORT_S);
   const kneePerS = curve.knee.overall?.value as number;
   const verdictOf = (price: number, half: number): string | undefined => {
     const levels = curve.levels.map((level): Curve["levels"][number] => {
@@ -372,7 +378,7 @@ test("the cost of a refusal passes only where its interval leaves out twice what
 });
 
 test("a loss has to exceed what levels vary by beyond their batches", () => {
-  const curve = curveOf(queueing({ slots: 16, inFlight: 16, serviceMs: 200 }), 1, SHORT_S);
+  const curve = sixteenSlots(SHORT_S);
   const kneePerS = curve.knee.overall?.value as number;
   const verdictOf = (left: number, half: number): string | undefined => {
     const levels = curve.levels.map((level): Curve["levels"][number] => {
@@ -385,7 +391,7 @@ test("a loss has to exceed what levels vary by beyond their batches", () => {
 });
 
 test("goodput that rises with the load shows no price of a refusal", () => {
-  const curve = curveOf(queueing({ slots: 16, inFlight: 16, serviceMs: 200 }), 1, SHORT_S);
+  const curve = sixteenSlots(SHORT_S);
   const levels = curve.levels.map((level) => ({
     ...level,
     goodputPerS: { value: level.ratePerS, low: 0.5 * level.ratePerS, high: 1.5 * level.ratePerS },
@@ -396,7 +402,7 @@ test("goodput that rises with the load shows no price of a refusal", () => {
 });
 
 test("levels that may lie below the knee show no price of a refusal", () => {
-  const curve = curveOf(queueing({ slots: 16, inFlight: 16, serviceMs: 200 }), 1, SHORT_S);
+  const curve = sixteenSlots(SHORT_S);
   const overall = { ...(curve.knee.overall as Estimate), high: 9 * KNEE_PER_S };
   expect(refusalPriceOf({ ...curve, knee: { ...curve.knee, overall } }, true)).toBeNull();
 });
@@ -670,7 +676,7 @@ describe("a server that breaks under overload fails the claim about it", () => {
   });
 
   test("slots that were not given back, by the gauges", () => {
-    const curve = curveOf(queueing({ slots: 16, inFlight: 16, serviceMs: 200 }), 1, SHORT_S);
+    const curve = sixteenSlots(SHORT_S);
     const gauge = (inFlight: number) => [{ in_flight: inFlight, in_flight_by_org: {} }];
     const facts = { drained: true, gauges_before: gauge(1) };
     expect(failedOf(claimsOf(curve, { ...facts, gauges: gauge(3) })).join()).toContain("curve/slots_leaked");
@@ -687,7 +693,7 @@ describe("a server that breaks under overload fails the claim about it", () => {
 });
 
 test("sheds that are more than chance explains, and none of them beside free places, are no proof of false ones", () => {
-  const curve = curveOf(queueing({ slots: 16, inFlight: 16, serviceMs: 200 }), 1, LONG_S);
+  const curve = sixteenSlots(LONG_S);
   const levels = curve.levels.map((level): Curve["levels"][number] => {
     if (level.ratePerS > 0.6 * KNEE_PER_S || level.room === null) return level;
     const { free, taken } = level.room;
@@ -723,7 +729,7 @@ test("sheds by the number in flight, as of many small replicas or of a limit tha
 });
 
 test("a calm level that serves all of its calls shows no capacity that moved, whatever number of calls came", () => {
-  const curve = curveOf(queueing({ slots: 16, inFlight: 16, serviceMs: 200 }), 1, LONG_S);
+  const curve = sixteenSlots(LONG_S);
   const [lowestPerS] = curve.levels.map(({ ratePerS }) => ratePerS);
   const levels = curve.levels.map((level): Curve["levels"][number] => {
     const value = level.ratePerS * (level.pass === "up" ? 0.8 : 1.2);
