@@ -152,8 +152,8 @@ test("a wrong answer in the history is condemned again", async () => {
 });
 
 test("a history that was changed afterwards gets another verdict, and is told", async () => {
-  const folder = await recordRun(["401", "401"]);
-  const lines = [call(0, "200"), call(1, "401")].map((line) => `${JSON.stringify(line)}\n`);
+  const folder = await recordRun(["401", "503"]);
+  const lines = [call(0, "200"), call(1, "503")].map((line) => `${JSON.stringify(line)}\n`);
   await openRunFolder(folder).writeText("history.ndjson", lines.join(""));
   const { document, changed } = judgeAgain(folder);
   expect(document.verdict).toBe("fail");
