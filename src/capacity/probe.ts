@@ -90,8 +90,8 @@ const PRIOR_WEIGHT = 4;
 /** Losses of a server without a queue come in clusters: about this many times the variance of independent ones. */
 export const PRIOR_DISPERSION = 2;
 /**
- * Late calls of a queue come in larger clusters: 10 to 300 times the variance of independent ones, measured in virtual time (M/M/c
- * with 1 to 16 servers).
+ * Late calls of a queue come in larger clusters: their variance is 10 to 300 times that of independent calls, as measured in
+ * virtual time (M/M/c with 1 to 16 servers).
  */
 const PRIOR_DISPERSION_OF_TIMES = 8;
 const CLUSTER = 3;

@@ -105,8 +105,8 @@ export const standstillDoubts = (stage: StageHost, budgetMs = LIMITER_BUDGET_MS)
 const tookHalf = (stage: StageHost): boolean => shareOfOthers(stage) > OTHERS_HALF && !workForCalls(stage);
 
 /**
- * Doubts about CPU time that generator and deployment did not get. Each call then waits for it, which hides a limit as well as a
- * difference between two deployments.
+ * Returns doubts where the generator and the deployment did not get their CPU time. Every call then waits for it, which hides
+ * a limit as well as a difference between two deployments.
  */
 export const machineDoubts = (stage: StageHost): string[] => [
   ...above(stage.host?.throttled_share, THROTTLED, heldBack),

@@ -98,8 +98,8 @@ const whatCame = ({ outcome, error }: CallLine): string => {
 
 /**
  * Judges the share of calls that a gateway (`edge NNN`), a server error or nobody answered. All other judges ignore such calls, so a stage
- * that ended at a gateway would pass them. Fails only if the exact interval of the share is above the limit with the answers of `A_LIMIT` left
- * out.
+ * that ended at a gateway would pass them. It fails only if the whole exact interval of the share lies above the limit, where the answers
+ * of `A_LIMIT` are not counted.
  */
 export const answered: Judge = (facts, settling) => {
   const limit = facts.limits.unanswered_share ?? UNANSWERED_SHARE;

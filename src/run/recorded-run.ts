@@ -283,7 +283,8 @@ export const recordRun = async <T>(
   return { document: await finish(request, recorded, stop.stoppedBy()), folder, came };
 };
 
-// Before a run sends anything: the commands of `fixtures`, then one look whether connections come about as stated.
+// Prepares a deployment before a run sends anything: runs the commands of its `fixtures`, then looks once whether it
+// accepts connections by the stated protocol and with a trusted certificate.
 
 const refuse = ({ text, todo }: ReturnType<typeof toldOf>): never => {
   throw new TargetUnreachableError(`${text}; ${todo}`);

@@ -599,12 +599,12 @@ const moveInWords = ({ knee: { before, after } }: Curve, moved: measures.Pair | 
 /** For each need, the reason why it is not met, else `false` or "". An unmet need makes a verdict inconclusive. */
 const UNMET = {
   knee: ({ curve }) => curve.knee.overall === null && "the load did not reach the knee",
-  // What fails on the way up and on the way down alike was there before the capacity moved, and is there after it.
   steady: ({ curve, facts, judge, isFailed }) => {
     const moved = measures.moveOf(curve);
+    if (moved === null) return false;
+    // A failure that both the way up and the way down show existed before the capacity moved, and exists after it.
     const isOnBothWays = isFailed && measures.waysAlone(curve).every((way) => judge(way, facts).verdict === "fail");
-    const words = moved && `capacity moved (play it again once it is steady): ${moveInWords(curve, moved)}`;
-    return !isOnBothWays && words !== null && words;
+    return !isOnBothWays && `capacity moved (play it again once it is steady): ${moveInWords(curve, moved)}`;
   },
   settled: ({ curve }) => unsettled(curve),
   exclusive: ({ isFailed, facts }) => isFailed && !facts.exclusive && OTHERS,

@@ -107,7 +107,7 @@ export const BASES_ERROR_US = 50;
 
 const READINGS = 20;
 
-/** `wallUs` less the monotonic clock, which a machine's processes share: by the quickest reading of both. */
+/** Returns `wallUs` less the monotonic clock, which all processes of a machine share. The quickest of some readings counts. */
 export const clockBaseUs = (): number => {
   let [best, leastUs] = [0, Number.POSITIVE_INFINITY];
   for (let reading = 0; reading < READINGS; reading += 1) {

@@ -186,8 +186,8 @@ export const headerHintOf = async (answer: Answer, context: Context): Promise<st
 
 /**
  * Says why a rule cannot be judged if each call that decides it was refused because the deployment takes its key
- * nowhere, or does not read its header. A header that is not read fails one rule, because its key is served in the
- * other header. Else `null`.
+ * nowhere, or does not read its header; else `null`. A header that is not read still fails one rule, because its key is
+ * served in the other header.
  */
 export const openByCredential = async (id: string, deciding: readonly Pick<Failure, "steps">[], context: Context) => {
   let reason: string | null = null;

@@ -86,7 +86,7 @@ const ISO_PREFIX = String.raw`\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d)`;
 
 /** What other programs write before a line. Each is taken away in turn. */
 const PREFIXES: readonly RegExp[] = [
-  // Whatever stands before JSON: a tag of Fluentd, stern, journalctl, `aws logs tail`.
+  // Anything may stand before JSON, such as a tag of Fluentd, stern, journalctl or `aws logs tail`.
   /^[^{]*(?=\{".*\}$)/s,
   // Docker Compose, pm2, and Kubernetes (`kubectl logs --prefix`, CRI).
   /^(?:\d+\|)?[\w.-]+\s+\| /,
@@ -240,7 +240,7 @@ export class LogLine {
 /** `zoned`: the text states its zone; without one it is taken as UTC. */
 export type Moment = { readonly ms: number; readonly zoned: boolean };
 
-/** Dates of HAProxy, Python, the Common Log Format and HTTP; of ISO 8601 and RFC 3339, also with Go's slashes. */
+/** A log writes dates as HAProxy, Python, the Common Log Format and HTTP do, or as ISO 8601, RFC 3339 and Go (with slashes). */
 export const CLF_WITHOUT_ZONE = String.raw`\d{2}[\/ ][A-Za-z]{3}[\/ ]\d{4}[: ]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?`;
 export const CLF = String.raw`${CLF_WITHOUT_ZONE} (?:[+-]\d{4}|GMT)`;
 const ISO_ZONE = String.raw`Z| ?[+-]\d{2}:?\d{2}|[+-]\d{2}| (?:UTC|GMT)`;

@@ -1,4 +1,4 @@
-/** The bodies of `chaos`: the experiments that are named or allowed, one by one; or random schedules of faults. */
+/** What `chaos` plays: the experiments that are named or allowed, one by one, or random schedules of faults. */
 
 import { addAbortListener } from "node:events";
 import { type EmbeddedOptions, openDeployment, type RunContext, remoteProxy } from "../../deployments/deployment.ts";
