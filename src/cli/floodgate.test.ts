@@ -136,13 +136,13 @@ describe("the command line", () => {
     expect(err).not.toContain("0123456789abcdef");
   });
 
-  test("a dry run of verify warns of a field that is not known", async () => {
+  test("a target file with a misspelt field is refused", async () => {
     const file = join(folder, "misspelt.json");
     const credentials = { server: { key: "env:FLOODGATE_TEST_KEY" } };
     const target = { schema: "floodgate/target@1", base_url: "http://127.0.0.1:1/v1", credentials, permit: {} };
     writeFileSync(file, JSON.stringify(target));
-    const { code, out } = await run(["verify", "--target", file, "--dry-run"]);
-    expect([code, out]).toEqual([0, expect.stringMatching(/^Warning: permit: no such field is known/m)]);
+    const { code, err } = await run(["verify", "--target", file, "--dry-run"]);
+    expect([code, err]).toEqual([2, expect.stringMatching(/permit: .*did you mean permits\?/)]);
   });
 
   test("a dry run fits 80 columns and says once what many stages lack", async () => {

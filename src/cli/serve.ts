@@ -182,7 +182,7 @@ const ofThisProcess = ({ control }: Urls, role: RoleOptions, tlsCert: string | u
   return {
     // A self-signed certificate has to be named to be trusted.
     transport: tlsCert ? { ca: `file:${resolve(tlsCert)}`, protocol: role.http2 === true ? "h2" : "h1" } : undefined,
-    control: control && { keys: null, limiter: null, ...control, api: [control.api as string] },
+    control: control && { ...control, api: [control.api as string] },
     shedding,
     // Only the user who started this process is assumed to call it.
     exclusive: true,

@@ -39,7 +39,7 @@ export const STREAM_ENDS = [
 export type StreamEnd = (typeof STREAM_ENDS)[number];
 
 /** `stream_end` of a target file: the last event of a whole stream of each kind, if stated. */
-export type StatedStreamEnds = { readonly [kind in Stream]?: string | null };
+export type StatedStreamEnds = { readonly [kind in Stream]?: string };
 
 export const REFERENCE_STREAM_ENDS: StatedStreamEnds = Object.fromEntries(
   STREAMS.map((kind) => [kind, VOCABULARIES[kind].done]),

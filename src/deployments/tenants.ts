@@ -106,7 +106,7 @@ export const plannedTenants = (kind: Tenants, target: Target): Target => {
 /** The stage's target; the key service's control plane makes `last-units` organizations anew each time. */
 export const stageTenants = async (kind: Tenants, target: Target): Promise<Target> => {
   const control = target.control?.keys;
-  if (kind !== "last-units" || control === undefined || control === null) return plannedTenants(kind, target);
+  if (kind !== "last-units" || control === undefined) return plannedTenants(kind, target);
   const all = seedNow(LAST_UNIT_TENANTS, "nobody");
   const own = new Set(LAST_UNIT_TENANTS.map(({ org }) => org));
   const organizations = all.organizations.filter(({ id }) => own.has(id));

@@ -46,7 +46,7 @@ describe("a target file", () => {
     expect(warnings).toEqual([]);
     expect(target).toEqual({ ...minimal, permits: { chaos: false } });
     // One slash is no comment, and what is under a comment is no credential.
-    expect(checkTarget({ ...minimal, "/": 1 }, "t").warnings).toHaveLength(1);
+    expect(problemsOf({ ...minimal, "/": 1 })).toHaveLength(1);
     expect(problemsOf({ ...commented, credentials: { "//server": minimal.credentials.server } })).toHaveLength(1);
   });
 
@@ -151,9 +151,7 @@ describe("a target file", () => {
         expect.stringMatching(/^tenants\[1\]\.server\.key: expected a key, or where it is.*; got 4$/),
       ]),
     );
-    expect(problemsOf({ ...minimal, transport: { ca: 3 } })[0]).toMatch(
-      /^transport\.ca: expected .*PEM.*, or null; got 3$/,
-    );
+    expect(problemsOf({ ...minimal, transport: { ca: 3 } })[0]).toMatch(/^transport\.ca: expected .*PEM.*; got 3$/);
     expect(problemsOf([])[0]).toMatch(/^\(the whole file\): expected an object/);
   });
 
@@ -176,23 +174,35 @@ describe("a target file", () => {
     },
   );
 
-  test("a misspelt field is named beside what it leaves missing", () => {
-    const misspelt = { schema: "floodgate/target@1", base_url: "http://127.0.0.1:1/v1", credentals: {} };
-    expect(() => checkTarget(misspelt, "t")).toThrow(/got none\n.*did you mean credentials\?/);
+  test("a field that is not known is refused at every depth, and the known field that it resembles is named", () => {
+    const hintsOf = (more: object): string[] =>
+      problemsOf({ ...minimal, ...more }).map((text) =>
+        text.replace(/^(\S+): .*?(?:(did you mean \S+)\?|take it out.*)$/, "$1 $2"),
+      );
+    expect(problemsOf({ ...minimal, credentials: undefined, credentals: {} }).join()).toContain("mean credentials?");
+    expect(hintsOf({ permis: {} })).toEqual(["permis did you mean permits"]);
+    expect(hintsOf({ requird: ["verify"], whatever: null, metadata: 1 })).toEqual([
+      "requird did you mean required",
+      "metadata ",
+    ]);
+    expect(hintsOf({ limts: { slot: 1 } })).toEqual(["limts did you mean limits"]);
+    expect(hintsOf({ limits: { slot: 1 } })).toEqual(["limits.slot did you mean slots"]);
+    expect(hintsOf({ tenants: [{ org: "a", teir: "Pro" }] })).toEqual(["tenants[0].teir did you mean tier"]);
+    expect(hintsOf({ credentials: { server: { key: "y", orgg: "a" } } })).toEqual([
+      "credentials.server.orgg did you mean org",
+    ]);
+    expect(hintsOf({ faults: { "limiter.refused": { inject: ["a"], heal: ["b"], staus: "c" } } })).toEqual([
+      "faults.limiter.refused.staus did you mean status",
+    ]);
+    expect(hintsOf({ observers: { prometheus: { url: "http://p", queries: {}, querys: {} } } })).toEqual([
+      "observers.prometheus.querys did you mean queries",
+    ]);
   });
 
-  test("a misspelt field is a warning with its path", () => {
-    const misspelt = {
-      ...minimal,
-      limit: {},
-      tenants: [{ org: "a", teir: "Pro" }],
-      credentials: { servr: { key: "x" }, server: { key: "y" } },
-    };
-    expect(checkTarget(misspelt, "t").warnings.sort()).toEqual([
-      "credentials.servr: no such field is known; it is ignored; did you mean server?",
-      "limit: no such field is known; it is ignored; did you mean limits?",
-      "tenants[0].teir: no such field is known; it is ignored; did you mean tier?",
-    ]);
+  test("a member that is null is as if it were absent", () => {
+    const nulls = { limits: null, permits: { writes: null }, credentials: { ...minimal.credentials, revoked: null } };
+    expect(checkTarget({ ...minimal, ...nulls }, "t").target).toEqual({ ...minimal, permits: {} });
+    expect(problemsOf({ ...minimal, base_url: null }).join()).toContain("got nothing");
   });
 
   test("every mistake is named, however many unknown fields stand before it", () => {
@@ -236,7 +246,7 @@ describe("a target file", () => {
       key_management_url: "http://127.0.0.1:8080/v1",
       tile_url: "http://127.0.0.1/{z}/{x}/{y}.png?k=1",
       transport: { proxy: "http://user:word@127.0.0.1:3128" },
-      control: { keys: "http://127.0.0.1:1", limiter: null, api: ["http://localhost:2"] },
+      control: { keys: "http://127.0.0.1:1", api: ["http://localhost:2"] },
       toxiproxy: { api_url: "http://127.0.0.1:8474" },
       watchdog: { url: "http://[::1]:8475" },
       observers: { prometheus: { url: "http://127.0.0.1:9090" } },

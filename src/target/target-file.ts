@@ -1,6 +1,6 @@
 /**
  * Reads a target file, asks the safety guard about it, and locks the target. A problem names the field, what was expected and
- * what came. Unknown fields are warnings.
+ * what came. A field that the schema does not have is a problem too, because nothing would act on it.
  */
 import { lookup } from "node:dns/promises";
 import { tmpdir } from "node:os";
@@ -151,10 +151,9 @@ const allErrors = (value: unknown): ReturnType<typeof Errors>[1] => {
   }
 };
 
-/** What does not fit the schema: problems, and warnings for fields at any depth that the schema does not have. */
-const misfits = (value: unknown): Record<"problems" | "warnings", string[]> => {
+/** What does not fit the schema, fields at any depth that the schema does not have among it. */
+const misfits = (value: unknown): string[] => {
   const problems = new Map<string, string>();
-  const warnings: string[] = [];
   const misfit = (pointer: string): void => {
     const parts = Pointer.Indices(pointer);
     const expected = nodeAt(parts)?.description ?? "another value";
@@ -169,11 +168,12 @@ const misfits = (value: unknown): Record<"problems" | "warnings", string[]> => {
       // Every field that is not known has the schema `false`.
       const parts = Pointer.Indices(instancePath);
       const meant = nearest(parts.at(-1) as string, Object.keys(nodeAt(parts.slice(0, -1))?.properties ?? {}));
-      const hint = meant === null ? "" : `; did you mean ${meant}?`;
-      warnings.push(`${readable(parts)}: no such field is known; it is ignored${hint}`);
+      const hint =
+        meant === null ? "take it out, or begin its name with // to make it a comment" : `did you mean ${meant}?`;
+      problems.set(instancePath, `${readable(parts)}: no such field is known; ${hint}`);
     } else if (keyword !== "additionalProperties") misfit(instancePath);
   }
-  return { problems: [...problems.values()], warnings };
+  return [...problems.values()];
 };
 
 /** The placeholder that `init` writes. */
@@ -189,10 +189,13 @@ const unreplaced = (target: Target): string[] =>
 
 /** Checks a parsed target file; `file` is its name in messages. */
 export const checkTarget = (parsed: unknown, file: string): { target: Target; warnings: string[] } => {
-  const value = JSON.parse(JSON.stringify(parsed, (name, inner) => (name.startsWith("//") ? undefined : inner)));
-  const { problems, warnings } = misfits(value);
-  // Warnings are shown too, because a missing field may be a misspelt one.
-  if (problems.length > 0) throw new TargetFileError(file, [...problems, ...warnings]);
+  // A comment, or a member that is null, is as if it were absent.
+  const isLeftOut = (name: string, inner: unknown): boolean => name.startsWith("//") || inner === null;
+  const value = JSON.parse(
+    JSON.stringify(parsed, (name, inner) => (isLeftOut(name, inner) ? undefined : inner)) ?? "null",
+  );
+  const problems = misfits(value);
+  if (problems.length > 0) throw new TargetFileError(file, problems);
   const target = withCanonicalUrls(value as Target, problems);
   problems.push(...misplacedKeys(target));
   if (credentialsOf(target).length === 0) {
@@ -201,8 +204,8 @@ export const checkTarget = (parsed: unknown, file: string): { target: Target; wa
   const orgs = (target.tenants ?? []).map(({ org }) => org);
   const twice = orgs.find((org, at) => orgs.indexOf(org) < at);
   if (twice !== undefined) problems.push(`tenants: expected each organization once; got ${shown(twice)} twice`);
-  if (problems.length > 0) throw new TargetFileError(file, [...problems, ...warnings]);
-  return { target, warnings: [...warnings, ...unreplaced(target)] };
+  if (problems.length > 0) throw new TargetFileError(file, problems);
+  return { target, warnings: unreplaced(target) };
 };
 
 /**

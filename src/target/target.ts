@@ -16,8 +16,6 @@ const oneOf = <const Values extends string[]>(...values: Values) =>
   Type.Unsafe<Values[number]>(
     Type.Enum(values, { description: `one of ${values.map((value) => JSON.stringify(value)).join(", ")}` }),
   );
-const orNull = <Schema extends TSchema>(schema: Schema) =>
-  Type.Union([schema, Type.Null()], { description: `${(schema as { description?: string }).description}, or null` });
 
 const NONE = {};
 const object = <May extends TProperties, Must extends TProperties = typeof NONE>(of: string, may: May, must?: Must) =>
@@ -46,10 +44,10 @@ const keyCredential = object(
 const adminCredential = object("an administrator's token", { org: text() }, { token: reference("a token") });
 
 const transport = object("how to connect", {
-  ca: orNull(reference("a certificate of the authority in PEM")),
-  cert: orNull(reference("a client certificate in PEM")),
-  key: orNull(reference("the client certificate's key in PEM")),
-  proxy: orNull(address("an HTTP proxy")),
+  ca: reference("a certificate of the authority in PEM"),
+  cert: reference("a client certificate in PEM"),
+  key: reference("the client certificate's key in PEM"),
+  proxy: address("an HTTP proxy"),
   headers: map("header names and values", text("a header's value, or a reference to it")),
   protocol: oneOf("h1", "h2"),
   connections: whole("how many connections at most", 1),
@@ -81,8 +79,8 @@ export const TARGET_SCHEMA = object(
     tile_url: address("a tile, with {z}, {x} and {y} in its place"),
     transport,
     control: object("the control planes", {
-      keys: orNull(address("the key service's control plane")),
-      limiter: orNull(address("the limiter's control plane")),
+      keys: address("the key service's control plane"),
+      limiter: address("the limiter's control plane"),
       api: list("the control plane of each replica", address("a control plane")),
     }),
     toxiproxy: object(
@@ -114,7 +112,7 @@ export const TARGET_SCHEMA = object(
     /** If an event is stated, a stream that ends without it counts as cut. */
     stream_end: object(
       "the event that ends a whole stream of each kind",
-      each(STREAMS, orNull(text("the name of the last event"))),
+      each(STREAMS, text("the name of the last event")),
     ),
     slo: map("objectives by name", text('an objective such as "p99<=100ms"')),
     permits: object("what is allowed", {
@@ -131,7 +129,7 @@ export const TARGET_SCHEMA = object(
     }),
     stop_when: object("what ends a run early", { error_rate: share("errors among the newest calls") }),
     required: list("claims or groups that may not be skipped", text()),
-    fixtures: object("commands that prepare the deployment", each(["provision", "reset"], orNull(text("a command")))),
+    fixtures: object("commands that prepare the deployment", each(["provision", "reset"], text("a command"))),
     tenants: list("organizations that carry load", tenant),
     credentials: object("keys and tokens by role", {
       ...each(KEY_ROLES, keyCredential),

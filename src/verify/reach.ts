@@ -58,7 +58,7 @@ const judgeWhatAnswers = async (context: Context): Promise<void> => {
   const isAway = ({ foreign, status }: Answer) => status === 503 || (foreign && !NOT_HERE.includes(status ?? 0));
   const said = [...new Set(seen.map(inWords))].join("; ");
   const statuses = [...new Set(seen.map(({ status }) => status))].join(", ");
-  const isUncertified = base_url.startsWith("https:") && (context.target.transport?.cert ?? null) === null;
+  const isUncertified = base_url.startsWith("https:") && context.target.transport?.cert === undefined;
   // nginx answers 400 over TLS if it wants a client's certificate; others end the handshake.
   const cert = isUncertified && statuses === "400" ? ", or does it want a client certificate (transport.cert)" : "";
   const gateway = `no call is served at ${base_url} (${said}): does a gateway answer there, is the API behind it running, and does it let these calls through${cert}?`;

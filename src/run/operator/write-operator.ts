@@ -197,7 +197,7 @@ export const writeOperator = async (wish: OperatorWish) => {
   const { stage, targetFile, owned, parallelism } = wish;
   const story = storyCalled(stage.story);
   const { target } = await prepareTarget(targetFile, owned, intentOf({ stages: () => [stage], short: false }));
-  const unable = NOT_HANDED.filter((name) => (target.transport?.[name] ?? null) !== null);
+  const unable = NOT_HANDED.filter((name) => target.transport?.[name] !== undefined);
   if (unable.length > 0) {
     throw new UsageError(
       `${unable.map((name) => `transport.${name}`).join(", ")}: a runner takes these from its own image or environment, which --operator does not set up; leave them out and add them to testrun.yaml`,

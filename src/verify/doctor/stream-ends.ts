@@ -116,7 +116,7 @@ export const findStreamEnds = async (target: Target, calls: SingleCalls, works: 
   }
   const lookAt = async (kind: Stream): Promise<Described> => {
     const ended = await openStreams(kind, credential, calls);
-    return Array.isArray(ended) ? describe(kind, ended, target.stream_end?.[kind] ?? undefined) : [ended];
+    return Array.isArray(ended) ? describe(kind, ended, target.stream_end?.[kind]) : [ended];
   };
   const looked = await Promise.all(STREAMS.map(lookAt));
   const named = looked.flatMap(([, name], at) => (name === undefined ? [] : [[STREAMS[at], name]]));
