@@ -90,6 +90,19 @@ test("--host moves the API alone: its services and the control plane stay on loo
   ]);
 });
 
+test.each([
+  ["0.0.0.0", "127.0.0.1"],
+  ["::", "[::1]"],
+  ["127.0.0.2", "127.0.0.2"],
+])("what listens on %s is reached, and written into the target file, as %s", async (host, reached) => {
+  const { urls, serverKey } = await serve("--host", host);
+  expect(new URL(urls.api).hostname).toBe(reached);
+  expect(JSON.parse(await readFile(join(folder, "target.json"), "utf8")).base_url).toBe(urls.api);
+  const answer = await fetch(`${urls.api}/design/styles`, { headers: { "x-api-key": serverKey } });
+  await answer.text();
+  expect(answer.status).toBe(200);
+});
+
 test("--write-target writes a file for its owner alone, and serve ends with its stdin", async () => {
   const file = join(folder, "target.json");
   const { child, urls } = await start("--tenants", "3", "--write-target", file);

@@ -14,8 +14,14 @@ import { whyForeign } from "../../contract/private-door.ts";
 
 type ListensAt = Pick<AddressInfo, "address" | "family" | "port">;
 
-export const urlOf = (scheme: "http" | "https", { address, family, port }: ListensAt): string =>
-  `${scheme}://${family === "IPv6" ? `[${address}]` : address}:${port}`;
+/** What listens on every address of the machine is reached at loopback; 0.0.0.0 and :: are no address of a host. */
+const LOOPBACK_OF: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", "::": "::1" };
+
+/** Where a client on this machine reaches a listener. */
+export const urlOf = (scheme: "http" | "https", { address, family, port }: ListensAt): string => {
+  const host = LOOPBACK_OF[address] ?? address;
+  return `${scheme}://${family === "IPv6" ? `[${host}]` : host}:${port}`;
+};
 
 export type Address = { host: string; port: number };
 
