@@ -1,4 +1,4 @@
-/** What `gate` says to a user's mistakes and to a dry run, as a child process: nothing is sent in any of them. */
+/** What `gate` says to a user's mistakes and to a dry run, as a child process: no deployment answers in any of them. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -35,6 +35,16 @@ describe("gate", { concurrent: true }, () => {
     for (const line of out.trim().split("\n").slice(1)) expect(line.length).toBeLessThanOrEqual(80);
     const probed = JSON.parse((await gate("--base", head, "--head", base, "--dry-run", "--json")).out);
     expect(probed).toMatchObject({ capacity_per_s: null, load: null, pairs: 12, pairs_at_most: 30, lacks: [] });
+  });
+
+  test("says at the start what it compares and about how long that takes", async () => {
+    const { code, err } = await gate("--base", base, "--head", head, "--out", join(folder, "run"));
+    expect(code).toBe(3);
+    const [before = "", after] = err.replace(/\s+/g, " ").split("run folder:");
+    expect(before).toMatch(
+      /127\.0\.0\.1:2\/v1 .*127\.0\.0\.1:1\/v1.* 12 pairs .*about \d+ min.* 30 pairs .*about \d+ min/,
+    );
+    expect(after).toBeDefined();
   });
 
   test("refuses a host that is not loopback and not owned", async () => {

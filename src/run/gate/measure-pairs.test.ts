@@ -129,6 +129,17 @@ describe("the design of the gate", () => {
     expect(pairs.length % 10).toBe(pairs.length === 11 ? 1 : 9);
   });
 
+  test("ends at a look after which too few pairs can still be compared", async () => {
+    const played = async (problems: NonNullable<Head["problems"]>): Promise<number[]> => {
+      const { pairs, dropped } = await compare(1, { serviceMs: () => 1.045 * SERVICE_MS, problems });
+      return [pairs.length, dropped.length];
+    };
+    expect(await played(() => ["too slow"])).toEqual([0, PAIRS_DEFAULT]);
+    expect(await played((pair) => (pair < 11 ? ["too slow"] : []))).toEqual([1, 11]);
+    // A machine that is busy at first leaves enough pairs.
+    expect(await played((pair) => (pair < 8 ? ["too slow"] : []))).toEqual([22, 8]);
+  });
+
   test("ends at once when it is stopped", async () => {
     const { pairs, isWhole, comparisons } = await compare(1, {}, () => true);
     expect([pairs.length, isWhole, verdictOf(comparisons)]).toEqual([0, false, "inconclusive"]);

@@ -164,7 +164,10 @@ const answersOf = (
   return verdicts.answersClaim(forms, replay, carriesMore);
 };
 
-/** Compares at fixed numbers of pairs, and measures more only while something is open. */
+/** At least two pairs of three have to be compared. */
+const arePlayed = (dropped: number, pairs: number): boolean => dropped * 3 <= pairs;
+
+/** Compares at fixed numbers of pairs, and measures more only while something is open and enough pairs can be played. */
 export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ...plan }: GatePairsPlan) => {
   const policy = { ...GATE_POLICY, looks: looks.filter((look) => look >= blocks.PAIRS_DEFAULT).length };
   const pairs: Pair[] = [];
@@ -206,7 +209,7 @@ export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ..
     const isOther = answersOf(forms, comparisons, "").verdict === "fail";
     const isOpen = alone.length === 0 && !isOther && (outage !== undefined || !isDecided);
     const next = looks[at + 1];
-    if (next === undefined || !isOpen || isOver()) break;
+    if (next === undefined || !isOpen || isOver() || !arePlayed(dropped.length, looks.at(-1) as number)) break;
     plan.onMore?.(pairs.length, number, next);
   }
   /** `isWhole` is false if the comparison was stopped before its first look. */
@@ -220,12 +223,12 @@ type GateResult = { claims: doc.Claim[]; measurements: doc.Measurement[]; compar
 /** `notOver`: why no block was past the base's capacity; `null` if they were. */
 const pairsClaim = ({ dropped, pairs, isWhole }: GateMeasured, notOver: string | null, replay: string): doc.Claim => {
   const all = dropped.length + pairs.length;
-  const isWhollyPlayed = isWhole && dropped.length * 3 <= all;
-  const isPlayed = isWhollyPlayed && notOver === null;
-  const open = (isWhollyPlayed ? notOver : dropped[0]) ?? "stopped before the first comparison";
+  const [first] = dropped;
+  const lost = `${dropped.length} of ${all} pairs could not be compared (first: ${first}); stop other programs, give Floodgate more CPU time, or state a lower capacity with --rate N, and run the gate again`;
+  const open = !isWhole ? "stopped before the first comparison" : arePlayed(dropped.length, all) ? notOver : lost;
   return doc.claimOf({
-    ...{ id: "gate/pairs", stage: verdicts.GATE_STAGE, replay, verdict: isPlayed ? "pass" : "inconclusive" },
-    reason: isPlayed ? "the generator played the pairs as planned" : open,
+    ...{ id: "gate/pairs", stage: verdicts.GATE_STAGE, replay, verdict: open === null ? "pass" : "inconclusive" },
+    reason: open ?? "the generator played the pairs as planned",
     expected: "at least two pairs of three are played as planned, past the base's capacity",
     got: `${pairs.length} of ${all} pairs were compared`,
   });
@@ -411,6 +414,15 @@ const outcomeOf = ({ side, seen }: GateSide, said: readonly string[]): doc.Stage
   return [doc.stageOutcome({ summary, facts, notes })];
 };
 
+/** Where the base's capacity is probed first, blocks are taken to be as long as those of the slowest base. */
+const announced = (plan: Awaited<ReturnType<typeof planGate>>): string => {
+  const { scenario, base, head, load, pairs, pairs_at_most: most } = plan;
+  const takes = (all: number): string =>
+    `${all} pairs of blocks in about ${Math.ceil((blocks.pairTakesS(load ?? blocks.loadFor(1)) * (all + 1)) / 60)} min`;
+  const more = pairs < most ? `, and up to ${takes(most)} where those leave something open` : "";
+  return `the head ${head} is compared with the base ${base}, ${scenario}: ${takes(pairs)}${more}`;
+};
+
 export const gateTargets = async (request: Asked & GateWishes): Promise<RunResult & { table: string[] }> => {
   const { story, targets, plan } = await prepare(request);
   if (plan.refused_by_guard.length > 0) throw new GuardError(plan.refused_by_guard);
@@ -418,6 +430,7 @@ export const gateTargets = async (request: Asked & GateWishes): Promise<RunResul
   const { ratePerS, scenario } = request;
   const wish = { scenario, story, pairs: plan.pairs, ratePerS };
   const about = { profile: "gate", canJudge: (name: string) => doc.groupOf(name) === "gate" };
+  request.events.result(wrapped(announced(plan)).join("\n"));
   const { came, ...run } = await recordRun(
     { ...request, ...about, targets: [targets.base, targets.head] },
     async (context) => {
