@@ -20,6 +20,8 @@ export type Claim = Record<"id" | "stage" | "reason" | "expected" | "got" | "rep
   evidence: string[];
   /** What a claim `slo/…` judges. */
   objectives?: readonly Objective[];
+  /** Its breach is seen in what was written, in gauges or in the ledger, so it is one whoever answered the calls. */
+  stands_alone?: true;
   /** The id of the claim whose verdict this is, where the stage was played again. */
   judged_in?: string;
 };

@@ -41,6 +41,8 @@ export type Invariant = {
   folded?: true;
   /** Set if the invariant rests on the ledger or on what an organization had used. */
   charges?: true;
+  /** Set if no answer to a call is needed to see a breach (`Claim`). */
+  stands_alone?: true;
   /** Requirements that it defends (contract/requirements.md). */
   spec: number[];
   statement: string;
@@ -195,10 +197,11 @@ export const openJudges = (invariants: readonly Invariant[], facts: StageFacts) 
         unanswered > 0 && found.some(({ invariant, finding }) => invariant.id === "answered" && isOpen(finding));
       const rest = `; judged on ${calls - unanswered} of ${calls} calls, which the API answered`;
       return found.map(({ invariant, finding }) => {
-        const { id, level, spec } = invariant;
+        const { id, level, spec, stands_alone } = invariant;
         const saysOfHowMany = isOfRest && id !== "answered" && finding.verdict !== "skipped";
         const reason = saysOfHowMany ? finding.reason + rest : finding.reason;
-        return { id: `${id}/${facts.stage}`, stage: facts.stage, level, ...finding, reason, spec, replay };
+        const about = { id: `${id}/${facts.stage}`, stage: facts.stage, level, ...(stands_alone && { stands_alone }) };
+        return { ...about, ...finding, reason, spec, replay };
       });
     },
   };

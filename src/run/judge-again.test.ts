@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { appendFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
@@ -69,7 +69,8 @@ const recordRun = async (
     as = (claim) => [claim],
     faults = false,
     ledger = [],
-  }: { as?: (claim: Claim) => Claim[]; faults?: boolean; ledger?: LedgerLine[] } = {},
+    log = "",
+  }: { as?: (claim: Claim) => Claim[]; faults?: boolean; ledger?: LedgerLine[]; log?: string } = {},
 ): Promise<string> => {
   const path = mkdtempSync(join(tmpdir(), "floodgate-again-"));
   folders.push(path);
@@ -84,6 +85,9 @@ const recordRun = async (
   for (const line of lines) recorder.line(line);
   await recorder.addStage(outcome);
   await recorder.close();
+  await folder.writeText("logs/fixtures-reset.log", "");
+  // Appended here, it passes no redaction.
+  appendFileSync(join(path, "logs/fixtures-reset.log"), log);
   const all = [...claims, ...judgeSecrets(path, "npx floodgate run smoke --seed 1")];
   await writeReports(folder, composeDocument(documentOf(recorder, all)), recorder.series());
   return path;
@@ -149,6 +153,21 @@ test("a wrong answer in the history is condemned again", async () => {
   const { document, changed } = judgeAgain(await recordRun(["401", "200"]));
   expect(changed).toEqual([]);
   expect([document.verdict, document.exit_code]).toEqual(["fail", 1]);
+});
+
+test("a credential that was written down fails a run whose keys were all refused, also by a document without its mark", async () => {
+  const path = await recordRun(["401", "401"], { log: `key svc_sk_live_${"4b".repeat(16)}\n` });
+  const run = JSON.parse(readFileSync(join(path, "run.json"), "utf8")) as { exit_code: number; claims: Claim[] };
+  expect(run.exit_code).toBe(1);
+  expect(run.claims.filter(({ verdict }) => verdict === "fail").map(({ id }) => id)).toEqual([
+    "secrets-stay-secret/run",
+  ]);
+  const older = run.claims.map(({ stands_alone: _, ...claim }) => claim);
+  for (const claims of [run.claims, older]) {
+    await openRunFolder(path).writeJson("run.json", { ...run, claims });
+    const { changed, document } = judgeAgain(path);
+    expect([changed, document.exit_code]).toEqual([[], 1]);
+  }
 });
 
 test("a history that was changed afterwards gets another verdict, and is told", async () => {

@@ -228,8 +228,9 @@ export const judgeAgain = (folder: string) => {
   const both = doc.decidedByBoth(recorded.claims.map((claim) => again.get(claim.id) ?? claim));
   const { claims: reached, exitCode: unreached } = ifReached(both, recorded.stages);
   const judgedAgain = shown(reached);
-  // An older run has the same members in another order, which it keeps.
-  const isSame = (is: doc.Claim, was: doc.Claim | undefined) => isDeepStrictEqual(was, JSON.parse(JSON.stringify(is)));
+  // An older run has the same members in another order, or lacks `stands_alone`, and keeps its own.
+  const written = ({ stands_alone: _, ...claim }: doc.Claim): unknown => JSON.parse(JSON.stringify(claim));
+  const isSame = (is: doc.Claim, was?: doc.Claim) => was !== undefined && isDeepStrictEqual(written(was), written(is));
   const claims = judgedAgain.map((is, at) =>
     isSame(is, recorded.claims[at]) ? (recorded.claims[at] as doc.Claim) : is,
   );

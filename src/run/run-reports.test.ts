@@ -3,7 +3,13 @@ import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { commitOf, finishedNow } from "./run-reports.ts";
+import { claimOf } from "../history/claim.fixture.ts";
+import { bareFacts, type Claim } from "../history/run-document.ts";
+import { invariantsFor } from "../invariants/catalogue.ts";
+import { judgeStage } from "../invariants/invariant.ts";
+import { call, many } from "../invariants/specimens/specimen.fixture.ts";
+import { growthOf } from "../stages/stage-claims.ts";
+import { commitOf, finishedNow, ifReached, REACHED_API } from "./run-reports.ts";
 
 test("the commit under test is read without writing to the user's repository", async () => {
   const folder = mkdtempSync(join(tmpdir(), "floodgate-commit-"));
@@ -29,4 +35,31 @@ test("a run does not end before it began where the wall clock is set back meanwh
   expect(finishedNow(begunMs - 3_600_000).getTime()).toBeGreaterThan(begunMs - 60_000);
   const laterMs = begunMs + 3_600_000;
   expect(finishedNow(laterMs).getTime()).toBe(laterMs);
+});
+
+const LEAKED = { name: "api.log", text: `got svc_sess_live_${"a1".repeat(20)}\n` };
+const STUCK = { in_flight: 1, in_flight_by_org: {} };
+const stranger = claimOf(REACHED_API, { stage: "run", verdict: "inconclusive" });
+
+test.each([
+  ["every call is answered 401", "401", []],
+  ["a gateway alone answers", "edge 403", []],
+  ["another server serves every call", "200", [stranger]],
+] as const)("where %s, what answers show is open, and what is seen without them still fails", (_, outcome, said) => {
+  const lines = many(40, (at) => call(`${at}`, { atMs: at, outcome, envelope: "other" }));
+  const facts = { ...bareFacts("s"), exclusive: true, drained: true, gauges: [STUCK], texts: [LEAKED] };
+  const judges = invariantsFor(["secrets-stay-secret", "slots-are-given-back", "first-failing-check-decides"]);
+  const readings = Array.from({ length: 200 }, (_, at) => ({ atMs: at * 5_000, value: 2e8 + at * 1e6 }));
+  const growth = growthOf(new Map([["heap", readings]]), "again", true).claims;
+  const slo = claimOf("slo/catalog/s", { stage: "s", verdict: "fail" });
+  const claims: Claim[] = [...said, ...judgeStage(judges, facts, lines, "again"), ...growth, slo];
+  const failing = (of: readonly Claim[]) => of.filter(({ verdict }) => verdict === "fail").map(({ id }) => id);
+  const alone = ["slots-are-given-back/s", "secrets-stay-secret/s", "growth/heap"];
+  expect(failing(claims)).toEqual(expect.arrayContaining([...alone, "slo/catalog/s"]));
+  const judged = ifReached(claims, [{ by_outcome: { [outcome]: 40 } }]).claims;
+  expect(failing(judged)).toEqual(alone);
+  // One answer of the API is enough for all of them.
+  expect(
+    failing(ifReached(claims.slice(said.length), [{ by_outcome: { [outcome]: 40, "200": 1, "403": 1 } }]).claims),
+  ).toEqual(failing(claims));
 });

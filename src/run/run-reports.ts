@@ -67,7 +67,10 @@ const KEYS_REFUSED =
 /** The claim of a run that met a server of everything in the API's place (`lookLast` of run/recorded-run.ts). */
 export const REACHED_API = "run/reached-the-api";
 
-/** A run in which nothing of the API was reached judges nothing of it, and has the exit code of `verify` there. */
+/**
+ * A run in which nothing of the API was reached judges nothing of it, and has the exit code of `verify` there; claims that
+ * stand alone keep their verdict.
+ */
 export const ifReached = (claims: readonly doc.Claim[], stages: readonly Pick<doc.StageSummary, "by_outcome">[]) => {
   const outcomes = [...new Set(stages.flatMap(({ by_outcome }) => Object.keys(by_outcome)))].sort();
   const areKeysRefused = outcomes.length === 1 && outcomes[0] === "401";
@@ -77,9 +80,10 @@ export const ifReached = (claims: readonly doc.Claim[], stages: readonly Pick<do
   const byEdge = `only a gateway answered, to every call (${outcomes.join(", ")})`;
   const said = stranger?.reason ?? (areKeysRefused ? KEYS_REFUSED : byEdge);
   const open = claims.map((claim): doc.Claim => {
-    const isJudged =
-      claim.verdict === "fail" || (claim.verdict === "pass" && stranger !== undefined && claim.stage !== "run");
-    return isJudged ? { ...claim, verdict: "inconclusive", reason: `${said}; ${claim.reason}` } : claim;
+    const isJudged = claim.verdict === "fail" || (claim.verdict === "pass" && stranger !== undefined);
+    return isJudged && claim.stands_alone !== true
+      ? { ...claim, verdict: "inconclusive", reason: `${said}; ${claim.reason}` }
+      : claim;
   });
   if (stranger !== undefined) return { claims: open, exitCode: EXIT.unreachable };
   if (areKeysRefused) return { claims: open, exitCode: null };

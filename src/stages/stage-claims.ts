@@ -128,7 +128,9 @@ export const growthOf = (readings: ReadonlyMap<string, readonly Reading[]>, repl
     const all = readings.get(name) ?? [];
     const expected = `${name} grows by at most ${perHour} ${unit} an hour`;
     const claim = (verdict: doc.Claim["verdict"], reason: string, got = reason): void =>
-      void claims.push(doc.claimOf({ id: `growth/${name}`, stage: STAGE, verdict, reason, expected, got, replay }));
+      void claims.push(
+        doc.claimOf({ id: `growth/${name}`, stage: STAGE, verdict, reason, expected, got, replay, stands_alone: true }),
+      );
     if (all.length === 0) {
       const lacking = `\`${name}\` among the gauges of control.api, or among observers.prometheus.queries`;
       claim("skipped", `skipped: needs ${lacking}`, "not judged");

@@ -28,6 +28,8 @@ export type Rule = {
   readonly phase: Phase;
   readonly needs: Needs;
   readonly cost: Cost | ((target: Target) => Cost);
+  /** A breach needs no answer of the API (`Claim`), nor a key that is taken. */
+  readonly stands_alone?: true;
   run(context: Context): Promise<Verdict>;
 };
 
@@ -35,7 +37,9 @@ export type Rule = {
 export type Row = readonly [call: TestCall, fits: Fits, or?: Fits, inEachForm?: true];
 
 /** `expected`: what must hold, if the title does not say it. */
-type About = { title: string; expected?: string | ((context: Context) => string); needs?: Needs; cost?: Rule["cost"] };
+type About = { title: string; expected?: string | ((context: Context) => string) } & Partial<
+  Pick<Rule, "needs" | "cost" | "stands_alone">
+>;
 type Listed = About & {
   rows: readonly Row[] | ((context: Context) => readonly Row[] | Promise<readonly Row[]>);
   nothing?: string;
@@ -134,7 +138,8 @@ export const rulesOf = (phase: Phase, common: Pick<About, "needs" | "cost"> = {}
       const needs = isStated ? (about.needs ?? {}) : { ...derived, ...about.needs };
       const cost = about.cost ?? common.cost ?? {};
       const full = typeof cost === "function" || known === null ? cost : { calls: callsOf(known), ...cost };
-      return { id, level, spec, title: about.title, phase, needs, cost: full, run: runOf(level, about) };
+      const { title, stands_alone } = about;
+      return { id, level, spec, title, phase, needs, cost: full, stands_alone, run: runOf(level, about) };
     };
   return { must: make("must"), should: make("should"), info: make("info") };
 };

@@ -392,6 +392,22 @@ describe("a target file that is wrong", () => {
     },
   );
 
+  test("hides no credential that stands in the refusals", async () => {
+    const keys = { publishable: "svc_pk_live_nobodyknows", server: "svc_sk_live_nobodyknows" };
+    const unknown = withRoles(({ publishable }) => ({
+      publishable: { ...publishable, key: keys.publishable },
+      server: { key: keys.server },
+    }));
+    const only = ["either-header", "credentials-are-not-echoed"];
+    const verdicts = async (target: VerifyOptions["target"]) => {
+      const { claims } = await verify({ target: { ...target, credentials: unknown.target?.credentials ?? {} }, only });
+      return claims.map(({ verdict }) => verdict);
+    };
+    const echoing = await startSecondApi({ defects: ["echoes-the-credential"] });
+    expect(await verdicts(echoing.target).finally(echoing.close)).toEqual(["inconclusive", "fail"]);
+    expect(await verdicts(api.target)).toEqual(["inconclusive", "pass"]);
+  });
+
   test("is asked about where the exchange refuses the key or its origin", async () => {
     const unknown = withRoles(({ publishable }) => ({
       publishable: { ...publishable, key: "svc_pk_live_nobodyknows" },

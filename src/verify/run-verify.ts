@@ -39,7 +39,9 @@ const tryRule = async (rule: Rule, context: Context): Promise<Verdict> => {
     }));
   const failures = "failures" in tried ? (tried.failures ?? []) : [];
   const deciding = refused.length > 0 ? [{ steps: refused }] : failures;
-  const open = (await openByCredential(rule.id, deciding, context)) ?? (await openByStrangers(failures, context));
+  const open = rule.stands_alone
+    ? null
+    : ((await openByCredential(rule.id, deciding, context)) ?? (await openByStrangers(failures, context)));
   const found = open ?? tried;
   if ("got" in found) return found;
   const reason = found.verdict === "skipped" ? `skipped: ${found.reason}` : found.reason;
@@ -58,6 +60,7 @@ const judgedRule = async (rule: Rule, context: Context, stage: string) => {
     ...{ id: `verify/${rule.id}`, stage },
     // An idle rule must not fail a target under `--require-all`.
     level: idle ? "info" : rule.level,
+    ...(rule.stands_alone && { stands_alone: true }),
     ...found,
     spec: [...rule.spec],
     replay: `${VERIFY_COMMAND} --only ${rule.id}${option}`,

@@ -303,6 +303,7 @@ export const EVERY_ANSWER_RULES: readonly Rule[] = [
   // A should, because the specification is silent; an echoed credential would reach logs and caches.
   every.should("credentials-are-not-echoed", [50], {
     title: "no answer repeats a credential or shows another one, in its headers or in its body",
+    stands_alone: true,
     step: async (context, checks) => {
       const secrets = await sentSecrets(context);
       for (const answer of context.answers) {
