@@ -2,6 +2,7 @@
  * The access logs that can be replayed, one row each: how a line is recognised, which moment of the call it holds and,
  * if known, the duration. If a line holds the end, the start is the end minus the duration.
  */
+import { isObject, parseJson } from "../../contract/refusals.ts";
 import {
   CLF,
   CLF_WITHOUT_ZONE,
@@ -161,25 +162,45 @@ const NLB = new RegExp(
 
 const CLOUDFRONT_MEMBERS = ["x-edge-location", "x-edge-result-type", "x-edge-request-id"];
 
-/** W3C logs hold the end in UTC; durations are milliseconds in IIS, seconds in others; CloudFront also writes JSON. */
+/** The W3C draft has UTC and seconds. WebLogic writes local time unless it is told otherwise, and ProxySG (SGOS) milliseconds. */
+const inLocalTime = (line: LogLine): boolean => /WebLogic/i.test(line.header?.software ?? "");
+const inMs = (line: LogLine): boolean => /SGOS/.test(line.header?.software ?? "");
+
+/** W3C logs hold the end; durations are milliseconds in IIS; CloudFront also writes JSON. */
 const w3c = (named: Named, writer: NonNullable<LogLine["header"]>["writer"], unit: Unit = "s"): LogFormat =>
   row(named, {}, (line) => {
     const isCloudFront = CLOUDFRONT_MEMBERS.some((name) => line.field(name) !== undefined);
     const time = (line.header?.writer ?? (isCloudFront && "cloudfront")) === writer ? line.field("time") : undefined;
     if (typeof time !== "string") return null;
     const date = line.field("date") ?? line.header?.date;
-    const at = epoch("timestamp(ms)", "ms")(line) ?? dateMoment(`${date}T${time.length === 5 ? `${time}:00` : time}Z`);
-    return timed(at, "end", tookMs(line.field("time-taken"), unit));
+    const text = `${date}T${time.length === 5 ? `${time}:00` : time}${inLocalTime(line) ? "" : "Z"}`;
+    const at = epoch("timestamp(ms)", "ms")(line) ?? dateMoment(text);
+    const took = tookMs(line.field("time-taken"), inMs(line) ? "ms" : unit);
+    // IIS Advanced Logging has a column of its own.
+    return timed(at, "end", took ?? tookMs(line.field("TimeTakenMS"), "ms"));
   });
 
-/** Azure's first Application Gateways write milliseconds, all others seconds. */
-const azureUnit = (line: LogLine): Unit =>
-  `${line.field("properties.instanceId")}`.startsWith("ApplicationGatewayRole") ? "ms" : "s";
+/** App Service writes its properties as a text that holds JSON. */
+const azureProperties = (line: LogLine): Readonly<Record<string, unknown>> => {
+  const held = line.field("properties");
+  const properties = typeof held === "string" ? parseJson(held) : held;
+  return isObject(properties) ? properties : {};
+};
 
+/** App Service and the first Application Gateways write milliseconds, all others seconds. */
 const azureTime = (line: LogLine): LineTime | null => {
-  const isAccess = /^(?:ApplicationGatewayAccessLog|Front[Dd]oorAccessLog)$/.test(`${line.field("category")}`);
-  const took = tookMs(line.field("properties.timeTaken") ?? line.field("properties.timetaken"), azureUnit(line));
-  return isAccess ? timed(member("timeStamp", "time")(line), "end", took) : null;
+  const category = `${line.field("category")}`;
+  if (!/^(?:(?:ApplicationGateway|Front[Dd]oor|AzureC[Dd][Nn])AccessLog|AppServiceHTTPLogs)$/.test(category))
+    return null;
+  const { timeTaken, timetaken, TimeTaken, instanceId } = azureProperties(line);
+  const isMs = category === "AppServiceHTTPLogs" || `${instanceId}`.startsWith("ApplicationGatewayRole");
+  const took = tookMs(timeTaken ?? timetaken ?? TimeTaken, isMs ? "ms" : "s");
+  return timed(member("timeStamp", "time")(line), "end", took);
+};
+
+/** The CDN logs a call a second time where its edge asked an origin shield. */
+const OF_A_SHIELD: How = {
+  isNoCall: (line) => `${azureProperties(line).isReceivedFromClient}`.toLowerCase() === "false",
 };
 
 /** A connection that ended, or was refused, before it held a request: no call is made of it. The status follows. */
@@ -190,8 +211,9 @@ const NAMES_NO_REQUEST =
 const NO_REQUEST: How = { isNoCall: ({ text: line }) => NAMES_NO_REQUEST.test(line) };
 
 const NGINX_TIMED = new RegExp(
-  // `$request_time` follows the user agent, in seconds with three decimals; a name or a request length may precede it, and a few quoted fields.
-  String.raw`^${BEFORE_DATE}\[(?<at>${CLF})\] ${QUOTED} \d{3} \d+ ${QUOTED} ${QUOTED}(?: (?:\w+=)?${QUOTED}){0,3} (?:\d+ )?"?(?:(?:rt|request_time|req_time|reqtime|duration)[=:])?"?(?<took>\d+\.\d{3})(?:[" ]|$)`,
+  // `$request_time` follows the user agent, in seconds with three decimals; a name or a request length may precede it, and a
+  // few quoted fields. APISIX has the host before the request, and the time behind the bytes.
+  String.raw`^${BEFORE_DATE}\[(?<at>${CLF})\] (?:[\w.:[\]-]+ )?${QUOTED} \d{3} \d+ (?:${QUOTED} ${QUOTED}(?: (?:\w+=)?${QUOTED}){0,3} (?:\d+ )?"?(?:(?:\w+=\S+ ){0,8}?(?:rt|request_time|req_time|reqtime|duration)[=:])?"?)?(?<took>\d+\.\d{3})(?:[" ]|$)`,
 );
 
 /** What nginx, its container, the ingress controller, and gunicorn write to the same stream as their access log. */
@@ -253,6 +275,9 @@ export const LOG_FORMATS: readonly LogFormat[] = [
   text(["heroku", "time", "Heroku router: time heroku[router]: at=info … connect=1ms service=18ms"], "end",
     new RegExp(String.raw`^(?:(?:\d+ )?<\d{1,3}>1 )?(?<at>${ISO}) (?:heroku\[router\]:|\S+ heroku router - ) ?at=.*?(?: service=(?<took>\d+ms)|$)`), "ms",
     { isNoCall: (line) => /^\S+ (?:app|heroku)\[(?!router\])[^\]]*\]: /.test(line.text) }),
+  text(["gin", "time", "Gin, KrakenD: [GIN] 2026/10/10 - 20:55:36 | 200 | 1.5ms | address"], "end",
+    new RegExp(String.raw`^\[GIN\] (?<end>${ISO}) \| *\d{3} \| *(?:(?<took>\d+(?:\.\d+)?(?:ns|µs|ms|s)) \|)?`), "s",
+    { isNoCall: (line) => /^\[GIN-debug\] /.test(line.text) }),
   // Squid pads the duration to six characters, and names its peer by HIER_… or …_PARENT.
   text(["trafficserver", "cqtq", "Traffic Server, format squid: 1286536309.586 921 address TCP_MISS/200"], "start",
     /^(?<at>\d{10}\.\d{3}) (?<took>\d+) \S+ [A-Z_]+\/\d{3} (?!.* (?:HIER_\w+|\w+_PARENT)\/)/, "ms"),
@@ -273,7 +298,7 @@ export const LOG_FORMATS: readonly LogFormat[] = [
     { isNoCall: (line) => line.field("ts") !== undefined && line.field("level") !== undefined && line.field("request") === undefined }),
   json(["gcp", "timestamp", "Google Cloud load balancer, JSON: timestamp, httpRequest"],
     { at: member("timestamp"), of: "start", took: ["httpRequest.latency", "s"], beside: ["httpRequest.requestMethod"] }),
-  row(["azure", "time", "Azure Application Gateway or Front Door, JSON: category …AccessLog"], {}, azureTime),
+  ofCalls(["azure", "time", "Azure Application Gateway, Front Door, CDN or App Service, JSON: category …AccessLog or AppServiceHTTPLogs"], OF_A_SHIELD, azureTime),
   json(["cloudflare", "EdgeStartTimestamp", "Cloudflare Logpush, JSON: EdgeStartTimestamp"], { at: member("EdgeStartTimestamp"), of: "start" }),
   json(["akamai", "reqTimeSec", "Akamai DataStream, JSON: reqTimeSec"], { at: epoch("reqTimeSec", "s"), of: "start" }),
   json(["fastly", "time_start", "Fastly, JSON: time_start"], { at: member("time_start"), of: "start", took: ["time_elapsed", "us"] }),

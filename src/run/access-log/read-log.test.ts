@@ -71,6 +71,15 @@ const SAMPLES: readonly (readonly [format: string, startsAt: string, line: strin
   ["gcp", "2026-10-10T20:55:36.250Z", '{"httpRequest":{"latency":"1.5s","requestMethod":"GET","status":200},"insertId":"1","receiveTimestamp":"2026-10-10T20:55:39Z","timestamp":"2026-10-10T20:55:36.250Z"}'],
   ["azure", "2026-10-10T20:55:36.250Z", '{"time":"2026-10-10T20:55:36.750Z","resourceId":"/X","category":"FrontDoorAccessLog","properties":{"httpMethod":"GET","timeTaken":"0.5"}}'],
   ["azure", "2026-10-10T20:55:36.250Z", '{"timeStamp":"2026-10-10T20:55:36.750Z","category":"ApplicationGatewayAccessLog","properties":{"instanceId":"ApplicationGatewayRole_IN_0","timeTaken":500}}'],
+  ["azure", "2026-10-10T20:55:36.250Z", '{"records":[{"time":"2026-10-10T20:55:36.480Z","category":"AzureCdnAccessLog","operationName":"Microsoft.Cdn/Profiles/AccessLog/Write","properties":{"HttpMethod":"GET","HttpStatusCode":"200","isReceivedFromClient":true,"TimeTaken":"0.230"}}]}'],
+  ["azure", "2026-10-10T20:55:36.250Z", String.raw`{"time":"2026-10-10T20:55:36.670Z","category":"AppServiceHTTPLogs","properties":"{\"CsMethod\":\"GET\",\"TimeTaken\":420,\"ScStatus\":\"200\"}"}`],
+  ["azure", "2026-10-10T20:55:36.250Z", '{"time":"2026-10-10T20:55:36.670Z","category":"AppServiceHTTPLogs","properties":{"CsMethod":"GET","TimeTaken":420,"ScStatus":"200"}}'],
+  ["gin", "2026-10-10T20:55:35Z", '[GIN] 2026/10/10 - 20:55:36 | 200 |    1.500000s |       10.0.0.1 | GET      "/x"'],
+  ["iis", "2026-10-10T20:55:36.310Z", '2026-10-10 20:55:37.810 /x 200 "WEB1" 1500', "#Software: IIS Advanced Logging Module", "#Fields:  date time cs-uri-stem sc-status s-computername TimeTakenMS"],
+  ["nginx-timed", "2026-10-10T20:55:36.377Z", '203.0.113.9 - - [10/Oct/2026:20:55:36 +0000] "GET / HTTP/1.1" 200 12 "-" "curl/8" upstream_response_time=0.122 request_time=0.123'],
+  ["nginx-timed", "2026-10-10T20:55:36.377Z", '127.0.0.1 - - [10/Oct/2026:20:55:36 +0000] 127.0.0.1:9080 "GET /get HTTP/1.1" 200 403 0.123 "-" "curl/8" 127.0.0.1:1980 200 0.122 "http://127.0.0.1:1980"'],
+  ["w3c", "2026-10-10T20:55:36.377Z", "2026-10-10 20:55:36 123 203.0.113.9 200 TCP_HIT GET", "#Software: SGOS 6.7.5.3", "#Fields: date time time-taken c-ip sc-status s-action cs-method"],
+  ["w3c", "2026-10-10T20:55:36.377Z", "2026-10-10\t20:55:36\tGET\t/x\t200\t0.123", "#Version:\t1.0", "#Fields:\tdate time cs-method cs-uri sc-status time-taken", "#Software:\tWebLogic"],
   ["cloudflare", "2026-10-10T20:55:36.250Z", `{"ClientIP":"203.0.113.9","EdgeEndTimestamp":${UTC_0 + 900}000000,"EdgeStartTimestamp":${UTC_0 + 250}000000}`],
   ["cloudflare", "2026-10-10T20:55:36.5Z", '{"EdgeEndTimestamp":"2026-10-10T20:55:38Z","EdgeStartTimestamp":"2026-10-10T20:55:36Z"}'],
   ["akamai", "2026-10-10T20:55:36.250Z", `{"reqTimeSec":"${UTC_0 / 1000}.250","cliIP":"203.0.113.9"}`],
@@ -136,7 +145,7 @@ const SAMPLES: readonly (readonly [format: string, startsAt: string, line: strin
   ["bracketed", "2026-10-10T20:55:36.5Z", '127.0.0.1 - - [10/Oct/2026 20:55:36] "GET / HTTP/1.1" 200 -'],
   ["bracketed", "2026-10-10T20:55:36.250Z", '127.0.0.1 - - [2026-10-10 20:55:36.250] "GET / HTTP/1.1" 200 -'],
   ["iso", "2026-10-10T20:55:36.250Z", "2026/10/10 20:55:36.250000 GET /v1/design/styles 200"],
-  ["iso", "2026-10-10T20:55:36.5Z", '[GIN] 2026/10/10 - 20:55:36 |\u001b[97;42m 200 \u001b[0m| 80ms | 10.0.0.1 | GET "/"'],
+  ["gin", "2026-10-10T20:55:36.420Z", '[GIN] 2026/10/10 - 20:55:36 |\u001b[97;42m 200 \u001b[0m| 80ms | 10.0.0.1 | GET "/"'],
   ["iso", "2026-10-10T20:55:36.250Z", '\u001b[32mINFO\u001b[0m:     2026-10-10 20:55:36,250 - 127.0.0.1:5000 - "GET / HTTP/1.1" 200'],
   ["iso", "2026-10-10T20:55:36.250Z", "<190>1 2026-10-10T20:55:36.250000Z web-1 api 12 - - GET / 200"],
 ];
@@ -469,6 +478,17 @@ test("the header of a CSV file may stand in the middle, where files were joined"
   expect(readWell(lines, { timeField: "when" }).facts).toMatchObject({ calls: 2, unreadable: 0 });
 });
 
+test("what an origin shield answers to the edge of Azure's CDN is no call of a client", () => {
+  const of = (isReceivedFromClient: unknown): string =>
+    JSON.stringify({
+      time: "2026-10-10T20:55:36.480Z",
+      category: "AzureCdnAccessLog",
+      properties: { TimeTaken: "0.230", isReceivedFromClient },
+    });
+  const { facts } = readWell([of(false), of(true), of("False"), of(undefined)]);
+  expect(facts).toMatchObject({ format: "azure", calls: 2, no_calls: 2, unreadable: 0 });
+});
+
 test("spans and points that are no calls are counted as such", () => {
   const span = (kind: number): string => `{"kind":${kind},"startTimeUnixNano":"${UTC_0}000000"}`;
   expect(readWell([span(2), span(3), span(2)]).facts).toMatchObject({ format: "otel", calls: 2, no_calls: 1 });
@@ -551,6 +571,13 @@ describe("the times of a log", () => {
   });
 
   test("without a zone are taken as UTC, and that is said", () => {
+    const w3c = (software: string): string[] => [
+      `#Software: ${software}`,
+      "#Fields: date time cs-uri",
+      ...[36, 37].map((s) => `2026-10-10 20:55:${s} /`),
+    ];
+    expect(readWell(w3c("WebLogic")).facts.zone).toBe("assumed UTC");
+    expect(readWell(w3c("Apache Tomcat/10.1.0")).facts.zone).toBe("stated");
     expect(readWell(["2026-10-10 20:55:36,250 a", "2026-10-10 20:55:37 b"]).facts.zone).toBe("assumed UTC");
     expect(readWell([iso(UTC_0), iso(UTC_0 + 1)]).facts.zone).toBe("stated");
   });
