@@ -193,7 +193,7 @@ describe("from an address to a checked target file", () => {
   });
 
   test.each([
-    ["none/t.json", /expected a folder that is there/],
+    ["none/t.json", /there is no such place/],
     ["/proc/t.json", /--out \/proc\/t.json: expected/],
     [`${"x".repeat(300)}.json`, /ENAMETOOLONG/],
   ])("a place where no file can be is told before anything is sent: %s", async (out, words) => {

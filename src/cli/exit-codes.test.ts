@@ -44,6 +44,7 @@ const planted = (module: string, name: string, when: string, act = "throw new Ty
 };
 
 const isFile = (name: string): string => `String(args[0]).includes(${JSON.stringify(name)})`;
+const FULL = "throw Object.assign(new Error('ENOSPC: planted'), { code: 'ENOSPC' })";
 const LATER = "setImmediate(() => { throw new TypeError('planted'); })";
 const LATER_REJECTED = "setImmediate(() => void Promise.reject(new TypeError('planted')))";
 
@@ -128,6 +129,17 @@ describe.skipIf(process.platform !== "linux")("a place that takes nothing", () =
     expect(none.code).toBe(4);
     expect(none.said).toMatch(/a file may not grow any further here \(ulimit -f\) \(EFBIG\); make room/);
     expect(said).not.toMatch(/\n\s+at .*:\d+/);
+  });
+
+  test("a run folder on a full disk is named before anything is sent", async () => {
+    const out = join(folder, "full");
+    const full = planted("node:fs", "writeFileSync", isFile(".room"), FULL);
+    const { code, said } = await commandOf(process.execPath, [full, ENTRY, ...runs(out)]);
+    expect([code, said]).toEqual([4, expect.stringMatching(/the run folder \S+full .*ENOSPC.*; make room, or/)]);
+    // A room that cannot be made for another reason ends no run.
+    const denied = planted("node:fs", "writeFileSync", isFile(".room"), FULL.replaceAll("ENOSPC", "EIO"));
+    const other = await commandOf(process.execPath, [denied, ENTRY, ...runs(join(folder, "other"))]);
+    expect(other.said).not.toContain("make room");
   });
 
   test.each([

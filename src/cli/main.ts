@@ -140,9 +140,11 @@ const sayWhy = (thrown: unknown): number => {
   const problem = fileProblem(thrown);
   // The system's own message does not say what helps.
   const isSystems = problem !== null && message.startsWith(problem.code);
-  const isTemporary = isSystems && (thrown as NodeJS.ErrnoException).path?.startsWith(tmpdir()) === true;
+  const { path: at } = thrown as NodeJS.ErrnoException;
+  const isTemporary = isSystems && at?.startsWith(tmpdir()) === true;
+  const path = at === undefined ? "" : `${at}: `;
   if (isSystems && problem.isLackOfRoom)
-    printNote(`floodgate: ${problem.sentence}; make room, or name another place with --out`);
+    printNote(`floodgate: ${path}${problem.sentence}; make room, or name another place with --out`);
   else if (isTemporary)
     printNote(
       `floodgate: TMPDIR ${tmpdir()}: ${problem.sentence}; set TMPDIR to a folder that is there and can be written`,

@@ -9,7 +9,7 @@ import type { Parts } from "../platform/parts.ts";
 import { demoTenants, storeSeed } from "../platform/seed.ts";
 import { ROLES, type Role, type RoleOptions, type Running, startRole, type Urls } from "../platform/start-role.ts";
 import { handOverToken, writePrivateFile } from "../supervision/private-file.ts";
-import { readUserFile, readUserJson, UsageError, UserFileError } from "../supervision/user-file.ts";
+import { notWritten, readUserFile, readUserJson, UsageError, UserFileError } from "../supervision/user-file.ts";
 import type { Target } from "../target/target.ts";
 import { checkTarget } from "../target/target-file.ts";
 import { commandOf, type Exclusion, type OptionRow, positive, upTo, whole } from "./options.ts";
@@ -218,8 +218,8 @@ const writeTarget = async (running: Running, role: RoleOptions, options: ServeOp
   const written = JSON.parse(JSON.stringify(read === undefined ? own() : { ...read, ...seed.target }));
   const { target } = checkTarget(written, targetFrom ?? path);
   await storeSeed(seed, administration);
-  await writePrivateFile(path, `${JSON.stringify(target, null, 2)}\n`).catch(({ code = "failed" }) => {
-    throw new UsageError(`--write-target ${path}: expected a file that can be written (${code})`);
+  await writePrivateFile(path, `${JSON.stringify(target, null, 2)}\n`).catch((error) => {
+    throw notWritten(`--write-target ${path}`, error);
   });
   printNote(`target file: ${path} (${tenants} tenants and every role; it holds credentials)`);
 };

@@ -10,6 +10,8 @@ const HTTP2_ALONE: Advice = [
   'write "transport": { "protocol": "h2" }',
 ];
 // biome-ignore format: a row is a line
+const OLDER_TLS: Advice = ["it speaks an older TLS alone, and calls are sent by TLS 1.2 or 1.3", "turn TLS 1.2 or 1.3 on at the server, or at the gateway in front of it"];
+// biome-ignore format: a row is a line
 const SILENT: Advice = ["it accepted the connection and sent no answer in time", "is the deployment busy or stuck?"];
 
 /** Advice by a code of OpenSSL that says more than the code that all drivers share. */
@@ -17,6 +19,8 @@ const SILENT: Advice = ["it accepted the connection and sent no answer in time",
 const CLOSER_ADVICE: Readonly<Record<string, Advice>> = {
   ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL: HTTP2_ALONE,
   ERR_SSL_NO_APPLICATION_PROTOCOL: HTTP2_ALONE,
+  ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION: OLDER_TLS,
+  ERR_SSL_UNSUPPORTED_PROTOCOL: OLDER_TLS,
   ERR_SSL_TLSV1_UNRECOGNIZED_NAME: ["it has no server of the host name in base_url", "write the host name under which the gateway serves the API"],
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: ["its certificate is signed by an authority that this machine does not know, or it leaves out the intermediate certificate", 'name the authority: "transport": { "ca": "file:ca.pem" }; if that is named already, let the server send its whole chain', "name the authority: --ca FILE; if that is named already, let the server send its whole chain"],
 };

@@ -181,6 +181,21 @@ describe("one look before anything is started", () => {
     },
   );
 
+  test.skipIf(made === null)("names a server of an older TLS alone, and passes one of TLS 1.2", async () => {
+    const of = (version: "TLSv1.1" | "TLSv1.2") =>
+      https({ ...made!.good, minVersion: version, maxVersion: version, ciphers: "DEFAULT@SECLEVEL=0" });
+    const old = `https://127.0.0.1:${await of("TLSv1.1")}/v1`;
+    expect(await lookAt(old, CA)).toEqual({
+      code: EXIT.unreachable,
+      said: expect.stringMatching(/an older TLS alone.*turn TLS 1\.2 or 1\.3 on/),
+    });
+    expect((await probeAddress(old, CA, folder, "stated")).findings[0]?.todo).toMatch(/turn TLS 1\.2 or 1\.3 on/);
+    expect(await lookAt(`https://127.0.0.1:${await of("TLSv1.2")}/v1`, CA)).toEqual({ code: 0, said: "" });
+    // What speaks no TLS may be meant by http://.
+    const plain = `https://127.0.0.1:${await listen(createHttp(answer))}/v1`;
+    expect((await probeAddress(plain, CA, folder, "stated")).findings[0]?.todo).toContain("http://");
+  });
+
   test.skipIf(made === null)("init says of a page with status 400 over TLS what a gateway may want", async () => {
     const page = createHttps(made!.good, (_, res) => res.writeHead(400, { "content-type": "text/html" }).end("<p>"));
     const url = `https://127.0.0.1:${await listen(page)}/v1`;

@@ -23,7 +23,7 @@ import { redactor } from "../supervision/redaction.ts";
 import { REPOSITORY, type RunFolder } from "../supervision/run-folder.ts";
 import { listenForStop } from "../supervision/stop-signals.ts";
 import { openSupervisor, type Supervisor } from "../supervision/supervisor.ts";
-import { UsageError } from "../supervision/user-file.ts";
+import { fileProblem, UsageError } from "../supervision/user-file.ts";
 import { wallUs } from "../supervision/waiting.ts";
 import { lockTarget } from "../target/target-file.ts";
 import { findTool } from "../tools/find-tool.ts";
@@ -89,12 +89,19 @@ const ROOM = ".room";
 /** Enough for `run.json` and the summary of a run of a few stages. */
 const ROOM_BYTES = 64 << 10;
 
-/** Reserves disk space until the end, so that a run that fills its disk can still report. */
+/** Reserves disk space until the end, so that a run that fills its disk can still report. Throws if the disk is full. */
 const keepRoom = (folder: RunFolder): void => {
+  const room = folder.pathOf(ROOM);
   try {
     // Random, because some file systems compress equal bytes away.
-    writeFileSync(folder.pathOf(ROOM), randomBytes(ROOM_BYTES), { mode: 0o600 });
-  } catch {}
+    writeFileSync(room, randomBytes(ROOM_BYTES), { mode: 0o600 });
+  } catch (error) {
+    const problem = fileProblem(error);
+    if (problem === null || !/^(?:ENOSPC|EDQUOT)$/.test(problem.code)) return;
+    rmSync(room, { force: true });
+    const needed = `the run folder ${folder.path} takes ${ROOM_BYTES >> 10} KiB at least`;
+    throw new Error(`${needed}, and ${problem.sentence}; make room, or name another place with --out`);
+  }
 };
 
 type Parts = Pick<RunContext, "supervisor" | "journal" | "signal">;

@@ -15,6 +15,8 @@ import { inTime } from "./waiting.ts";
 /** `late`: what the child did not do by its deadline; `null` if it was in time. */
 type ChildEnd = Record<"error" | "late", string | null> & { code: number | null; signal: NodeJS.Signals | null };
 
+const NO_PROCESS = "this user has as many processes and threads as it may (ulimit -u); end some, or raise the limit";
+
 export type BoundedChild = ReturnType<typeof boundChild>;
 
 /** After the exit, `close` comes late if a grandchild holds the pipe. */
@@ -55,8 +57,8 @@ export const boundChild = (child: ChildProcess) => {
       child.kill("SIGKILL");
     }
   };
-  child.on("error", (error) => {
-    end.error = error.message;
+  child.on("error", ({ message, code }: NodeJS.ErrnoException) => {
+    end.error = code === "EAGAIN" ? `${message}: ${NO_PROCESS}` : message;
     if (child.pid === undefined) over();
   });
   child.once("exit", (code, signal) => {
@@ -94,9 +96,19 @@ type ShellCommand = {
   onOutput?(text: string, from: "output" | "log"): void;
 };
 
-/** Names the signal that ended a process. The kernel ends the largest process by SIGKILL where memory is short. */
-export const signalInWords = (signal: NodeJS.Signals): string =>
-  signal === "SIGKILL" ? `${signal}, as happens where a limit of memory is reached` : signal;
+const BY_A_LIMIT: Partial<Record<NodeJS.Signals, string>> = {
+  SIGKILL: "memory",
+  SIGABRT: "memory or of threads (ulimit -u)",
+};
+
+/**
+ * Names the signal that ended a process. The kernel ends the largest process by SIGKILL where memory is short; a
+ * program ends itself by SIGABRT where it gets no memory or no thread.
+ */
+export const signalInWords = (signal: NodeJS.Signals): string => {
+  const limit = BY_A_LIMIT[signal];
+  return limit === undefined ? signal : `${signal}, as happens where a limit of ${limit} is reached`;
+};
 
 /**
  * Collects the last lines of a stream, without blank ones. Each is masked before anything is cut away, because what is
@@ -258,7 +270,7 @@ export const startChild = async (
     signalGroup(group, "SIGKILL");
     throw error;
   }
-  const exitText = ended.then(({ code, signal }) => `${signal ?? code}`);
+  const exitText = ended.then(({ code, signal }) => (signal === null ? `exit code ${code}` : signalInWords(signal)));
   return {
     group,
     stdin: child.stdin,

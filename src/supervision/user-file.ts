@@ -217,15 +217,19 @@ export const fileProblem = (error: unknown) => {
   return means === undefined ? null : { code, sentence: `${means} (${code})`, isLackOfRoom: code in NO_ROOM };
 };
 
+/** `what`: the option and the path that the user gave it. */
+export const notWritten = (what: string, error: NodeJS.ErrnoException): UsageError => {
+  const sentence = fileProblem(error)?.sentence ?? error.code;
+  return new UsageError(`${what}: expected a file that can be written, but ${sentence}; name another place`);
+};
+
 const neverOver = (path: string): UsageError =>
   new UsageError(`${path} is there already and is not overwritten: name another file with --out, or move it`);
 
 const writeNew = (path: string, text: string, given: string): Promise<void> =>
-  writePrivateFile(path, text, { mayReplace: false }).catch(({ code }: NodeJS.ErrnoException) => {
-    if (code === "EEXIST") throw neverOver(given);
-    const isNowhere = code === "ENOENT" || code === "ENOTDIR";
-    const expected = isNowhere ? "a folder that is there" : `a file that can be written (${code})`;
-    throw new UsageError(`--out ${given}: expected ${expected}`);
+  writePrivateFile(path, text, { mayReplace: false }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "EEXIST") throw neverOver(given);
+    throw notWritten(`--out ${given}`, error);
   });
 
 /** Writes a new file, readable by its owner only, since it may hold keys. Throws `UsageError`. `given`: as the user named it. */
@@ -246,6 +250,8 @@ export const atPlace = <T>(what: string, act: () => T, option = ""): T => {
     const problem = fileProblem(error);
     if (problem === null) throw error;
     const sentence = `${what}: ${problem.sentence}`;
-    throw problem.isLackOfRoom ? new Error(sentence) : new UsageError(`${sentence}; name another place${option}`);
+    const elsewhere = `name another place${option}`;
+    if (problem.isLackOfRoom) throw new Error(`${sentence}; make room, or ${elsewhere}`);
+    throw new UsageError(`${sentence}; ${elsewhere}`);
   }
 };

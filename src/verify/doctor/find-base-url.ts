@@ -85,7 +85,10 @@ const otherScheme = (url: string): string => url.replace(/^http(s?):/, (_, s) =>
 const isOtherProtocol = ({ url, what }: Tried): boolean => {
   if (what.is === "moved") return what.to.startsWith(`${new URL(otherScheme(url)).protocol}//${new URL(url).hostname}`);
   if (what.is !== "silent") return what.first.answer.status === 400 && url.startsWith("http:");
-  return /^(EPROTO|ERR_SSL|HPE_|HTTPParserError|UND_ERR_SOCKET|ECONNRESET)/.test(what.code);
+  // What sends an alert or another version of TLS speaks TLS.
+  return /^(EPROTO|ERR_SSL(?!.*(?:ALERT|TLSV1|UNSUPPORTED_PROTOCOL))|HPE_|HTTPParserError|UND_ERR_SOCKET|ECONNRESET)/.test(
+    what.code,
+  );
 };
 
 const BEHIND = "a gateway answers: is the API behind it running, and does it take these calls?";
