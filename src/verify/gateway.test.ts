@@ -25,7 +25,7 @@ type Change = {
 // Most of it is waiting: each has a deployment of its own, and more of them wait at once than usual.
 vi.setConfig({ maxConcurrency: 10 });
 
-type More = Partial<VerifyOptions> & { api?: SecondApiOptions; permits?: Target["permits"] };
+type More = Partial<VerifyOptions> & { api?: SecondApiOptions } & Pick<Target, "permits" | "stream_end">;
 
 const HTML = "<html><body><center><h1>nginx</h1></center></body></html>";
 
@@ -34,7 +34,7 @@ const verifyBehind = async (
   pageFor: (req: IncomingMessage) => Page | "reset" | null | Promise<null>,
   only?: readonly string[],
   { head = (headers) => headers, body: changed }: Change = {},
-  { api: parts = {}, permits, ...more }: More = {},
+  { api: parts = {}, permits, stream_end, ...more }: More = {},
 ): Promise<VerifyResult> => {
   const api = await startSecondApi(parts);
   const { port, hostname } = new URL(api.target.base_url);
@@ -70,6 +70,7 @@ const verifyBehind = async (
   const { base_url, key_management_url, tile_url } = api.target;
   const target = {
     ...api.target,
+    stream_end,
     permits: { ...api.target.permits, ...permits },
     base_url: behind(base_url),
     ...(key_management_url === undefined ? {} : { key_management_url: behind(key_management_url) }),
@@ -235,21 +236,26 @@ test.concurrent.each(STRANGERS.slice(0, 2))("a defect of the API is named behind
 });
 
 test.concurrent.each([
-  [null, "pass"],
-  [{ status: 502 }, "inconclusive"],
-  [{ status: 503, type: "application/json", body: "{}" }, "inconclusive"],
-  [{ status: 429 }, "inconclusive"],
-] as const)("how many calls went without the API's own answer is said: %j", async (page, verdict) => {
-  const { claims } = await verifyBehind(page === null ? () => null : oneInTen(page), [
-    ...SEVERAL,
-    "calls-are-answered",
-  ]);
-  const claim = claims.find(({ id }) => id === "verify/calls-are-answered");
-  expect(claim).toMatchObject({ level: "should", verdict });
-  if (page !== null)
-    expect(claim?.reason).toMatch(new RegExp(`^\\d+ of \\d+ calls were .* edge: \\d+ x (edge )?${page.status}`));
-  expect(claims.filter((one) => one.verdict === "fail")).toEqual([]);
-});
+  [null, "pass", /./],
+  [{ status: 502 }, "inconclusive", /; is one of several backends dead/],
+  [{ status: 504 }, "inconclusive", /; does the gateway in front give up sooner/],
+  [{ status: 503, type: "application/json", body: "{}" }, "inconclusive", /nobody else loads/],
+  [{ status: 429 }, "inconclusive", /let the gateway in front pass/],
+] as const)(
+  "how many calls went without the API's own answer is said, and why that may be: %j",
+  async (page, verdict, why) => {
+    const { claims } = await verifyBehind(page === null ? () => null : oneInTen(page), [
+      ...SEVERAL,
+      "calls-are-answered",
+    ]);
+    const claim = claims.find(({ id }) => id === "verify/calls-are-answered");
+    expect(claim).toMatchObject({ level: "should", verdict });
+    if (page !== null)
+      expect(claim?.reason).toMatch(new RegExp(`^\\d+ of \\d+ calls were .* edge: \\d+ x (edge )?${page.status}`));
+    expect(claim?.reason).toMatch(why);
+    expect(claims.filter((one) => one.verdict === "fail")).toEqual([]);
+  },
+);
 
 test.concurrent("a session that ends on the way to the API decides nothing", async () => {
   let sessions = 0;
@@ -591,6 +597,25 @@ test.concurrent.each([
   if (ends)
     expect(claim?.reason).toMatch(/each time after about 1\.\d s: does something in front of the API end calls/);
 });
+
+test.concurrent.each([
+  ["another event as the last", { control: "done", summary: "summary_done", button: "end" }, "fail"],
+  ["that event as the last", { control: "token", summary: "token", button: "token" }, "pass"],
+  ["no last event", undefined, "pass"],
+] as const)(
+  "a stream that is cut after its first event, each time, is judged by a file with %s",
+  async (_, ends, verdict) => {
+    const body = 'event: token\ndata: {"type":"token"}\n\n';
+    const headers = { "content-length": 2 * body.length, connection: "close" };
+    const result = await verifyBehind(
+      ({ url = "" }) => (url.endsWith("/stream") ? { status: 200, type: "text/event-stream", body, headers } : null),
+      ["stream-is-not-cut-every-time"],
+      {},
+      { stream_end: ends },
+    );
+    expect(claimOf(result, "stream-is-not-cut-every-time")?.verdict).toBe(verdict);
+  },
+);
 
 test.concurrent("an answer out of a cache is told as such", async () => {
   const cached: Page = { status: 200, type: "application/json", body: '{"styles":[]}', headers: { age: "3" } };

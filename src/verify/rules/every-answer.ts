@@ -11,6 +11,7 @@ import type { Context } from "../context.ts";
 import { type Rule, roleOf, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { codingOf } from "../sending/answer-bytes.ts";
+import { adviceOn } from "../sending/attempts.ts";
 
 const every = rulesOf("every-answer");
 
@@ -234,8 +235,8 @@ const judgeAway = (context: Context, checks: Checks): Verdict | string => {
     if (away.length > 0) checks.note(got);
     return "no call in the usual form was sent";
   }
-  const replaced = areRefusalsReplaced(context.answers) ? `; ${REPLACED}` : "";
-  const reason = `${got}${replaced}; availability is not specified, and what verify says is about the other calls`;
+  const advice = areRefusalsReplaced(context.answers) ? REPLACED : adviceOn(kinds[0]?.[0] ?? "");
+  const reason = `${got}; ${advice}; availability is not specified, and what verify says is about the other calls`;
   const expected = "the API's own answer to almost every call";
   return { verdict: "inconclusive", reason, expected, got, evidence: away.slice(0, 10).map(({ id }) => id) };
 };

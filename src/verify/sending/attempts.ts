@@ -64,12 +64,16 @@ const LOST_MAX_MS = 150_000;
 
 type Ended = Pick<Received, "startedUs" | "doneUs" | "ended" | "status">;
 
-/** What to look into, by the outcome that took most of the time. */
-const adviceOn = (outcome: string): string => {
+/** What to look into, by the outcome that most of the calls had, or that took most of the time. */
+export const adviceOn = (outcome: string): string => {
   if (/^(?:429|503)/.test(outcome))
     return "run it while nobody else loads the deployment; if nobody does, slots are lost";
-  if (/^edge (?!50[234])/.test(outcome))
+  if (/^(?:edge (?!50[234])|[234]\d\d)/.test(outcome))
     return "let the gateway in front pass the calls on, or set base_url to an address behind it";
+  if (outcome === "edge 504")
+    return "does the gateway in front give up sooner than the API answers, or is one of several backends dead?";
+  if (outcome === "edge 503")
+    return "is one of several backends dead, or does the gateway in front limit calls (nginx: limit_req, limit_conn)?";
   return "is one of several backends dead?";
 };
 
