@@ -33,6 +33,7 @@ describe("recorded runs beside recorded runs", () => {
     ["knee_rps", 60, 50],
     ["goodput_retention", 0.99, 0.9],
     ["goodput_retention_5", 0.97, 0.8],
+    ["closed_form", 0.99, 0.8],
     ["jain_index", 0.999, 0.9],
     ["isolation", 1, 0.9],
     ["false_sheds", 0, 0.02],

@@ -42,7 +42,7 @@ const RULES: readonly (readonly [matches: RegExp, worse: "higher" | "lower", mar
   [/^(latency|ttfe|event_gap)_ms_p(90|99)$/, "higher", 1.2, 5],
   [/^refusal(_at_top)?_ms_p(50|99)$/, "higher", 1.3, 5],
   [/^(reaction|recovery)_ms$/, "higher", 1.3, 100],
-  [/^(goodput|goodput_retention(_\d+)?|capacity_rps|knee(_after)?_rps|jain_index|isolation)$/, "lower", 1.05, 0],
+  [/^(goodput(_retention(_\d+)?)?|closed_form|capacity_rps|knee(_after)?_rps|jain_index|isolation)$/, "lower", 1.05, 0],
   // Shares that are near 0 in a healthy run: the margin is one point there, and a tenth of a large share.
   [/^(false_sheds|excess_sheds|hysteresis|refusal_price|wasted_work)$/, "higher", 1.1, 0.1],
   [/^oscillation$/, "higher", 1.5, 1],

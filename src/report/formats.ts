@@ -247,7 +247,7 @@ const DIGITS = 4;
 const FIRST: readonly string[] = [
   ...["knee_rps", "knee_after_rps", "goodput_retention", "goodput_retention_5", "goodput_retention_10"],
   ...["excess_sheds", "false_sheds", "reaction_ms", "recovery_ms", "hysteresis", "oscillation", "amplification"],
-  ...["refusal_price", "wasted_work", "isolation", "jain_index", "slots_leaked", "capacity_rps"],
+  ...["closed_form", "refusal_price", "wasted_work", "isolation", "jain_index", "slots_leaked", "capacity_rps"],
   ...["latency_ms_p99", "ttfe_ms_p99", "event_gap_ms_p99", "refusal_ms_p99", "achieved_rate"],
 ];
 /** Every stage has these; without an interval they show little, so they come last. */

@@ -16,7 +16,6 @@ import {
 import { sumOf } from "../history/statistics/statistics.ts";
 import type { Curve, CurveLevel, Estimate, Pass } from "./curve.ts";
 import { type Finding, found, machineDoubts, skipped } from "./finding.ts";
-import { carriedPerS, worstOf } from "./knee.ts";
 import * as measures from "./measures.ts";
 
 type CurveClaim = {
@@ -475,11 +474,7 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
       const system = measures.statedSystem(curve);
       if (system === null || shedding !== "fixed")
         return skipped("fixed shedding with limits.slots and limits.service_ms");
-      const shares = measures.wayOf(curve, "up").map(({ ratePerS, goodputPerS: { value, low, high } }): Estimate => {
-        const due = carriedPerS(system, ratePerS);
-        return { value: value / due, low: low / due, high: high / due };
-      });
-      const worst = worstOf(shares, ({ high }) => -high);
+      const worst = measures.ofClosedForm(curve);
       const finding = against(worst, { least: 0.9 }, "of what the closed form carries, the worst level carries");
       if (finding.verdict !== "fail" || system.replicas === 1) return finding;
       return open(`${finding.reason}, but replicas that get unequal parts of the load carry less than the formula has`);

@@ -81,6 +81,17 @@ export const statedSystem = ({ closedForm, serviceMs }: Curve): LossSystem | nul
   return { perS: (slots * 1000) / serviceMs, slots, places: slots, replicas: closedForm.replicas };
 };
 
+/** What the worst level on the way up carries of what the stated system carries at its rate; `null` if none is stated. */
+export const ofClosedForm = (curve: Curve): Estimate | null => {
+  const system = statedSystem(curve);
+  if (system === null) return null;
+  const shares = wayOf(curve, "up").map(({ ratePerS, goodputPerS: { value, low, high } }): Estimate => {
+    const due = carriedPerS(system, ratePerS);
+    return { value: value / due, low: low / due, high: high / due };
+  });
+  return worstOf(shares, ({ high }) => -high);
+};
+
 /** The loss systems that explain the levels, and the stated one. */
 export const systemsOf = (curve: Curve): LossSystem[] => [...curve.models, ...[statedSystem(curve) ?? []].flat()];
 
@@ -372,6 +383,7 @@ export const measurementsOf = (curve: Curve): Measurement[] => {
     ...RETENTION_LEVELS.map((times): [string, Estimate | null] => {
       return [times === 2 ? "goodput_retention" : `goodput_retention_${times}`, retentionAt(curve, times)];
     }),
+    ["closed_form", ofClosedForm(curve)],
     ["excess_sheds", excessOf(curve)],
     ["false_sheds", falsely, falsely?.n],
     ["hysteresis", hysteresisOf(curve)],

@@ -31,6 +31,14 @@ test("a stage is judged by its curve out of its facts and lines alone, each time
   expect(judged(facts)).toEqual(first);
 });
 
+test("what is carried of the closed form is measured with its interval where fixed slots are stated, and only there", () => {
+  const measured = (given: StageFacts) => judged(given)?.measurements.find(({ name }) => name === "closed_form");
+  const [own, doubled] = [measured(facts), measured({ ...facts, curve: { not_played: [], slots: 48 } })];
+  expect(own?.high).toBeGreaterThan(0.95);
+  expect(doubled?.high).toBeLessThan(0.7);
+  expect(measured({ ...facts, shedding: "adaptive" })).toBeUndefined();
+});
+
 test("a stage that played no curve has none; one without enough answers says so and passes nothing", () => {
   expect(openStageCurve(bareFacts("curve"))).toBeNull();
   const silent = openStageCurve({ ...facts, stage: "another" })?.end("-");

@@ -91,12 +91,15 @@ const goodputChart = (curve: Curve, broken: readonly string[], { x, from, to, li
         : dot(pass === "up" ? "kind-answered" : "hollow", [at, y], pass === "up" ? 4.5 : 3.5);
     return html`<g><title>${WAYS[pass]}, ${perSecond(ratePerS)}: ${perSecond(value)} good</title>${interval}${mark}</g>`;
   });
-  const nearTop = Math.min(to, 0.85 * top);
+  // The name stands left of the line, unless it would lie over the band of the knee there.
+  const isBesideKnee = (knee.overall?.value ?? top) < 0.85 * top && top < 0.7 * to;
+  const nearTop = Math.min(to, (isBesideKnee ? 0.95 : 0.85) * top);
   const kneeName =
     knee.overall === null || bands[0] === null
       ? null
       : label("band-name", "knee", [x(knee.overall.value), -6], { anchor: "middle" });
-  const allServed = label("limit-name", "all served", [x(nearTop), y(nearTop)], { dx: -8, anchor: "end" });
+  const side = isBesideKnee ? { dx: 8 } : { dx: -8, anchor: "end" as const };
+  const allServed = label("limit-name", "all served", [x(nearTop), y(nearTop)], side);
   const again = levels.some(({ pass }) => pass === "after") ? [{ swatch: html`<b>×</b>`, text: WAYS.after }] : [];
   const sentences = [
     ...[...kneeSentences(curve), ...keptSentences(curve)],

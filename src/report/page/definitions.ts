@@ -26,6 +26,7 @@ const MEASUREMENTS: Readonly<Record<string, string>> = {
   goodput_retention: "good calls per second at 2 times the knee, over the largest at any load",
   goodput_retention_5: "the same at 5 times the knee",
   goodput_retention_10: "the same at 10 times the knee",
+  closed_form: "good calls per second over what Erlang's formula has for the stated slots, at the load where that is least",
   excess_sheds: "share of calls shed beyond those that the knee cannot carry, at the load where it is largest",
   false_sheds: "share of calls shed at up to 0.7 of the knee",
   hysteresis: "area between the curves of good calls on the way up and on the way down, over the area under the first",

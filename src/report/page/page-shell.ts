@@ -213,8 +213,7 @@ thead th{font-size:.8125rem;color:var(--muted);font-weight:600}tbody tr:last-chi
 .buttons{display:flex;gap:6px}.controls button{font:inherit;color:var(--link);background:var(--card);border:1px solid var(--line);border-radius:6px;padding:2px 10px;cursor:pointer}.controls button:hover{border-color:var(--link)}
 :focus-visible{outline:2px solid var(--link);outline-offset:2px}
 @media (max-width:720px){.spare{display:none}.named .frame{padding-left:124px}.frame{padding-left:52px}}
-@media print{.controls{display:none}.chart{break-inside:avoid}}
-@media print{body{background:#fff}.card,.tile{break-inside:avoid}nav{display:none}}
+@media print{body{background:#fff}.controls,nav{display:none}.chart,.tile,tr,.facts dd{break-inside:avoid}h2,h3,thead{break-after:avoid}.card,main{padding:0}.card{border:0}.values td:first-child{white-space:nowrap}.values td:nth-child(3){white-space:normal}}
 `;
 
 export const pageShell = (title: string, body: Markup, hasCharts: boolean): string => {
