@@ -39,7 +39,7 @@ export const scenarioAlone = (story: Story, expectations: Expectations) => {
     // A copy, because k6 writes into its options and the content of a SharedArray is frozen.
     options: JSON.parse(JSON.stringify(handed.options)),
     setup: () => {
-      part?.part(handed, story.name, stated);
+      part?.part(handed, story, stated);
       try {
         return mintSessions(story, handed, part?.mint);
       } catch (error) {

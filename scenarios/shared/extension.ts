@@ -13,9 +13,11 @@ import {
   type PrintedNothing,
   type PrintedPart,
   type PrintedSpent,
+  planMark,
 } from "../../src/workload/handover.ts";
 import { arrivalTimesUs } from "../../src/workload/load-profiles.ts";
 import type { SessionWanted, Step } from "../../src/workload/step.ts";
+import type { Story } from "../../src/workload/story.ts";
 
 type Extension = typeof import("k6/x/floodgate");
 
@@ -113,10 +115,11 @@ export const printingTo = (path: string) => {
     floodgate.print(JSON.stringify(line));
   return {
     /** Prints the first line of a part of a distributed run. */
-    part: (handed: HandOver, story: string, target: PrintedPart["target"]): void => {
+    part: (handed: HandOver, story: Story, target: PrintedPart["target"]): void => {
       const { seed, idPrefix, view, schedule } = handed;
       const { profile, arrivals } = schedule;
-      print({ type: "part", story, seed, idPrefix, view, profile, arrivals, target, atUs: Date.now() * 1000 });
+      const common = { story: story.name, seed, view, profile, arrivals, plan: planMark(story, seed, view), target };
+      print({ type: "part", ...common, idPrefix, atUs: Date.now() * 1000 });
     },
     /** Prints the VU's last call, a call of the story. */
     call: ({ intendedUs, ...call }: CallMade, { route }: Step): void =>

@@ -1,7 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { claimOf } from "../history/claim.fixture.ts";
 import { madeRun } from "./made-run.fixture.ts";
-import { mergeClaims, whyOf } from "./verdict.ts";
+import { claimsInOrder, mergeClaims, whyOf } from "./verdict.ts";
+
+test("what a stage did not reach is said before its other open claims, and after what failed", () => {
+  const open = [claimOf("curve/a", { verdict: "inconclusive" }), claimOf("reached/s", { verdict: "inconclusive" })];
+  const order = claimsInOrder([...open, claimOf("reached/t"), claimOf("b/s"), claimOf("b/t", { verdict: "fail" })]);
+  expect(order.map(({ id }) => id)).toEqual(["b/t", "reached/s", "curve/a", "b/s", "reached/t"]);
+});
 
 describe("mergeClaims", () => {
   test("a pass of every must is a pass", () => {

@@ -11,17 +11,22 @@ import { counted } from "./figures.ts";
 export const VERDICTS: readonly ClaimVerdict[] = ["fail", "inconclusive", "skipped", "pass"];
 export const LEVELS: readonly Level[] = ["must", "should", "info"];
 
-/** Reports whether this claim says that the API did not answer, on which the other claims of a stage rest. */
-export const comesFirst = ({ id, verdict }: Claim): boolean =>
-  id.startsWith("answered/") && (verdict === "fail" || verdict === "inconclusive");
+const isOpen = ({ verdict }: Claim): boolean => verdict === "fail" || verdict === "inconclusive";
 
-/** Sorts claims: first that the API did not answer, then by verdict, by level, by id. */
+/** Reports whether this claim says that the API did not answer, on which the other claims of a stage rest. */
+export const comesFirst = (claim: Claim): boolean => claim.id.startsWith("answered/") && isOpen(claim);
+
+/** Reports whether this claim says why a stage did not reach what it is about, which leaves its other claims open. */
+const isUnreached = (claim: Claim): boolean => claim.id.startsWith("reached/") && isOpen(claim);
+
+/** Sorts claims: first that the API did not answer, then by verdict, by level, what was not reached before others, by id. */
 export const claimsInOrder = (claims: readonly Claim[]): Claim[] =>
   [...claims].sort(
     (a, b) =>
       Number(comesFirst(b)) - Number(comesFirst(a)) ||
       VERDICTS.indexOf(a.verdict) - VERDICTS.indexOf(b.verdict) ||
       LEVELS.indexOf(a.level) - LEVELS.indexOf(b.level) ||
+      Number(isUnreached(b)) - Number(isUnreached(a)) ||
       (a.id < b.id ? -1 : a.id > b.id ? 1 : 0),
   );
 

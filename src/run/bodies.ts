@@ -29,7 +29,7 @@ import { guardBudget, NOTHING_SPENT } from "../workload/budget.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES, storyCalled } from "../workload/catalogue.ts";
-import type { Printed, PrintedPart } from "../workload/handover.ts";
+import { type Printed, type PrintedPart, planMark } from "../workload/handover.ts";
 import { arrivalTimesUs, profileDurationS } from "../workload/load-profiles.ts";
 import type { Story } from "../workload/story.ts";
 import { calibrateRun, calibrationPlanOf } from "./calibration/calibrate.ts";
@@ -248,11 +248,11 @@ const headOf = (path: string): PrintedPart => {
   throw new UsageError(`${path}: ${EXPECTED}`);
 };
 
-const COMMON = ["story", "seed", "profile", "arrivals", "view", "target"] as const;
+const COMMON = ["story", "seed", "profile", "arrivals", "view", "target", "plan"] as const;
 
 type Parts = { paths: readonly string[]; heads: readonly PrintedPart[]; seed: number };
 
-/** Throws `UsageError` where a file is no part, or files are parts of different runs. */
+/** Throws `UsageError` where a file is no part, or files are parts of different runs, or of a version with other calls. */
 export const readParts = (paths: readonly string[]): Parts => {
   const heads = paths.map(headOf);
   const [first] = heads as [PrintedPart];
@@ -260,6 +260,12 @@ export const readParts = (paths: readonly string[]): Parts => {
     const other = COMMON.find((name) => !isDeepStrictEqual(head[name], first[name]));
     if (other === undefined) continue;
     throw new UsageError(`${paths[at]} and ${paths[0]} are parts of different runs: their ${other} differs`);
+  }
+  const { story, seed, view, plan } = first;
+  if (plan !== planMark(storyCalled(story), seed, view)) {
+    throw new UsageError(
+      `${paths[0]} was played by another version of Floodgate, whose ${story} makes other calls: merge it with that version`,
+    );
   }
   return { paths, heads, seed: first.seed };
 };
@@ -310,11 +316,13 @@ const driveParts =
       apartUs > APART_MOST_US &&
         `the parts began ${duration(apartUs / 1000)} apart by their clocks, so levels of the load overlap, unless the clocks of their machines differ by that; are all of one run?`,
     );
+    const doubts = reasons.flatMap((why) => why || []);
     return {
       problems: [
         { ...inconclusive("the parts were played on machines that nobody calibrated"), about: "time" },
-        ...reasons.flatMap((why) => why || []).map(inconclusive),
+        ...doubts.map(inconclusive),
       ],
+      isCutOff: doubts.length > 0,
       notes: [],
       host: null,
       scheduledMs: profileDurationS(job.profile) * 1000,

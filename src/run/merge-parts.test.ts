@@ -123,6 +123,29 @@ describe.skipIf(!existsSync(binary))("parts of one run", () => {
     expect(reachedOf(await merge([...parts, parts[0] as string], "twice"))?.reason).toMatch(/given twice/);
   });
 
+  test("a shed below the cap fails the whole run, and accuses nobody while calls of a part are missing", async () => {
+    const shedding = await Promise.all(
+      parts.map(async (path, at) => {
+        const lines = (await readFile(path, "utf8")).split("\n");
+        const part = JSON.parse(lines[0] as string);
+        const stated = { exclusive: true, shedding: "fixed", limits: { replicas: 1, global_in_flight: 400 } };
+        lines[0] = JSON.stringify({ ...part, target: { ...part.target, ...stated } });
+        const called = lines.findIndex((line) => line.startsWith('{"type":"call"'));
+        const body = JSON.stringify({ error: "b2b_overloaded", message: "busy" });
+        const refused = { ...JSON.parse(lines[called] as string), status: 429, body, retryAfter: "1" };
+        if (at === 0) lines[called] = JSON.stringify(refused);
+        const shed = join(folder, `shedding-${at}.part`);
+        await writeFile(shed, lines.join("\n"));
+        return shed;
+      }),
+    );
+    const verdictOf = async (paths: readonly string[]) =>
+      (await merge(paths, "shedding")).document.claims.find(({ id }) => id.startsWith("sheds-only-over-the-cap/"))
+        ?.verdict;
+    expect(await verdictOf(shedding)).toBe("fail");
+    expect(await verdictOf(shedding.slice(0, 3))).toBe("inconclusive");
+  });
+
   test("calls of two parts are in no surer order than the clocks of their machines, which may differ", async () => {
     const SHIFT_US = 3_000_000;
     const later = join(folder, "later.part");
@@ -154,5 +177,18 @@ describe.skipIf(!existsSync(binary))("parts of one run", () => {
     const other = join(folder, "other.part");
     await writeFile(other, (await readFile(whole, "utf8")).replace('"seed":7', '"seed":8'));
     expect(() => readParts([whole, other])).toThrow(/parts of different runs: their seed differs/);
+  });
+
+  test("parts of a version that makes other calls, or does not say which, are refused", async () => {
+    const other = join(folder, "other-version.part");
+    const text = await readFile(whole, "utf8");
+    for (const [was, is] of [
+      [/"plan":\d+/, '"plan":7'],
+      [/"plan":\d+,/, ""],
+    ] as const) {
+      await writeFile(other, text.replace(was, is));
+      expect(() => readParts([other])).toThrow(/played by another version/);
+    }
+    expect(readParts([whole]).paths).toEqual([whole]);
   });
 });

@@ -1,5 +1,6 @@
 /** The input of a k6 scenario, its executor, and the lines that it prints. Both sides compute a call's step from its number. */
 
+import { fnv1a } from "../contract/foreign-text.ts";
 import { isStreamed } from "../contract/routes.ts";
 import type { StatedStreamEnds, StreamEnd } from "../contract/streams.ts";
 import type { Budget, Spent, Stopped } from "./budget.ts";
@@ -95,11 +96,19 @@ export type PrintedPart = {
   view: TargetView;
   profile: Profile;
   arrivals: Arrivals;
+  /** What `planMark` gives; absent in parts of older versions. */
+  plan?: number;
   /** The target file as far as judges read it, without its secrets. */
   target: Record<string, unknown>;
   /** When the line was written, before the first call was due; microseconds since 1970. */
   atUs: number;
 };
+
+const MARKED_CALLS = 20;
+
+/** A checksum of the first calls of a story, by which versions that make other calls are told apart. */
+export const planMark = (story: Story, seed: number, view: TargetView): number =>
+  fnv1a(JSON.stringify(Array.from({ length: MARKED_CALLS }, (_, i) => story.plan(seed, i, view))));
 
 /** The last line: what was sent, as counted by the extension that sent it. */
 export type PrintedSpent = {
