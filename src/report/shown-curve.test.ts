@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Curve } from "../shedding/curve.ts";
+import type { Curve, CurveLevel } from "../shedding/curve.ts";
 import { measurementsOf } from "../shedding/measures.ts";
 import { curveSection } from "./charts/curve-charts.ts";
 import { HOSTILE } from "./hostile-text.fixture.ts";
@@ -70,7 +70,7 @@ describe("the curve on the page", () => {
 test("the table of a terminal is aligned in 80 columns and says both ways", () => {
   const lines = curveLines(MADE);
   const table = lines.slice(0, 11);
-  for (const line of lines.slice(0, -1)) expect(line.length, line).toBeLessThanOrEqual(80);
+  for (const line of lines) expect(line.length, line).toBeLessThanOrEqual(80);
   const [, head, first] = table as [string, string, string];
   expect(first.length).toBe(head.length);
   expect(head.trim().split(/ +/)).toEqual([
@@ -81,7 +81,15 @@ test("the table of a terminal is aligned in 80 columns and says both ways", () =
   ]);
   // The highest rate is played once.
   expect(table.map((line) => line.trim().split(/ +/).length).slice(2)).toEqual([12, 12, 12, 12, 12, 12, 12, 12, 7]);
-  expect(lines.at(-1)).toMatch(/^Once more at 120\/s, after calm: /);
+  expect(lines.slice(11).join(" ")).toMatch(/ Once more at 120\/s, after calm: /);
+});
+
+test("a cell without a figure is explained, where there is one", () => {
+  const levels = MADE.levels.map((level) => ({ ...level, stayMs: { p50: 100, p99: 200 } }));
+  const [first, ...others] = levels as [CurveLevel, ...CurveLevel[]];
+  const unknown = { ...first, stayMs: { p50: 100, p99: null } };
+  expect(curveLines({ ...MADE, levels }).join(" ")).not.toContain("–:");
+  expect(curveLines({ ...MADE, levels: [unknown, ...others] }).join(" ")).toContain("–:");
 });
 
 test("a curve without stated slots says that a limit set too low is not seen", () => {

@@ -4,6 +4,7 @@ import type { Curve, CurveLevel, Estimate, Pass, Quantiles } from "../shedding/c
 import { overlap } from "../shedding/knee.ts";
 import { clip, oneLine } from "./escape.ts";
 import { figure, milliseconds, perSecond, share } from "./figures.ts";
+import { wrapped } from "./terminal.ts";
 
 // Checks what was read from `curve.json`, `gate.json` or `capacity.json`: a file may be edited or cut off.
 
@@ -139,6 +140,7 @@ export const kneeSentences = (curve: Curve): string[] => {
 
 export const curveSentences = (curve: Curve): string[] => [
   ...kneeSentences(curve),
+  ...(curve.levels.some((level) => cellsOf(level).includes("–")) ? ["–: a level had too few calls to tell."] : []),
   ...curve.levels
     .filter(({ pass }) => pass === "after")
     .map((level) => {
@@ -164,7 +166,7 @@ export const curveLines = (found: unknown): string[] => {
     `${" ".repeat(15)}${"on the way up".padEnd(33)}on the way down`,
     row(["×knee", "calls/s", ...WAY, ...WAY]),
     ...rows,
-    ...curveSentences(curve),
+    ...curveSentences(curve).flatMap((sentence) => wrapped(sentence)),
   ];
 };
 
