@@ -14,24 +14,30 @@ let stub: StubApi;
 let tookMs: number[];
 afterEach(() => stub.close());
 
-/** A token bucket and a cap on streams; a read holds no place. */
-const limited = async (): Promise<void> => {
+/** A token bucket and a cap on streams; a read holds no place. A refused key stays refused until it has rested. */
+const limited = async (restMs = 0): Promise<void> => {
   stub = await startStubApi();
   stub.streamMs = 150;
   tookMs = [];
   let tokens = BURST;
   let atMs = performance.now();
   let streams = 0;
+  let shutUntilMs = 0;
   stub.instead = ({ path, atMs: nowMs }, res) => {
     const refuse = (code: string): true => {
-      res.writeHead(429, { "content-type": "application/json", "retry-after": "1" }).end(`{"error":"${code}"}`);
+      res
+        .writeHead(429, { "content-type": "application/json", "retry-after": `${restMs / 1000 || 1}` })
+        .end(`{"error":"${code}"}`);
       return true;
     };
     const isStream = path.includes("/chat/");
     if (isStream && streams >= CAP) return refuse("org_overloaded");
     tokens = Math.min(BURST, tokens + ((nowMs - atMs) / 1000) * RATE);
     atMs = nowMs;
-    if (tokens < 1) return refuse("rate_limited");
+    if (tokens < 1 || nowMs < shutUntilMs) {
+      shutUntilMs = nowMs + restMs;
+      return refuse("rate_limited");
+    }
     tokens -= 1;
     if (!isStream) return false;
     streams += 1;
@@ -64,6 +70,13 @@ test("a cap, a rate and a burst are found where they are", async () => {
   expect([burst.least <= BURST, burst.most >= BURST]).toEqual([true, true]);
   expect([ratePerS.low <= RATE, ratePerS.high >= RATE]).toEqual([true, true]);
   expect(found.service?.low).toBeLessThan(Math.max(...tookMs) + 5);
+});
+
+test("a key that is refused until it has rested rests for as long as the refusal says", async () => {
+  await limited(3_000);
+  const found = await search({});
+  expect(found.bucket?.found).toBe(false);
+  expect(found.alone).toMatchObject({ met: "organization", bounds: { least: CAP, most: CAP } });
 });
 
 test("a spent budget and a stop end it, with what is known until then", async () => {

@@ -41,6 +41,7 @@ const openSender = async ({ target, secrets, budget, signal }: Room) => {
   const beganMs = performance.now();
   let calls = 0;
   let ended: string | null = null;
+  let restedMs = 0;
   let via: "authorization" | "x-api-key" = "authorization";
   const mayGoOn = (): boolean => {
     if (signal.aborted) ended ??= "it was stopped";
@@ -54,6 +55,8 @@ const openSender = async ({ target, secrets, budget, signal }: Room) => {
     calls: () => calls,
     ended: () => ended,
     pause: (ms: number): Promise<void> => pause(ms, signal),
+    /** How long the last `Retry-After` of a refused key still asks to wait, in milliseconds. */
+    askedRestMs: (): number => Math.min(REST_MOST_MS, Math.max(0, restedMs - performance.now())),
     /** Switches to `x-api-key`, for a deployment that does not read `authorization`. */
     otherHeader: () => {
       via = "x-api-key";
@@ -71,7 +74,10 @@ const openSender = async ({ target, secrets, budget, signal }: Room) => {
       try {
         const asked = callAs(view, n, caller, { route, via });
         const step = by === client ? asked : { ...asked, headers: { ...asked.headers, connection: "close" } };
-        return (await by.send(step, { id: `${idPrefix}.${n}`, ...as, intendedUs: clock.nowUs() })).line;
+        const { line } = await by.send(step, { id: `${idPrefix}.${n}`, ...as, intendedUs: clock.nowUs() });
+        const askedS = line.outcome === RATE_LIMITED ? Number(line.retry_after) : Number.NaN;
+        if (askedS > 0) restedMs = performance.now() + 1000 * askedS;
+        return line;
       } catch (error) {
         ended ??= (error as Error).message;
         return null;
@@ -216,7 +222,7 @@ export const findLimits = async (room: Room): Promise<LimitsFound> => {
     if (sender.mayGoOn() || pressed?.bucket.found === true) Object.assign(found, pressed ?? {});
     if (!sender.mayGoOn()) return ended(sender.ended());
     const bucket = found.bucket;
-    await sender.pause(refillMs(bucket, bucket?.found === true ? bucket.burst.most : 0));
+    await sender.pause(refillMs(sender, bucket, bucket?.found === true ? bucket.burst.most : 0));
     const replicas = target.limits?.replicas;
     const lines: CallLine[] = [];
     const climbAs = async (who: string, by: typeof callers, from: number): Promise<Climbed> => {
@@ -268,7 +274,7 @@ const lookAtCalm = async (sender: Sender, caller: Caller) => {
       line = await sender.ask(caller, route);
     }
     for (let again = 0; again < 5 && line?.outcome === RATE_LIMITED; again += 1) {
-      await sender.pause(1_000);
+      await sender.pause(Math.max(1_000, sender.askedRestMs()));
       line = await sender.ask(caller, route);
     }
     return line;
@@ -352,9 +358,9 @@ type Climb = {
 };
 
 /** How long a key needs to regain so many tokens, in milliseconds, as far as is known. */
-const refillMs = (bucket: caps.BucketFound | null, tokens: number): number => {
+const refillMs = (sender: Sender, bucket: caps.BucketFound | null, tokens: number): number => {
   if (bucket?.found === true) return Math.min(REST_MOST_MS, (1000 * tokens) / bucket.ratePerS.low);
-  return bucket === null || bucket.code === "never-refused" ? 0 : REST_UNKNOWN_MS;
+  return bucket === null || bucket.code === "never-refused" ? 0 : Math.max(REST_UNKNOWN_MS, sender.askedRestMs());
 };
 
 /** Sends `base` streams at once, then one by one; `reads` after each stream reveal replicas that take turns. */
@@ -396,7 +402,7 @@ const round = async (
   await Promise.all(pending);
   const used = lines.filter(isAdmitted).length / callers.length;
   const isRefused = lines.some(({ outcome }) => outcome === RATE_LIMITED);
-  const restMs = Math.max(isRefused ? REST_UNKNOWN_MS : 0, refillMs(bucket, used));
+  const restMs = Math.max(isRefused ? REST_UNKNOWN_MS : 0, refillMs(sender, bucket, used));
   await sender.pause(Math.max(restMs, LATE_RELEASE_MS + 50, (2 * calm.marginUs) / 1000));
   return lines;
 };
