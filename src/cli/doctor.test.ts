@@ -143,6 +143,16 @@ describe("from an address to a checked target file", () => {
     expect(stub.asked.length).toBe(before);
   });
 
+  test("--find-limits and what is asked before it keep to one budget", async () => {
+    const credentials = { server: { key: SERVER_KEY } };
+    const more = { permits: { load_max_rps: 400 }, budget: { requests: 250 } };
+    const target = { schema: "floodgate/target@1", base_url: stub.url, credentials, ...more };
+    writeFileSync(join(folder, "b.json"), JSON.stringify(target));
+    const before = stub.asked.length;
+    const { out } = await run(["doctor", "--find-limits", "--target", "b.json"]);
+    expect([stub.asked.length - before, out]).toEqual([250, expect.stringContaining("budget.requests")]);
+  });
+
   test("a search for limits that is signalled twice ends at once, with the code of its signal", async () => {
     const credentials = { server: { key: SERVER_KEY } };
     const target = { schema: "floodgate/target@1", base_url: stub.url, credentials, permits: { load_max_rps: 100 } };

@@ -26,6 +26,7 @@ import { askStreamEnds } from "../verify/doctor/stream-ends.ts";
 import { calibrationSection, machineHere, toolsHere } from "../verify/doctor/this-machine.ts";
 import { KEY_VARIABLES, proposeTarget } from "../verify/doctor/what-would-run.ts";
 import { TargetUnreachableError } from "../verify/reach.ts";
+import { NOTHING_SPENT, type Spent } from "../workload/budget.ts";
 import { checkPrecise, commandOf, type Exclusion, I_OWN, type OptionRow } from "./options.ts";
 import { printNote, printResult, printShown } from "./printing.ts";
 
@@ -80,8 +81,10 @@ const judgedFields = (target: Target): Finding[] => {
   }
 };
 
-const lookForLimits = async (file: string, copy: string, iOwn: readonly string[]) => {
+/** `spent`: what this command has spent of the budget already. */
+const lookForLimits = async (file: string, copy: string, iOwn: readonly string[], spent: Partial<Spent>) => {
   const prepared = await prepareTarget(file, iOwn, { load: true, faults: false, requests: REQUESTS_LEAST });
+  prepared.budget.absorb({ ...NOTHING_SPENT, ...spent }, null);
   const { target } = prepared;
   using atEnd = new DisposableStack();
   const lock = lockTarget(target.base_url);
@@ -132,7 +135,8 @@ const doctor = async (options: DoctorOptions): Promise<void> => {
   const refused = diagnosis?.refusedByGuard ?? [];
   const worst = worstOf(sections);
   const isSound = worst === null && refused.length === 0;
-  const limits = copy === null || !isSound ? null : await lookForLimits(target as string, copy, iOwn);
+  const limits =
+    copy === null || !isSound ? null : await lookForLimits(target as string, copy, iOwn, diagnosis?.spent ?? {});
   if (limits !== null) sections.push(limits.section);
   const isMeasured = calibrated?.checks.every(({ verdict }) => verdict === "pass") ?? true;
   const ofFindings = worst !== null ? EXIT_OF[worst] : isMeasured ? EXIT.pass : EXIT.inconclusive;
