@@ -34,9 +34,10 @@ describe("a target file", () => {
     expect(problemsOf({ schema: minimal.schema, base_url: minimal.base_url, tenants })).toEqual([]);
   });
 
-  test("may have comments: members whose name begins with //, at any depth and of any shape", () => {
+  test("may have comments, at any depth and of any shape: members whose name begins with //, and $schema", () => {
     const commented = {
       "//": "the file of the staging deployment",
+      $schema: "./target.schema.json",
       ...minimal,
       "//tenants": [{ org: 1 }],
       credentials: { ...minimal.credentials, "//publishable": { key: 5 }, "// later": "the other organization" },

@@ -189,8 +189,9 @@ const unreplaced = (target: Target): string[] =>
 
 /** Checks a parsed target file; `file` is its name in messages. */
 export const checkTarget = (parsed: unknown, file: string): { target: Target; warnings: string[] } => {
-  // A comment, or a member that is null, is as if it were absent.
-  const isLeftOut = (name: string, inner: unknown): boolean => name.startsWith("//") || inner === null;
+  // A comment, a member that is null, and the name of a schema, which is for editors, are as if they were absent.
+  const isLeftOut = (name: string, inner: unknown): boolean =>
+    name.startsWith("//") || name === "$schema" || inner === null;
   const value = JSON.parse(
     JSON.stringify(parsed, (name, inner) => (isLeftOut(name, inner) ? undefined : inner)) ?? "null",
   );
