@@ -312,8 +312,7 @@ export const loadCommand = () =>
     };
     const stages = { stages: stagesFor, short: options.short === true };
     const canJudge = (required: string): boolean => required.replace(/^load\//, "") === scenario;
-    // A scenario that never exceeds what it is made to exceed is skipped, and alone in its run that decides nothing.
-    const required = (): string[] => [`reached/${stage.name}`];
+    const required = (): string[] => suites.subjectsOf(stage);
     return {
       plan: (place) => stagesPlan({ ...place, stages }),
       play: (common) => runStages({ canJudge, required, ...common, profile: `load-${scenario}`, stages }),

@@ -6,7 +6,7 @@ const SHEDDING = [210, 211, 220, 221] as const;
 
 /** Why any claim about the curve may be skipped or open. */
 const OPEN_BY =
-  "Skipped where permits or the key's rate end below the load it needs; open where something else may explain a fail: capacity that moved, an edge that answers, other callers (`exclusive` not stated), a limiter that probes, a generator that was late";
+  "Skipped where permits or the key's rate end below the load it needs (`load shedding-curve` is inconclusive then); open where something else may explain a fail: capacity that moved, an edge that answers, other callers (`exclusive` not stated), a limiter that probes, a generator that was late";
 
 /** `breaks`: what usually breaks the claim, or leaves it open. */
 type Row = readonly [pattern: string, means: string, judged: string, breaks: string];

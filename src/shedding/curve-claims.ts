@@ -104,7 +104,8 @@ const kept = (times: number, least: number): Pick<CurveClaim, "expected" | "need
       const bound = { least: boundOf(curve) };
       const words = `goodput kept at ${Number(times.toPrecision(2))} times the knee`;
       if (measures.retentionAt(curve, times) === null && curve.notPlayed.length > 0) {
-        return skipped(`${times} times the knee, which is beyond what permits.load_max_rps allows`);
+        const perS = times * (curve.knee.overall?.value ?? 0);
+        return skipped(`${times} times the knee (${rate(perS)}), which is beyond what permits.load_max_rps allows`);
       }
       const finding = against(measures.retentionAt(curve, times), bound, words);
       const kneePerS = curve.knee.overall?.value ?? Number.POSITIVE_INFINITY;

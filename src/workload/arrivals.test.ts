@@ -36,6 +36,17 @@ describe("schedules", () => {
     }
   });
 
+  test("random arrivals that keep a distance stay within a permit, and none is lost", () => {
+    const busy = constant(90, 60);
+    const times = arrivalTimesUs({ ...busy, leastGapUs: 10_000 }, "poisson", 7);
+    const free = arrivalTimesUs(busy, "poisson", 7);
+    expect(times).toHaveLength(free.length);
+    expect(times.every((at, k) => k === 0 || at - (times[k - 1] as number) >= 10_000)).toBe(true);
+    expect(times.every((at, k) => at >= (free[k] as number))).toBe(true);
+    // Chance alone puts more than the permitted hundred into some second.
+    expect(free.some((at, k) => (free[k + 100] ?? Number.POSITIVE_INFINITY) - at < 1e6)).toBe(true);
+  });
+
   test("bursts leave nothing between them, and each tooth of a saw falls at once", () => {
     const on = arrivalTimesUs(PROFILES.bursts?.(100, 5) as Profile, "uniform", 1);
     expect(on).toHaveLength(125);

@@ -9,6 +9,8 @@ export type Profile = {
   readonly pieces: readonly Piece[];
   /** The calls of a trace, in microseconds after the start, ascending; `pieces` then has the calls of each second. */
   readonly momentsUs?: readonly number[];
+  /** The least time between two calls, in microseconds: random arrivals that come closer are moved back, to stay within a permit. */
+  readonly leastGapUs?: number;
 };
 
 export const level = (ratePerS: number, durationS: number): Piece => ({ from: ratePerS, to: ratePerS, durationS });
@@ -182,7 +184,8 @@ const secondsUntil = (wanted: number, from: number, to: number, durationS: numbe
 /**
  * Yields the arrivals of a profile in constant memory: microseconds after the start, ascending. Those of a trace stay as they are.
  */
-export function* scheduleOf({ pieces, momentsUs }: Profile, arrivals: Arrivals, seed: number): Generator<number> {
+export function* scheduleOf(profile: Profile, arrivals: Arrivals, seed: number): Generator<number> {
+  const { pieces, momentsUs, leastGapUs = 0 } = profile;
   if (momentsUs !== undefined) {
     yield* momentsUs;
     return;
@@ -191,10 +194,14 @@ export function* scheduleOf({ pieces, momentsUs }: Profile, arrivals: Arrivals, 
   let point = arrivals === "uniform" ? 0 : exponential(seed, 0, GAP_SALT);
   let offeredBefore = 0;
   let secondsBefore = 0;
+  let freeUs = 0;
   for (const { from, to, durationS } of pieces) {
     const offered = ((from + to) / 2) * durationS;
     while (point < offeredBefore + offered) {
-      yield Math.round((secondsBefore + secondsUntil(point - offeredBefore, from, to, durationS)) * 1e6);
+      const atUs = (secondsBefore + secondsUntil(point - offeredBefore, from, to, durationS)) * 1e6;
+      const dueUs = Math.round(Math.max(atUs, freeUs));
+      freeUs = dueUs + leastGapUs;
+      yield dueUs;
       k += 1;
       point = arrivals === "uniform" ? k : point + exponential(seed, k, GAP_SALT);
     }

@@ -49,6 +49,12 @@ test("the curve begins lower where the number of replicas is not stated, and no 
   expect(shareOf({ ...view, capacity: { chat: { perS: 160, by: null } } })).toBeCloseTo(0.5);
 });
 
+test("the curve reaches most of a permit, and leaves its calls so far apart that the permit delays none", () => {
+  const planned = STORIES.get("shedding-curve")!.profile(view, { ratePerS: 60, maxPerS: 100 })!;
+  expect(Math.max(...planned.pieces.map(({ from }) => from))).toBeCloseTo(90);
+  expect(planned.leastGapUs).toBe(10_000);
+});
+
 describe("every story", () => {
   test.each([...STORIES.keys()])("%s is a pure function of seed and number, and each step is complete", (name) => {
     const story = STORIES.get(name)!;

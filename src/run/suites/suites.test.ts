@@ -3,12 +3,14 @@ import { OUTCOMES } from "../../contract/refusals.ts";
 import { plannedEmbedded } from "../../deployments/tenants.ts";
 import { LINK_FAULTS } from "../../faults/link-faults.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
+import { madeClaim } from "../../report/made-run.fixture.ts";
+import { mergeClaims } from "../../report/verdict.ts";
 import { intentOf, isIncidental, shortened } from "../../stages/stage-plan.ts";
 import type { Target } from "../../target/target.ts";
 import { guardTarget } from "../../target/target-file.ts";
 import { proposeTarget } from "../../verify/doctor/what-would-run.ts";
 import { STORIES } from "../../workload/catalogue.ts";
-import { SUITES } from "./suites.ts";
+import { SUITES, scenarioStage, subjectsOf } from "./suites.ts";
 
 const given = { target: plannedEmbedded(), embedded: true };
 const suites = [...SUITES.values()].map((suite) => [suite.name, suite.stages(given)] as const);
@@ -32,6 +34,24 @@ test.each(["smoke", "nightly"])("the target file that init writes allows %s on a
   const target = proposeTarget({ baseUrl, has, seen: true, keyManagement: true }) as unknown as Target;
   const stages = SUITES.get(name)?.stages ?? (() => []);
   expect(await guardTarget(target, ["192.0.2.1"], intentOf({ stages, short: false })(target))).toEqual([]);
+});
+
+test("a curve that is played alone and ends below twice the knee is no pass; another scenario owes no curve", () => {
+  const [curve, other, shaped] = [{}, {}, { loadProfile: "ramp" }].map((wish, at) =>
+    subjectsOf(scenarioStage(at === 1 ? "chat-past-capacity" : "shedding-curve", wish)!),
+  );
+  const reached = madeClaim("reached/shedding-curve", { verdict: "pass" });
+  const retention = madeClaim("curve/goodput_retention", {
+    verdict: "skipped",
+    reason: "skipped: needs a higher permit",
+  });
+  expect(mergeClaims([reached, retention], curve ?? [])).toMatchObject({
+    exit_code: 4,
+    reason: expect.stringContaining("a higher permit"),
+  });
+  expect(mergeClaims([reached, { ...retention, verdict: "pass" }], curve ?? []).exit_code).toBe(0);
+  expect(other).toEqual(["reached/chat-past-capacity"]);
+  expect(shaped).toEqual(["reached/shedding-curve"]);
 });
 
 test("names of stages are unique: claims and files are called by them", () => {

@@ -126,6 +126,15 @@ export const scenarioStage = (name: string, wish: ScenarioWish): planning.LoadSt
   return { durationS, ...stage, ...length, ...unjudged, ...wish, driverNamed };
 };
 
+/**
+ * The claims that have to be judged where a scenario is played alone: it has to exceed what it is made to exceed, and a curve
+ * has to show twice the knee. Without them a run decides nothing.
+ */
+export const subjectsOf = ({ name, curve }: planning.LoadStage): string[] => [
+  `reached/${name}`,
+  ...(curve === true ? ["curve/goodput_retention"] : []),
+];
+
 /** The stage and, if it has one, the stage to compare it to: the same calls without the noisy ones. */
 export const withItsPair = (stage: planning.LoadStage): planning.LoadStage[] => {
   if (stage.isolation !== "beside" || stage.loadProfile !== undefined) return [stage];

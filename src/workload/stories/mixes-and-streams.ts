@@ -129,20 +129,18 @@ const stormOver =
   };
 
 const CURVE_S = 300;
-/** Standard deviations of a Poisson process that a permitted rate has to leave room for. */
-const ROOM = 5;
-/** The highest average rate at which random arrivals stay within the permit. */
-const onAverage = (maxPerS: number): number => {
-  const root = (-ROOM + Math.sqrt(ROOM * ROOM + 4 * maxPerS)) / 2;
-  return root * root;
-};
+/** The highest level, as a share of the permit: calls that keep their distance wait 4.5 gaps there on average (M/D/1). */
+const TOP_OF_PERMIT = 0.9;
 
 /** Streams at levels from half of the knee to ten times it, as far as permitted, and down again. `ratePerS`: the knee. */
 const levelsAroundKnee: Story["profile"] = (view, wish = {}) => {
   const { service_ms: serviceMs = Number.POSITIVE_INFINITY } = view.limits;
   const lowest = lowestLevel(view, wish.ratePerS);
-  const levels: Shape = (kneePerS, durationS) =>
-    shapes.upAndDown(kneePerS, durationS, wish.maxPerS && onAverage(wish.maxPerS), serviceMs / 1000, lowest);
+  const { maxPerS = Number.POSITIVE_INFINITY } = wish;
+  const levels: Shape = (kneePerS, durationS) => ({
+    ...shapes.upAndDown(kneePerS, durationS, TOP_OF_PERMIT * maxPerS, serviceMs / 1000, lowest),
+    leastGapUs: 1e6 / maxPerS,
+  });
   return profileAt(streamsPerS, CURVE_S, levels)(view, wish);
 };
 
