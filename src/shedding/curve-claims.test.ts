@@ -432,6 +432,18 @@ test("a busy host explains no refusals that take longer than the calls served be
   expect(failedOf(claimsOf(curveOf(collapses(1), 1, LONG_S), { host }))).toEqual([]);
 });
 
+test("where some served calls wait as long as refused ones, a queue that does not serve in order of arrival may explain it", () => {
+  const [, make] = FAULTY["refuses after a second"] as (typeof FAULTY)[string];
+  const curve = curveOf(make(1), 1, LONG_S);
+  const levels = curve.levels.map((level) =>
+    level.ratePerS < KNEE_PER_S
+      ? level
+      : { ...level, firstEventMs: { ...level.firstEventMs, p99: level.refusalMs.p50 } },
+  );
+  const verdictOf = (one: typeof curve) => claimsOf(one).find(({ id }) => id === "curve/refusal_time")?.verdict;
+  expect([verdictOf(curve), verdictOf({ ...curve, levels })]).toEqual(["fail", "inconclusive"]);
+});
+
 test("a figure that few calls leave open says what would settle it", () => {
   const reasonsOf = (kneePerS: number): string[] => {
     const server = queueing({ slots: 16, inFlight: 16, serviceMs: 200 });
