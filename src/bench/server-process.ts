@@ -10,6 +10,7 @@ import { fileURLToPath } from "node:url";
 import { fastify } from "fastify";
 import { startBareServer, startNullServer } from "../drivers/open-loop/bare-server.ts";
 import type { Role, RoleOptions, Urls } from "../platform/start-role.ts";
+import { NODE_ARGUMENTS } from "../supervision/child.ts";
 import { readLines } from "../supervision/lines.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
 
@@ -42,7 +43,7 @@ export const startServer = async <Made = { url: string }>(
   const child = await supervisor.start({
     name,
     command: process.execPath,
-    args: ["--disable-warning=ExperimentalWarning", ...nodeArguments, fileURLToPath(import.meta.url)],
+    args: [...NODE_ARGUMENTS, ...nodeArguments, fileURLToPath(import.meta.url)],
     ends: "at-stdin-eof",
   });
   let asked = 0;

@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { NODE_ARGUMENTS } from "../supervision/child.ts";
 import { type ProcessId, startTimeOf } from "../supervision/processes.ts";
 
 export const ENTRY = fileURLToPath(new URL("./floodgate.mjs", import.meta.url));
@@ -57,12 +58,11 @@ export const processesAbout = (folder: string): ProcessId[] =>
     return start === null ? [] : [{ pid: Number(name), start }];
   });
 
-const QUICK_IMPORTS = new URL("../supervision/quick-imports.mjs", import.meta.url).href;
 const IN_TURN = fileURLToPath(new URL("./commands-in-turn.fixture.ts", import.meta.url));
 
 /** Plays commands one after the other in one process, which loads the program once: for tests of what commands say. */
 export const startCommandsInTurn = () => {
-  const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", "--import", QUICK_IMPORTS, IN_TURN], {
+  const child = spawn(process.execPath, [...NODE_ARGUMENTS, IN_TURN], {
     stdio: ["pipe", "pipe", "inherit"],
   });
   const answers = createInterface({ input: child.stdout })[Symbol.asyncIterator]();

@@ -17,6 +17,7 @@ import { inOrder, judgeStage } from "../invariants/invariant.ts";
 import { mutantNamed } from "../mutants/catalogue.ts";
 import { connectorOf } from "../platform/links/http-service.ts";
 import { HEALTHY, type Parts } from "../platform/parts.ts";
+import { NODE_ARGUMENTS } from "../supervision/child.ts";
 import { inTime, type RunClock } from "../supervision/waiting.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
@@ -156,12 +157,9 @@ type Asked = Trials & { schedule: FaultSchedule };
 type Said = { trial: Trial } | { trouble: string };
 
 const MARK = "floodgate-virtual-trials";
-const QUICK_IMPORTS = new URL("../supervision/quick-imports.mjs", import.meta.url).href;
 
 const startThread = () => {
-  const execArgv = ["--disable-warning=ExperimentalWarning", "--import", QUICK_IMPORTS];
-  const options = { workerData: MARK, execArgv };
-  const worker = new Worker(new URL(import.meta.url), options);
+  const worker = new Worker(new URL(import.meta.url), { workerData: MARK, execArgv: [...NODE_ARGUMENTS] });
   const over = Promise.withResolvers<never>();
   over.promise.catch(() => undefined);
   worker.on("error", over.reject);

@@ -26,6 +26,12 @@ const TIMER_MS_MAX = 2 ** 31 - 1;
 /** A process that the kernel cannot end is abandoned this long after SIGKILL. */
 const KILL_MS = 2_000;
 
+/** Node's arguments before a TypeScript program of this clone, whose modules then load in half of the time. */
+export const NODE_ARGUMENTS: readonly string[] = [
+  "--disable-warning=ExperimentalWarning",
+  `--import=${new URL("./quick-imports.mjs", import.meta.url)}`,
+];
+
 /**
  * Node's `spawn`, which throws if no pipe can be made because this process has as many files open as it may. Node
  * reports that by an event, and the child has no streams.

@@ -10,6 +10,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { WATCHDOG_PROCESS } from "../faults/watchdog-process.ts";
 import { httpProbe, observeLink } from "../tools/link-probe.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip } from "../tools/toxiproxy.fixture.ts";
+import { NODE_ARGUMENTS } from "./child.ts";
 import { openEffects, openJournal, readJournal } from "./journal.ts";
 import { markedProcesses, type ProcessId, signalProcess, startTimeOf } from "./processes.ts";
 import { waitUntil } from "./waiting.ts";
@@ -40,7 +41,9 @@ const parentOf = (pid: number): number =>
 const startRunner = async (
   ...args: string[]
 ): Promise<{ runner: ChildProcess; pids: number[]; watchdogs: number[] }> => {
-  const runner = spawn(process.execPath, [RUNNER, journalPath, ...args], { stdio: ["ignore", "pipe", "inherit"] });
+  const runner = spawn(process.execPath, [...NODE_ARGUMENTS, RUNNER, journalPath, ...args], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   const line = await new Promise<string>((resolve, reject) => {
     createInterface(runner.stdout as NodeJS.ReadableStream).once("line", resolve);
     runner.once("exit", (code) => reject(new Error(`the runner ended with ${code}`)));

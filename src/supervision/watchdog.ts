@@ -8,7 +8,7 @@ import type { ChildProcess } from "node:child_process";
 import { rmSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Readable } from "node:stream";
-import { spawnChild } from "./child.ts";
+import { NODE_ARGUMENTS, spawnChild } from "./child.ts";
 import { type Effect, type Notes, notesIn, type UndoPorts, undoAll } from "./journal.ts";
 import { cutLines } from "./lines.ts";
 import { killMarked, markedProcesses, RUN_MARK, signalGroup, signalProcess } from "./processes.ts";
@@ -51,7 +51,7 @@ const whyNotReady = async (child: ChildProcess & { stdout: Readable }): Promise<
 
 /** `entry`: the file that calls `guardRunner`. Throws if the watchdog does not start; then nothing else may start. */
 export const startWatchdog = async (entry: string, journalPath: string, mark: string) => {
-  const child = spawnChild(process.execPath, [entry, resolve(journalPath), mark], {
+  const child = spawnChild(process.execPath, [...NODE_ARGUMENTS, entry, resolve(journalPath), mark], {
     detached: true,
     stdio: ["pipe", "pipe", "ignore"],
     env: environment((name) => NEEDS.includes(name)),

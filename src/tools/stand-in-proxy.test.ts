@@ -1,14 +1,11 @@
 /** The API of the TCP proxy that stands in for toxiproxy, as a page in a browser would reach it. */
-import { join } from "node:path";
 import { request } from "undici";
 import { expect, test } from "vitest";
 import { startForTests } from "./toxiproxy.fixture.ts";
+import { STAND_IN_PROXY } from "./toxiproxy-server.ts";
 
 test("the stand-in for toxiproxy obeys programs of this machine, and no page in a browser", async () => {
-  const { apiUrl, toxiproxy, stop } = await startForTests(
-    process.execPath,
-    join(import.meta.dirname, "stand-in-proxy.ts"),
-  );
+  const { apiUrl, toxiproxy, stop } = await startForTests(...STAND_IN_PROXY);
   try {
     await toxiproxy.createProxy({ name: "link", listen: "127.0.0.1:0", upstream: "127.0.0.1:1" });
     const statusOf = async (headers: Record<string, string>): Promise<number> => {

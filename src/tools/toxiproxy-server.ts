@@ -5,7 +5,7 @@ import { mkdtempDisposable, writeFile } from "node:fs/promises";
 import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { ChildSpec } from "../supervision/child.ts";
+import { type ChildSpec, NODE_ARGUMENTS } from "../supervision/child.ts";
 import { waitUntil } from "../supervision/waiting.ts";
 import { openToxiproxy, type Toxiproxy } from "./toxiproxy.ts";
 
@@ -16,7 +16,11 @@ export const freePort = async (): Promise<number> => {
   return (server.address() as AddressInfo).port;
 };
 
-export const STAND_IN_PROXY: readonly string[] = [process.execPath, join(import.meta.dirname, "stand-in-proxy.ts")];
+export const STAND_IN_PROXY: readonly string[] = [
+  process.execPath,
+  ...NODE_ARGUMENTS,
+  join(import.meta.dirname, "stand-in-proxy.ts"),
+];
 
 type ServerChild = { readonly pid: number; readonly exited: Promise<unknown>; stop: () => Promise<unknown> };
 export type StartChild = (spec: ChildSpec) => Promise<ServerChild>;

@@ -6,7 +6,7 @@ import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { nobody } from "../mutants/mutant.ts";
-import { lastLines } from "../supervision/child.ts";
+import { lastLines, NODE_ARGUMENTS } from "../supervision/child.ts";
 import { readLines } from "../supervision/lines.ts";
 import { REPOSITORY } from "../supervision/run-folder.ts";
 import type { Trial, TrialVerdict } from "./trials.ts";
@@ -80,7 +80,7 @@ export const tryLaws = async (options: LawsOptions): Promise<Trial[]> => {
 /** Runs the program, passes its lines to `onLaw` and resolves to how the process ended. */
 const listen = async ({ mutants, signal, program = PROGRAM }: LawsOptions, onLaw: (line: LawLine) => void) => {
   if (!existsSync(join(REPOSITORY, program))) return { well: false, how: `${program} is not there` };
-  const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", program, "--json", ...mutants], {
+  const child = spawn(process.execPath, [...NODE_ARGUMENTS, program, "--json", ...mutants], {
     cwd: REPOSITORY,
     stdio: ["ignore", "pipe", "pipe"],
     signal,

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { countedOutcome } from "../../client/api-client.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";
 import type { HostFacts } from "../../history/run-document.ts";
-import { boundChild, lastLines, signalInWords, spawnChild } from "../../supervision/child.ts";
+import { boundChild, lastLines, NODE_ARGUMENTS, signalInWords, spawnChild } from "../../supervision/child.ts";
 import { messageIn, readLines, unreadSentence } from "../../supervision/lines.ts";
 import { ownRunMark } from "../../supervision/processes.ts";
 import { clockBaseUs, wallUs } from "../../supervision/waiting.ts";
@@ -63,7 +63,7 @@ const PROGRAM: OpenLoopProgram = {
 /** Plays one generator's part of a schedule, in a process. Rejects only if the process cannot be registered. */
 export const playOpenLoop = async ({ job, secrets, signal, program = PROGRAM, ...options }: OpenLoopOptions) => {
   // The environment is only the run's mark and Node's cache, so that no secret leaks and the user's shell cannot change the load.
-  const child = spawnChild(process.execPath, ["--disable-warning=ExperimentalWarning", program.path], {
+  const child = spawnChild(process.execPath, [...NODE_ARGUMENTS, program.path], {
     env: ownRunMark(),
     stdio: ["pipe", "pipe", "pipe"],
     // Ctrl-C then reaches the runner only, which asks the driver to stop, so that calls can end.
