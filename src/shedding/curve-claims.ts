@@ -638,11 +638,14 @@ const UNMET = {
 type Need = keyof typeof UNMET;
 
 /** If no objective is stated, a failure by lateness alone stands only if the most patient caller would have given up too. */
-const impatience = ({ curve: { patient }, facts, judge, isFailed }: Judged): string | false =>
-  isFailed &&
-  patient !== null &&
-  judge(patient, facts).verdict !== "fail" &&
-  `no objective is stated (\`slo\` in the target file), and it would not fail if answers within ${(patient.objective.stayMs / 1000).toFixed(1)} s counted as good`;
+const impatience = ({ curve, facts, judge, isFailed }: Judged): string | false => {
+  const patient = isFailed ? curve.patient?.() : undefined;
+  return (
+    patient !== undefined &&
+    judge(patient, facts).verdict !== "fail" &&
+    `no objective is stated (\`slo\` in the target file), and it would not fail if answers within ${(patient.objective.stayMs / 1000).toFixed(1)} s counted as good`
+  );
+};
 
 const judgedClaim = (curve: Curve, facts: StageFacts, replay: string, claim: CurveClaim): Claim => {
   const { measure, level, expected, needs, judge } = claim;

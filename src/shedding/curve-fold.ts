@@ -361,7 +361,7 @@ export const openCurve = (options: CurveOptions) => {
         about,
       );
     noteInFlight(first, doneUs);
-    const curveBy = (objective: CallObjective, patient: Curve | null): Curve => {
+    const curveBy = (objective: CallObjective, patient: Curve["patient"]): Curve => {
       const told = first.map((call) => toldOf(call, objective));
       const goodDoneUs = statistics.ascending(told.filter(({ end }) => end === "good").map(({ call }) => call.done_us));
       const frame: Frame = { startUs, warmUpS, calmS, doneUs, goodDoneUs };
@@ -389,7 +389,7 @@ export const openCurve = (options: CurveOptions) => {
       };
     };
     const isStated = objective.from === "stated";
-    return curveBy(objective, isStated ? null : curveBy(patientObjective(calmStaysMs, objective), null));
+    return curveBy(objective, isStated ? null : () => curveBy(patientObjective(calmStaysMs, objective), null));
   };
   return { see, end };
 };

@@ -133,8 +133,8 @@ export type Curve = {
   readonly closedForm: { readonly slots: number; readonly replicas: number } | null;
   /** Levels that were wanted and not played, as multiples of the knee. */
   readonly notPlayed: readonly number[];
-  /** The same calls by the objective of the most patient caller; `null` if an objective is stated. */
-  readonly patient: Curve | null;
+  /** Returns the same calls by the objective of the most patient caller; `null` if an objective is stated. */
+  readonly patient: (() => Curve) | null;
 };
 
 /**

@@ -22,13 +22,19 @@ const judged = (given: StageFacts) => {
   return curve?.end("npx floodgate load shedding-curve");
 };
 
+/** With the values that are computed on demand. */
+const whole = (ended: ReturnType<typeof judged>) => {
+  return { ...ended, curve: { ...ended?.curve, patient: ended?.curve?.patient?.() } };
+};
+
 test("a stage is judged by its curve out of its facts and lines alone, each time the same", () => {
   const first = judged(facts);
   expect(first?.curve?.levels.length).toBe(profile.pieces.length);
   expect(first?.curve?.closedForm).toEqual({ slots: 24, replicas: 1 });
   expect(first?.claims.filter(({ verdict }) => verdict === "fail")).toEqual([]);
   expect(first?.claims.find(({ id }) => id === "curve/goodput_retention")).toMatchObject({ verdict: "pass" });
-  expect(judged(facts)).toEqual(first);
+  expect(whole(first).curve.patient?.levels.length).toBe(profile.pieces.length);
+  expect(whole(judged(facts))).toEqual(whole(first));
 });
 
 test("what is carried of the closed form is measured with its interval where fixed slots are stated, and only there", () => {

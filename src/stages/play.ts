@@ -351,7 +351,7 @@ export const playLoadStage = async (
   const shedding = curve?.end(replay);
   if (shedding?.curve != null) {
     for (const line of curveLines(shedding.curve)) context.events.result(line);
-    await context.folder.writeJson("curve.json", shedding.curve);
+    await context.folder.writeJson("curve.json", { ...shedding.curve, patient: shedding.curve.patient?.() ?? null });
   }
   const { measurements: ofShedding = [] } = shedding ?? {};
   // A measurement of the curve, which has an interval, replaces the stage's own of the same name.
