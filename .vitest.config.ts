@@ -134,6 +134,9 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
+/** Node loads the modules of a file that shares none, as it loads those of a command. Vite transforms and evaluates each anew. */
+const BY_NODE = { viteModuleRunner: false };
+
 const isCi = process.env.CI !== undefined;
 
 export default defineConfig({
@@ -161,8 +164,11 @@ export default defineConfig({
       },
       { extends: true, test: { name: "mocks", include: MOCKS, setupFiles: [".vitest.no-processes.ts"] } },
       // A machine from which half of its time is stolen stalls for seconds, and what is about time or processes is tried again in CI.
-      { extends: true, test: { name: "waiting", include: WAITS, retry: isCi ? 2 : 0 } },
-      { extends: true, test: { name: "processes", include: STARTS_PROCESSES, retry: isCi ? 2 : 0 } },
+      { extends: true, test: { name: "waiting", include: WAITS, experimental: BY_NODE, retry: isCi ? 2 : 0 } },
+      {
+        extends: true,
+        test: { name: "processes", include: STARTS_PROCESSES, experimental: BY_NODE, retry: isCi ? 2 : 0 },
+      },
     ],
   },
 });
