@@ -15,8 +15,6 @@ import { inTime } from "./waiting.ts";
 /** `late`: what the child did not do by its deadline; `null` if it was in time. */
 type ChildEnd = Record<"error" | "late", string | null> & { code: number | null; signal: NodeJS.Signals | null };
 
-const NO_PROCESS = "this user has as many processes and threads as it may (ulimit -u); end some, or raise the limit";
-
 export type BoundedChild = ReturnType<typeof boundChild>;
 
 /** After the exit, `close` comes late if a grandchild holds the pipe. */
@@ -32,14 +30,19 @@ export const NODE_ARGUMENTS: readonly string[] = [
   `--import=${new URL("./quick-imports.mjs", import.meta.url)}`,
 ];
 
+const NO_PROCESS = "this user has as many processes and threads as it may (ulimit -u); end some, or raise the limit";
+
 /**
  * Node's `spawn`, which throws if no pipe can be made because this process has as many files open as it may. Node
- * reports that by an event, and the child has no streams.
+ * reports that by an event, and the child has no streams. Where the user has no process left, the event says so.
  */
 export const spawnChild = ((file: string, args: readonly string[], options: SpawnOptions) => {
   const child = spawn(file, args, options);
+  // The first listener, so that all others get the words.
+  child.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code === "EAGAIN") error.message += `: ${NO_PROCESS}`;
+  });
   if ((child as { stdio?: unknown }).stdio !== undefined) return child;
-  child.on("error", () => undefined);
   const error = Object.assign(new Error(), { code: "EMFILE" });
   throw Object.assign(error, { message: `could not start ${basename(file)}: ${fileProblem(error)?.sentence}` });
 }) as typeof spawn;
@@ -63,8 +66,8 @@ export const boundChild = (child: ChildProcess) => {
       child.kill("SIGKILL");
     }
   };
-  child.on("error", ({ message, code }: NodeJS.ErrnoException) => {
-    end.error = code === "EAGAIN" ? `${message}: ${NO_PROCESS}` : message;
+  child.on("error", (error) => {
+    end.error = error.message;
     if (child.pid === undefined) over();
   });
   child.once("exit", (code, signal) => {

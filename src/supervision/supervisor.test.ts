@@ -1,5 +1,5 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { EventEmitter } from "node:events";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { WATCHDOG_PROCESS } from "../faults/watchdog-process.ts";
 import { startUpstream, toxiproxyOrSkip } from "../tools/toxiproxy.fixture.ts";
 import { startToxiproxy } from "../tools/toxiproxy-server.ts";
-import { boundChild, runShellCommand, signalInWords } from "./child.ts";
+import { runShellCommand, signalInWords, spawnChild } from "./child.ts";
 import { type Journal, openEffects, openJournal, RUN_ITSELF, readJournal } from "./journal.ts";
 import { startTimeOf } from "./processes.ts";
 import { redactor } from "./redaction.ts";
@@ -358,10 +358,13 @@ test.skipIf(path === null)("toxiproxy is started under supervision, made anew, a
 
 test("a child for which the user has no process left names the limit, and no other failure does", async () => {
   const failedBy = async (code: string): Promise<string | null> => {
-    const child = new EventEmitter();
-    const { ended } = boundChild(child as ChildProcess);
+    const child = spawnChild("true", [], { stdio: "ignore" });
+    const failed = once(child, "exit", { signal: AbortSignal.timeout(10_000) }).then(
+      () => null,
+      ({ message }: Error) => message,
+    );
     child.emit("error", Object.assign(new Error(`spawn redis-server ${code}`), { code }));
-    return (await ended).error;
+    return failed;
   };
   expect(await failedBy("EAGAIN")).toMatch(/^spawn redis-server EAGAIN: .*ulimit -u/);
   expect(await failedBy("ENOENT")).toBe("spawn redis-server ENOENT");

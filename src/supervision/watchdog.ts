@@ -8,7 +8,7 @@ import type { ChildProcess } from "node:child_process";
 import { rmSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Readable } from "node:stream";
-import { NODE_ARGUMENTS, spawnChild } from "./child.ts";
+import { NODE_ARGUMENTS, signalInWords, spawnChild } from "./child.ts";
 import { type Effect, type Notes, notesIn, type UndoPorts, undoAll } from "./journal.ts";
 import { cutLines } from "./lines.ts";
 import { killMarked, markedProcesses, RUN_MARK, signalGroup, signalProcess } from "./processes.ts";
@@ -44,7 +44,8 @@ const environment = (isWanted: (name: string) => boolean): NodeJS.ProcessEnv =>
 const whyNotReady = async (child: ChildProcess & { stdout: Readable }): Promise<string | null> => {
   const { promise, resolve } = Promise.withResolvers<string | null>();
   child.stdout.once("data", () => resolve(null));
-  child.once("exit", (code) => resolve(`it ended with ${code}`)).once("error", ({ message }) => resolve(message));
+  child.once("exit", (code, signal) => resolve(`it ended with ${signal === null ? code : signalInWords(signal)}`));
+  child.once("error", ({ message }) => resolve(message));
   const why = await inTime(promise, READY_MS);
   return why === "late" ? `no sign of life within ${READY_MS} ms` : why;
 };
