@@ -99,3 +99,16 @@ test("a deployment that admits nobody is said", async () => {
   };
   expect((await search({})).cutOff).toMatch(/a stream alone was answered 401/);
 });
+
+test("a balancer's limit that comes before the key's is named", async () => {
+  stub = await startStubApi();
+  stub.streamMs = 150;
+  let reads = 0;
+  stub.instead = ({ path }, res) => {
+    reads += path.includes("/chat/") ? 0 : 1;
+    if (reads <= 120) return false;
+    res.writeHead(429, { "content-type": "text/html" }).end("<html></html>");
+    return true;
+  };
+  expect(await search({})).toMatchObject({ bucket: { code: "never-refused" }, pressMet: "edge 429" });
+});

@@ -95,6 +95,8 @@ const nothingFound = (organizations: number) => ({
   bucket: null as caps.BucketFound | null,
   /** The rate at which one key was called to meet its rate limit, in calls per second; `null` if that was not tried. */
   pressedPerS: null as number | null,
+  /** The first answer to that key that neither admits a call nor is its rate limit: a balancer's own limit, an overload. */
+  pressMet: null as string | null,
   /** The limit that the streams of one organization alone met, and those of all together; `null` if not tried. */
   ...{ alone: null as Climbed | null, together: null as Climbed | null },
   ...{ organizations, calls: 0, slots: null as caps.WholeBounds | null },
@@ -180,7 +182,8 @@ const pressKey = async (sender: Sender, caller: Caller, { reads }: Calm) => {
   if (reads.length === 0) return null;
   let lines = await press(sender, caller, { pressers: 1, pauseMs: 4, thenMs: 1_500 });
   const rough = roughly(lines);
-  if (rough === null) return { bucket: caps.bucketFound(lines), pressedPerS: perSecond(lines) };
+  const pressMet = lines.find((line) => !isAdmitted(line) && line.outcome !== RATE_LIMITED)?.outcome ?? null;
+  if (rough === null) return { bucket: caps.bucketFound(lines), pressedPerS: perSecond(lines), pressMet };
   const { perS } = rough;
   let { burst } = rough;
   const readMs = Math.max(...reads.map((line) => spanMs(line.sent_us, line.done_us)));

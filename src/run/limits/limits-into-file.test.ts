@@ -25,6 +25,7 @@ const found = (more: Partial<LimitsFound> = {}): LimitsFound => ({
   service: { value: 200.04, low: 199, high: 201 },
   bucket: { found: true, burst: { least: 100, most: 100 }, ratePerS: { value: 50, low: 49.9, high: 50.1 } },
   pressedPerS: 200,
+  pressMet: null,
   alone: climbed("organization", 32, 32),
   together: climbed("global", 80, 80),
   organizations: 3,
@@ -74,6 +75,8 @@ describe("what is written", () => {
         { alone: { ...climbed("edge", 9, null), outcome: "edge 503" }, together: null },
         /something in between.*edge 503/,
       ],
+      [{ pressMet: null }, /rate_per_s: not found: the key was not refused.*permits\.load_max_rps above 500/],
+      [{ pressMet: "edge 429" }, /rate_per_s: not found: edge 429 came before[^.]*\n/],
       [{ together: climbed("organization", 60, null) }, /own caps of 3 organizations.*more than 3 organizations/],
     ];
     for (const [more, words] of cases) {

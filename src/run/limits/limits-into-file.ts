@@ -39,6 +39,8 @@ export const decideLimits = (found: LimitsFound, target: Target) => {
       return [lacks("rate_per_s", "no read was admitted, so the key could not be pressed to its rate")];
     if (!bucket.found) {
       if (bucket.code !== "never-refused") return [lacks("rate_per_s", NO_BUCKET[bucket.code])];
+      const { pressMet } = found;
+      if (pressMet !== null) return [lacks("rate_per_s", `${pressMet} came before the key's rate was met`)];
       const raise = `a permits.load_max_rps above ${maxPerS} may reach it`;
       return [lacks("rate_per_s", `the key was not refused at ${found.pressedPerS?.toFixed(0)} calls/s`, raise)];
     }
