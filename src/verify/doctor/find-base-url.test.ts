@@ -105,6 +105,13 @@ describe("where the API is", () => {
     expect(await found(page)).toBeUndefined();
   });
 
+  test.each(["", ":8443"])("a redirect to https is told with the address that it leads to: port %j", async (port) => {
+    const https = `https://127.0.0.1${port}`;
+    const origin = await listen((path, res) => res.writeHead(301, { location: https + path }).end());
+    const { findings } = await probeAddress(origin, {}, "/");
+    expect(findings[0]?.todo).toContain(`does ${https} answer?`);
+  });
+
   test.each(['{"status":"ok"}', ""])(
     "a server that serves every path, such as a health check, is not it: %j",
     async (body) => {

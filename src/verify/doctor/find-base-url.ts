@@ -143,7 +143,10 @@ export const findBaseUrl = async (given: string, transport: Transport, folder: s
   const score = ({ url, what }: Tried): number => 2 * RANK.indexOf(what.is) + (/\/v\d+$/.test(url) ? 0 : 1);
   const [best] = tried.toSorted((a, b) => score(a) - score(b));
   const found = best !== undefined && speaks(best) ? best : null;
-  return { found, tried, other: mayBeOther && schemes === "stated" ? otherScheme(given) : null };
+  const moved = tried.find((one) => one.what.is === "moved" && isOtherProtocol(one))?.what;
+  // A redirect may lead to another port as well.
+  const other = moved?.is === "moved" ? moved.to.replace(/\/design\/styles$/, "") : otherScheme(given);
+  return { found, tried, other: mayBeOther && schemes === "stated" ? other : null };
 };
 
 const SEARCH_CALLS = 6;
