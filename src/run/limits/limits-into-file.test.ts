@@ -75,8 +75,6 @@ describe("what is written", () => {
         { alone: { ...climbed("edge", 9, null), outcome: "edge 503" }, together: null },
         /something in between.*edge 503/,
       ],
-      [{ pressMet: null }, /rate_per_s: not found: the key was not refused.*permits\.load_max_rps above 500/],
-      [{ pressMet: "edge 429" }, /rate_per_s: not found: edge 429 came before[^.]*\n/],
       [{ together: climbed("organization", 60, null) }, /own caps of 3 organizations.*more than 3 organizations/],
     ];
     for (const [more, words] of cases) {
@@ -84,6 +82,13 @@ describe("what is written", () => {
       expect(decided.limits.global_in_flight, String(words)).toBeUndefined();
       expect(said(found({ ...none, ...more }))).toMatch(words);
     }
+  });
+
+  test.each([
+    [null, /rate_per_s: .*not refused.*permits\.load_max_rps above 500/],
+    ["edge 429", /rate_per_s: not found: edge 429 came before[^.]*$/m],
+  ])("a rate that was not met is told with what came before it: %j", (pressMet, words) => {
+    expect(said(found({ bucket: { found: false, code: "never-refused" }, pressMet }))).toMatch(words);
   });
 
   test("where replicas in turn could not have shown themselves, no cap is written", () => {
@@ -169,7 +174,7 @@ describe("the copy", () => {
     expect(statSync(copy).mode & 0o777).toBe(0o600);
     await expect(checkNewFile(copy)).rejects.toThrow("is not overwritten");
     await expect(writeCopy(file, copy, decided, true)).rejects.toThrow("is not overwritten");
-    await expect(checkNewFile(join(folder, "none", "x.json"))).rejects.toThrow("a folder that is there");
+    await expect(checkNewFile(join(folder, "none", "x.json"))).rejects.toThrow("there is no such place");
   });
 
   test("nothing is sent without a permitted rate, and the sentence says what to add", () => {

@@ -108,7 +108,7 @@ describe("where the API is", () => {
   test.each(["", ":8443"])("a redirect to https is told with the address that it leads to: port %j", async (port) => {
     const https = `https://127.0.0.1${port}`;
     const origin = await listen((path, res) => res.writeHead(301, { location: https + path }).end());
-    const { findings } = await probeAddress(origin, {}, "/");
+    const { findings } = await probeAddress(origin, {}, "/", "stated");
     expect(findings[0]?.todo).toContain(`does ${https} answer?`);
   });
 
