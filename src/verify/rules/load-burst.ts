@@ -225,12 +225,15 @@ export const overload = (context: Context) =>
 
 export const reasons = (...parts: readonly string[]): string => parts.filter((part) => part !== "").join("; ");
 
-export const capNotMet = (context: Context, size: number): string =>
-  reasons(`no cap was met with ${size} streams at once`, forWantOfConnections(context));
+export const capNotMet = (context: Context, came: readonly Answer[]): string =>
+  reasons(
+    `no cap was met by ${came.length} streams, ${sideBySide(came)} of them at once`,
+    forWantOfConnections(context),
+  );
 
 /** The waves that reached a cap. Ends the rule if none did. */
 export const overCap = async (context: Context) => {
   const found = await overload(context);
-  if (!found.reached) throw skipped(capNotMet(context, found.size));
+  if (!found.reached) throw skipped(capNotMet(context, found.bySize.get(found.size) ?? []));
   return found;
 };

@@ -108,7 +108,7 @@ export const OVERLOAD_RULES: readonly Rule[] = [
         if (last === null) checks.unclear(what);
         else checks.require(false, last, "429 b2b_overloaded or org_overloaded for calls over a cap", got);
       }
-      if (!isDoubtful && !reached && !checks.failed) throw skipped(load.capNotMet(context, size));
+      if (!isDoubtful && !reached && !checks.failed) throw skipped(load.capNotMet(context, bySize.get(size) ?? []));
     },
   }),
   load.ofWaves.must("overload-spares-others", [211], {
