@@ -337,7 +337,7 @@ test("where the knee is as before and a level carries more on the way down, that
   const curve = sixteenSlots(LONG_S);
   const half = ({ value, low, high }: Estimate): Estimate => ({ value: value / 2, low: low / 2, high: high / 2 });
   const levels = curve.levels.map((level) =>
-    level.pass === "up" && level.ratePerS > KNEE_PER_S ? { ...level, goodputPerS: half(level.goodputPerS) } : level,
+    level.pass !== "down" && level.ratePerS > KNEE_PER_S ? { ...level, goodputPerS: half(level.goodputPerS) } : level,
   );
   const { before } = curve.knee;
   const claims = claimsOf({ ...curve, levels, knee: { before, after: before, overall: before } });
@@ -345,6 +345,24 @@ test("where the knee is as before and a level carries more on the way down, that
   expect(told).toMatch(
     /capacity moved .*: of [\d.]+\/s, [\d.]+\/s was served well on the way up and [\d.]+\/s on the way down/,
   );
+});
+
+test("a level that carries more on the way down takes nothing from a pass, and one that carries less afterwards does", () => {
+  const curve = sixteenSlots(LONG_S);
+  const verdictWith = (times: number, passes: string): Claim["verdict"] | undefined => {
+    const levels = curve.levels.map((level) => {
+      const value = times * level.goodputPerS.value;
+      const goodputPerS = { value, low: 0.99 * value, high: 1.01 * value };
+      return level.pass === passes && level.ratePerS > KNEE_PER_S ? { ...level, goodputPerS } : level;
+    });
+    const claims = claimsOf({ ...curve, levels });
+    return claims.find(({ id }) => id === "curve/goodput_retention")?.verdict;
+  };
+  expect([verdictWith(1, "down"), verdictWith(1.1, "down"), verdictWith(0.6, "after")]).toEqual([
+    "pass",
+    "pass",
+    "inconclusive",
+  ]);
 });
 
 test("where calls outlast a level, the claims say how many times as long to play it, and what the ramp lost is lost", () => {

@@ -604,7 +604,9 @@ const UNMET = {
   knee: ({ curve }) => curve.knee.overall === null && "the load did not reach the knee",
   steady: ({ curve, facts, judge, isFailed }) => {
     const moved = measures.moveOf(curve);
-    if (moved === null) return false;
+    // A level that carries more than an earlier one may explain a failure, and takes nothing from a pass.
+    const isRise = moved !== null && moved !== "knee" && moved[1].goodputPerS.value > moved[0].goodputPerS.value;
+    if (moved === null || (isRise && !isFailed)) return false;
     // A failure that both the way up and the way down show existed before the capacity moved, and exists after it.
     const isOnBothWays = isFailed && measures.waysAlone(curve).every((way) => judge(way, facts).verdict === "fail");
     return !isOnBothWays && `capacity moved (play it again once it is steady): ${moveInWords(curve, moved)}`;

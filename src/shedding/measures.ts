@@ -231,7 +231,7 @@ export const moveOf = (curve: Curve): Pair | "knee" | null => {
   const pair = pairsWith(curve, "after").find(
     (pair) => !pair.some(isQueue) && !overlap(pair[0].goodputPerS, pair[1].goodputPerS),
   );
-  if (more !== undefined || pair !== undefined) return more ?? pair ?? null;
+  if (more !== undefined || pair !== undefined) return pair ?? more ?? null;
   if (before === null || after === null || overlap(before, after)) return null;
   return Math.abs(after.value - before.value) > MOVED * before.value ? "knee" : null;
 };
