@@ -30,10 +30,11 @@ export const wantedOf = ({ is }: ApiState, body: KeyBody, key: Key | undefined) 
   body,
 });
 
-const nameRefusal = ({ has, detail }: ApiState, { scopes, products }: Wanted): Reply | null => {
+const nameRefusal = ({ has, detail, unauthenticated }: ApiState, { scopes, products }: Wanted): Reply | null => {
   const alienScope = [...scopes].some((scope) => !KNOWN_SCOPES.includes(scope));
   const alienProduct = products.some((product) => !(product in SCOPE_OF));
   if (has("tier-before-names") && (alienScope || alienProduct)) return detail(403, "tier_capability_not_allowed");
+  if (alienScope && has("401-on-unknown-scope")) return unauthenticated();
   if (alienScope && !has("any-scope")) return detail(422, has("422-for-scope") ? "malformed_body" : "unknown_scope");
   return alienProduct && !has("any-product-name") ? detail(422, "unknown_product") : null;
 };

@@ -48,6 +48,10 @@ const capabilityRefusal = (
   if (!key.scopes.includes(needed) && !unscoped) {
     return detail(403, has("tier-for-scope") ? "tier_capability_not_allowed" : "insufficient_scope");
   }
+  const isServers = session === null && key.kind === "sk";
+  if (isServers && has("loses-a-scope-on-one-route") && route === "GET /design/samples")
+    return detail(403, "insufficient_scope");
+  if (isServers && has("closes-a-scope-as-a-product") && needed === "design") return detail(403, "product_not_allowed");
   if (session !== null && !is("sessions-are-wide") && SCOPE_OF[session.product] !== needed) {
     return detail(403, is("product-for-session") ? "product_not_allowed" : "insufficient_scope");
   }

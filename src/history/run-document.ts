@@ -313,7 +313,7 @@ export type StageOutcome = {
   notes: string[];
   /** A fault may still be in effect, so no further fault is injected. */
   isLeftBroken?: boolean;
-  /** Why no further stage can be played: the deployment refuses every key that load would be made with. */
+  /** Why no further stage can be played: the deployment refuses calls with every key that load would be made with. */
   keysRefused?: string;
   /** The deployment had not recovered by the deadline after a fault. */
   didNotRecover?: boolean;

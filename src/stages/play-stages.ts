@@ -187,11 +187,13 @@ const nothingComesBack = (lines: Iterable<Line>, { target }: Deployment, longMs:
   return `no call was admitted for ${Math.round(lastedUs / 1e6)} s, ${shed.length} were shed`;
 };
 
-/** Says why no load can be made: verify has found that the deployment refuses the key of every caller; else nothing. */
+/** Says why no load can be made: verify has found that the deployment refuses calls with every caller's key; else nothing. */
 const keysRefused = ({ target }: Deployment, { refused }: VerifyResult): string | undefined => {
   const names = runtimeCallers(viewOf(target)).map(({ name }) => name.replace(/^role:/, ""));
   const isEach = names.length > 0 && names.every((name) => refused.has(name as KeyRole));
-  return isEach ? `the deployment refuses every key that load is made with (${names.join(", ")})` : undefined;
+  return isEach
+    ? `the deployment refuses calls with every key that load is made with (${names.join(", ")})`
+    : undefined;
 };
 
 const playVerifyStage = async (context: RunContext, deployment: Deployment, plan: planning.VerifyStage) => {

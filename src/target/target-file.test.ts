@@ -166,6 +166,15 @@ describe("a target file", () => {
     expect(problemsOf({ ...minimal, tenants: [{ org: "a" }, { org: "a" }] })[0]).toMatch(/"a" twice/);
   });
 
+  test("publishable and publishable_other_org are of two organizations", () => {
+    const withOrgs = (own?: string, other?: string) => {
+      const [publishable, publishable_other_org] = [own, other].map((org) => ({ key: "env:KEY", org }));
+      return problemsOf({ ...minimal, credentials: { publishable, publishable_other_org } });
+    };
+    expect(withOrgs("a", "a")).toEqual([expect.stringMatching(/^credentials\.publishable_other_org\.org: .*"a"/)]);
+    expect([withOrgs("a", "b"), withOrgs("a"), withOrgs()]).toEqual([[], [], []]);
+  });
+
   test.each(["$SERVER_KEY", "$".concat("{SERVER_KEY}"), "env:$SERVER_KEY", "SERVER_KEY"])(
     "a variable that is no reference is not sent as a key: %s",
     (key) => {

@@ -202,6 +202,11 @@ export const checkTarget = (parsed: unknown, file: string): { target: Target; wa
   if (credentialsOf(target).length === 0) {
     problems.push('credentials: expected at least one role, e.g. "server": { "key": "env:SERVER_KEY" }; got none');
   }
+  const { publishable: own, publishable_other_org: other } = target.credentials ?? {};
+  if (own?.org !== undefined && own.org === other?.org) {
+    const place = "credentials.publishable_other_org.org";
+    problems.push(`${place}: expected another organization than that of publishable; got ${shown(own.org)} again`);
+  }
   const orgs = (target.tenants ?? []).map(({ org }) => org);
   const twice = orgs.find((org, at) => orgs.indexOf(org) < at);
   if (twice !== undefined) problems.push(`tenants: expected each organization once; got ${shown(twice)} twice`);

@@ -196,8 +196,8 @@ export const createContext = (parts: ContextParts) => {
     ...{ has, keyRole, secretOf, send, exchangeForms, once },
     answers: sender.answers,
     ...{ strangers, isStrange },
-    /** Roles whose keys the deployment takes nowhere. */
-    refused: new Set<KeyRole>(),
+    /** Roles whose credentials the deployment takes nowhere, or not for all that they are meant for. */
+    refused: new Set<Role>(),
     /** The exchange's answer for a role and product, cached for the session's life. */
     mint: sessions.minted,
     permits: (what: Permission): boolean => !denied.has(what),

@@ -74,6 +74,8 @@ const DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rule: st
   ["scope-for-tier", "exchange-tier-capability"],
   ["forgets-a-scope", "runtime-insufficient-scope"],
   ["tier-for-scope", "runtime-insufficient-scope"],
+  ["loses-a-scope-on-one-route", "runtime-admits"],
+  ["closes-a-scope-as-a-product", "runtime-admits"],
   ["serves-publishable-keys", "publishable-key-at-runtime"],
   ["publishable-as-403", "publishable-key-at-runtime"],
   ["serves-publishable-keys", "publishable-key-at-tiles"],

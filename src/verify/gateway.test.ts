@@ -376,7 +376,7 @@ test.concurrent("a gateway that asks for a credential of its own fails no rule, 
   );
   expect(claimOf(result, "ip-not-allowed")).toMatchObject({
     verdict: "inconclusive",
-    reason: "the deployment refuses every key that was tried (401): does it know the keys of the target file?",
+    reason: expect.stringContaining("does something in front of the API ask for a credential of its own"),
   });
 });
 

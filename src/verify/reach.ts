@@ -1,13 +1,28 @@
 /** Finds out whether the API answers at `base_url`: a wrong address is one error, not fifty broken rules. */
 import { toldOf } from "../client/network-errors.ts";
 import { foreignAddress, foreignError, foreignName } from "../contract/foreign-text.ts";
+import { PRODUCT_SCOPE, PRODUCTS, type RouteName, type Scope } from "../contract/routes.ts";
 import { byFrequency } from "../history/statistics/statistics.ts";
-import type { KeyRole } from "../target/roles.ts";
-import { callInWords, type Failure, fits, type Open } from "./checks.ts";
+import type { AdminRole, KeyRole } from "../target/roles.ts";
+import type { CredentialRef } from "../workload/step.ts";
+import { ANY_SUCCESS, callInWords, type Failure, type Fit, fits, type Open } from "./checks.ts";
 import { type Context, callersOf, RUNTIME_ROUTES, scopeOf } from "./context.ts";
+import type { Role } from "./planning/needs.ts";
+import { roleOf } from "./rule.ts";
 import { type Answer, inWords, isAdmitted, lookOf, successInWords } from "./sending/answer.ts";
 import { codingOf, NOT_SO_CODED } from "./sending/answer-bytes.ts";
-import { asNobody, asServer, FORMS, type Form, mint, NO_SUCH_PATH, role, type TestCall } from "./sending/test-call.ts";
+import {
+  asAdmin,
+  asNobody,
+  asServer,
+  FORMS,
+  type Form,
+  json,
+  mint,
+  NO_SUCH_PATH,
+  role,
+  type TestCall,
+} from "./sending/test-call.ts";
 import { wait } from "./sending/throttle.ts";
 
 export class TargetUnreachableError extends Error {
@@ -117,32 +132,111 @@ export const hintOf = (answer: Answer, of: KeyRole, context: Context): string | 
   return `is ${origin}, the origin of the role ${of} in the target file, in its key's allowlist?`;
 };
 
-type MainRole = "server" | "publishable";
+const NARROW = ["tier_capability_not_allowed", "insufficient_scope", "product_not_allowed"] as const;
 
-const keyedBy = ({ testCall: { credential } }: Answer): MainRole | null =>
-  (["server", "publishable"] as const).find((as) => credential.as === as && credential.of === role(as)) ?? null;
+/** What each role's key must be, in words for the user, and the outcomes of its trial that fit: a chat session, or the style catalog. */
+// biome-ignore format: a table
+export const MEANT: Readonly<Record<KeyRole, readonly [means: string, ...accepts: Fit[]]>> = {
+  publishable: ["a publishable key with every scope and no restriction, of a Pro organization", ANY_SUCCESS],
+  server: ["a server key with every scope and no restriction, of a Pro organization, for this machine's address", ANY_SUCCESS],
+  publishable_other_org: ["as publishable, of another Pro organization", ANY_SUCCESS],
+  publishable_no_ai: ["a publishable key with every scope but ai", "insufficient_scope"],
+  publishable_tile_only: ["a publishable key restricted to the product tile", "product_not_allowed", "insufficient_scope"],
+  publishable_downgraded: ["a full publishable key of an organization that went from Pro to Free", "tier_capability_not_allowed"],
+  // A Free organization's key may lack chat because of its tier or its own restriction: both are right.
+  publishable_exhausted: ["a publishable key of a Free organization at its allowance", ...NARROW],
+  publishable_hard_stop: ["a publishable key of a paid organization at 5 times its allowance", ANY_SUCCESS],
+  publishable_expendable: ["a publishable key of a Free organization with nothing used", ...NARROW],
+  publishable_expendable_paid: ["a publishable key of a paid organization with nothing used", ANY_SUCCESS],
+  publishable_basemap: ["as publishable, of an organization with that stored style", ANY_SUCCESS],
+  server_no_design: ["a server key with every scope but design", "insufficient_scope"],
+  server_foreign_ip: ["a server key whose IP allowlist excludes this machine", "ip_not_allowed"],
+  server_downgraded: ["a full server key of an organization that went from Pro to Free", "tier_capability_not_allowed", "insufficient_scope"],
+  revoked: ["a key that was revoked", "unauthenticated"],
+  expired: ["a key that has expired", "unauthenticated"],
+};
 
-/** Refusals of every call with a key, of which nobody can tell whether the target file or the deployment is wrong. */
-const mayBeOfFile = (answer: Answer): boolean =>
-  answer.status === 401 || fits(answer, ["ip_not_allowed", "session_origin_mismatch"]);
+export const isKeyRole = (role: Role): role is KeyRole => Object.hasOwn(MEANT, role);
 
-/** The refusal that the key of a role meets in each header, if the file may be wrong; calls once or twice a run. */
-const refusalOf = (as: MainRole, context: Context): Promise<Answer | null> =>
-  context.once(`refuses ${as}`, async () => {
+/** Reports whether one key cannot be what both roles mean: no outcome of its trial fits both, or they are of two organizations. */
+export const areExclusive = (one: KeyRole, other: KeyRole): boolean =>
+  [one, other].every((role) => role === "publishable" || role === "publishable_other_org") ||
+  !MEANT[one].slice(1).some((fit) => MEANT[other].slice(1).includes(fit));
+
+/** Refusals of every call with a credential, of which nobody can tell whether the target file or the deployment is wrong. */
+const mayBeOfFile = (answer: Answer, of: Role): boolean =>
+  (answer.status === 401 || fits(answer, ["ip_not_allowed", "session_origin_mismatch"])) &&
+  !(isKeyRole(of) && fits(answer, MEANT[of].slice(1)));
+
+/** The role whose own credential or session a call is made with; `null` for others, such as a key that the run has made. */
+const ownRoleOf = (call: TestCall): Role | null => (call.secret === undefined ? roleOf(call) : null);
+
+/** A change of a key that does not exist, which changes nothing wherever the token is taken. */
+const changeNothing = (of: AdminRole, more: Partial<TestCall>): TestCall =>
+  asAdmin(of, "keys.update", { path: `/shared-api/api-keys/${crypto.randomUUID()}`, body: json({}), ...more });
+
+/** The refusal that a role's credential meets in each header, if the file may be wrong; calls once or twice a run. */
+const refusalOf = (of: Role, as: CredentialRef["as"], context: Context): Promise<Answer | null> =>
+  context.once(`refuses ${of}`, async () => {
     let refusal: Answer | null = null;
     for (const form of FORMS) {
-      const call = as === "server" ? asServer("design.styles", { form }) : mint(as, "chat", { form });
-      refusal = await context.send(call).catch(() => null);
-      if (refusal === null || !mayBeOfFile(refusal)) return null;
+      const keyCall = (key: KeyRole): TestCall =>
+        as === "server" ? asServer("design.styles", { form }, key) : mint(key, "chat", { form });
+      refusal = await context.send(isKeyRole(of) ? keyCall(of) : changeNothing(of, { form })).catch(() => null);
+      if (refusal === null || !mayBeOfFile(refusal, of)) return null;
     }
-    context.refused.add(as);
+    context.refused.add(of);
     return refusal;
   });
+
+/** The scopes that a role's key must open. */
+const scopesOf = (of: KeyRole): readonly Scope[] => {
+  if (of === "publishable_no_ai") return ["design", "maps"];
+  if (of === "server_no_design") return ["ai"];
+  return MEANT[of].includes(ANY_SUCCESS) ? ["ai", "design", "maps"] : [];
+};
+
+const scopeOfCall = ({ route, product = "viewer" }: TestCall): Scope | null => {
+  if (route === "sdk.sessions") return PRODUCT_SCOPE[product];
+  return route === "-" || !RUNTIME_ROUTES.includes(route) ? null : scopeOf(route);
+};
+
+/** Whether a role's key meets the same refusal for all of a scope: for its session, or in each route with a server key. */
+const isClosed = async (scope: Scope, { outcome, testCall }: Answer, of: KeyRole, context: Context) => {
+  const isOfScope = (call: TestCall): boolean => ownRoleOf(call) === of && scopeOfCall(call) === scope;
+  if (context.answers.some((answer) => isAdmitted(answer) && isOfScope(answer.testCall))) return false;
+  const product = PRODUCTS.find((one) => PRODUCT_SCOPE[one] === scope);
+  if (testCall.credential.as !== "server")
+    return product !== undefined && (await context.mint(of, product)).outcome === outcome;
+  const isAllowed = (route: RouteName) => route !== "design.analyze" || context.budget.left("analyses") >= 1;
+  // The analysis comes last, because it is charged where it is served.
+  const routes = RUNTIME_ROUTES.filter((route) => scopeOf(route) === scope && isAllowed(route)).reverse();
+  for (const [i, route] of routes.entries())
+    if ((await context.send(asServer(route, { form: FORMS[i % FORMS.length] }, of))).outcome !== outcome) return false;
+  return routes.length > 0;
+};
+
+/**
+ * Returns a question to the user if a role's key seems to be narrower than its role, else `null`. A key that lacks a
+ * scope is refused for all of that scope, and one of another tier or for other products is refused for every scope.
+ */
+const narrowKey = async (answer: Answer, of: KeyRole, context: Context): Promise<string | null> => {
+  const scope = scopeOfCall(answer.testCall);
+  if (scope === null || !scopesOf(of).includes(scope)) return null;
+  const isAboutScope = fits(answer, "insufficient_scope");
+  const scopes = isAboutScope ? [scope] : scopesOf(of).filter((one) => one !== "maps");
+  const refused = `every call of ${scopes.join(" and of ")} with the key of the role ${of} is answered ${answer.outcome}`;
+  return context.once(refused, async () => {
+    for (const one of scopes) if (!(await isClosed(one, answer, of, context).catch(() => false))) return null;
+    context.refused.add(of);
+    return `${refused}: is it ${MEANT[of][0]}? Then the deployment is wrong; else name such a key at credentials.${of}`;
+  });
+};
 
 /** Reports whether no key of a main role is taken; a 401 to any other credential has the same cause then. */
 const refusesAll = async (context: Context): Promise<boolean> => {
   const mains = (["server", "publishable"] as const).filter(context.has);
-  for (const as of mains) if ((await refusalOf(as, context))?.status !== 401) return false;
+  for (const as of mains) if ((await refusalOf(as, as, context))?.status !== 401) return false;
   return mains.length > 0;
 };
 
@@ -184,26 +278,35 @@ export const headerHintOf = async (answer: Answer, context: Context): Promise<st
   return unread && `${unread.text}: does something in front of the API remove that header?`;
 };
 
+/** Returns a question to the user if the target file may name a wrong credential and thereby cause the refusal, else `null`. */
+const questionOf = async (id: string, answer: Answer, context: Context): Promise<string | null> => {
+  const { as } = answer.testCall.credential;
+  const of = ownRoleOf(answer.testCall);
+  if (fits(answer, NARROW)) return of !== null && isKeyRole(of) ? narrowKey(answer, of, context) : null;
+  const unread = RULES_OF_HEADERS.includes(id) ? null : await isUnread(answer, context);
+  if (unread !== null) return `${unread.text}: see verify/${RULES_OF_HEADERS[0]}`;
+  if (of === null || as === "session") {
+    if (answer.status !== 401 || !(await refusesAll(context))) return null;
+    return "the deployment refuses every key that was tried (401): does it know the keys of the target file?";
+  }
+  if (!mayBeOfFile(answer, of) || (await refusalOf(of, as, context))?.outcome !== answer.outcome) return null;
+  return isKeyRole(of)
+    ? `the deployment refuses the key of the role ${of} in every call (${answer.outcome}): ${hintOf(answer, of, context)}`
+    : `key management refuses the token of the role ${of} (401): has it ended, or is it of another identity provider?`;
+};
+
 /**
  * Says why a rule cannot be judged if each call that decides it was refused because the deployment takes its key
- * nowhere, or does not read its header; else `null`. A header that is not read still fails one rule, because its key is
- * served in the other header.
+ * nowhere, or not for all that its role means, or does not read its header; else `null`. A header that is not read still
+ * fails one rule, because its key is served in the other header.
  */
 export const openByCredential = async (id: string, deciding: readonly Pick<Failure, "steps">[], context: Context) => {
   let reason: string | null = null;
   for (const { steps } of deciding) {
     const last = steps.at(-1);
-    if (last === undefined || !mayBeOfFile(last)) return null;
-    const as = keyedBy(last);
-    const unread = RULES_OF_HEADERS.includes(id) ? null : await isUnread(last, context);
-    if (unread !== null) reason ??= `${unread.text}: see verify/${RULES_OF_HEADERS[0]}`;
-    else if (as === null) {
-      if (last.status !== 401 || !(await refusesAll(context))) return null;
-      reason ??= "the deployment refuses every key that was tried (401): does it know the keys of the target file?";
-    } else {
-      if ((await refusalOf(as, context))?.outcome !== last.outcome) return null;
-      reason ??= `the deployment refuses the key of the role ${as} in every call (${last.outcome}): ${hintOf(last, as, context)}`;
-    }
+    const question = last === undefined ? null : await questionOf(id, last, context);
+    if (question === null) return null;
+    reason ??= question;
   }
   return reason === null ? null : ({ verdict: "inconclusive", reason } as const);
 };

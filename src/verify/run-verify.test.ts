@@ -363,6 +363,11 @@ describe("a target file that is wrong", () => {
       /^credentials\.publishable: expected a publishable key .* but it is a server key \(svc_sk_/,
     );
     expect(api.requestIds().length).toBe(before);
+    const same = withRoles(({ server }) => ({ server_no_design: server }));
+    await expect(verify({ ...same, only: ["runtime-insufficient-scope", "runtime-admits"] })).rejects.toThrow(
+      /^credentials\.server(?:_no_design)?: expected .* another key than that of credentials\.server.*, but it is the same$/,
+    );
+    expect(api.requestIds().length).toBe(before);
     const session = withRoles(() => ({ revoked: { key: "svc_sess_live_a.b.c" } }));
     await expect(verify({ ...session, only: ["revoked-key"] })).rejects.toThrow(/session token/);
   });
@@ -391,6 +396,36 @@ describe("a target file that is wrong", () => {
       expect([...refused]).toEqual([name]);
     },
   );
+
+  type KeyOf = keyof Roles;
+  test.each<[KeyOf, KeyOf, RegExp]>([
+    ["server", "server_no_design", /call of design with .* role server is .* name such a key at credentials\.server$/],
+    ["server", "server_downgraded", /call of ai and of design with .* role server is .*tier_capability_not_allowed/],
+    ["publishable", "publishable_no_ai", /call of ai with .* role publishable is answered .*insufficient_scope/],
+    ["publishable", "publishable_tile_only", /call of ai and of design with .* role publishable is/],
+    ["publishable", "publishable_downgraded", /role publishable is answered .*tier_capability_not_allowed/],
+    ["publishable_tile_only", "expired", /does the deployment know the key of the role publishable_tile_only/],
+    ["publishable_other_org", "expired", /does the deployment know the key of the role publishable_other_org/],
+  ])(
+    "names for %s a key that is narrower than that role, here that of %s: it asks and fails nothing",
+    async (of, by, asked) => {
+      const { [by]: narrow, ...others } = api.target.credentials ?? {};
+      const credentials = { ...others, [of]: narrow };
+      const { claims, refused } = await verify({ target: { ...api.target, credentials } });
+      const musts = claims.filter(({ level }) => level === "must");
+      expect(musts.filter(({ verdict }) => verdict === "fail")).toEqual([]);
+      const open = musts.filter(({ verdict }) => verdict === "inconclusive");
+      expect(open.map(({ reason }) => reason).join("\n")).toMatch(asked);
+      expect([...refused]).toEqual([of]);
+    },
+  );
+
+  test("may have a token that has ended: it asks", async () => {
+    const ended = withRoles(({ admin_pro }) => ({ admin_pro: { token: `${Object(admin_pro).token}x`, org: "mgmt" } }));
+    expect(await reasonOf("keys-unknown-scope", { ...ended, allowWrites: true })).toMatch(
+      /^inconclusive: .*has it ended/,
+    );
+  });
 
   test("hides no credential that stands in the refusals", async () => {
     const keys = { publishable: "svc_pk_live_nobodyknows", server: "svc_sk_live_nobodyknows" };

@@ -4,6 +4,7 @@ import { stated } from "../contract/stated.ts";
 import { type Claim, claimOf } from "../history/run-document.ts";
 import type { SideEffects } from "../supervision/journal.ts";
 import { createRunClock, wallUs } from "../supervision/waiting.ts";
+import type { KeyRole } from "../target/roles.ts";
 import { SecretError, type Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
@@ -12,7 +13,7 @@ import { CannotJudge, type Open, type Verdict } from "./checks.ts";
 import { type Context, type ContextParts, callersOf, createContext, createEffects } from "./context.ts";
 import { type Crash, crashOf } from "./crash.ts";
 import { type Asked, createBudget, deniedBy, lackOf, OPTION_OF, type Spending } from "./planning/needs.ts";
-import { openByCredential, openByStrangers, reach } from "./reach.ts";
+import { areExclusive, isKeyRole, MEANT, openByCredential, openByStrangers, reach } from "./reach.ts";
 import type { Cost, Rule } from "./rule.ts";
 import type { Answer } from "./sending/answer.ts";
 import { createThrottle, lookEverySecond, RATE_PER_S, wait } from "./sending/throttle.ts";
@@ -102,7 +103,15 @@ export type VerifyResult = Awaited<ReturnType<typeof runVerify>>;
 const readRoles = async (rules: readonly Rule[], context: Context): Promise<void> => {
   const tried = rules.filter((rule) => lackOf(rule, context) === null);
   const names = new Set(tried.flatMap(({ needs: { roles = [], anyOf = [] } }) => [...roles, ...anyOf]));
-  for (const name of names) if (context.has(name)) await context.secretOf(name);
+  const keys = new Map<KeyRole, string>();
+  for (const name of [...names].filter(context.has)) {
+    const key = await context.secretOf(name);
+    if (!isKeyRole(name)) continue;
+    const other = [...keys.keys()].find((one) => keys.get(one) === key && areExclusive(one, name));
+    const another = `${MEANT[name][0]}, so another key than that of credentials.${other}`;
+    if (other !== undefined) throw new SecretError(`credentials.${name}`, another, "it is the same");
+    keys.set(name, key);
+  }
 };
 
 /** A must, because a run cut short by its budget would otherwise pass if only shoulds were left open. */

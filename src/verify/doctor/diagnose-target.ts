@@ -16,6 +16,7 @@ import type { CallerName } from "../../workload/callers/target-view.ts";
 import type { CredentialRef, Step, StepWish } from "../../workload/step.ts";
 import { ANY_SUCCESS, type Fit, fits, outcomesOf } from "../checks.ts";
 import { type Budget, createBudget } from "../planning/needs.ts";
+import { areExclusive, MEANT } from "../reach.ts";
 import * as connecting from "./connection.ts";
 import { addressFinding } from "./find-base-url.ts";
 import { type Finding, finding, okIf, type Section } from "./finding.ts";
@@ -33,30 +34,6 @@ import {
 } from "./single-calls.ts";
 import { findStreamEnds, writeStreamEnds } from "./stream-ends.ts";
 import { faultFinding, scenarioFindings, verifyFindings } from "./what-would-run.ts";
-
-const FREE = ["tier_capability_not_allowed", "insufficient_scope", "product_not_allowed"] as const;
-
-/** What each role's key must be, in words for the user, and the outcomes of its trial that fit. */
-// biome-ignore format: a table
-const EXPECTED: Readonly<Record<KeyRole, readonly [means: string, ...accepts: Fit[]]>> = {
-  publishable: ["a publishable key with every scope and no restriction, of a Pro organization", ANY_SUCCESS],
-  server: ["a server key with every scope and no restriction, of a Pro organization, for this machine's address", ANY_SUCCESS],
-  publishable_other_org: ["as publishable, of another Pro organization", ANY_SUCCESS],
-  publishable_no_ai: ["a publishable key with every scope but ai", "insufficient_scope"],
-  publishable_tile_only: ["a publishable key restricted to the product tile", "product_not_allowed", "insufficient_scope"],
-  publishable_downgraded: ["a full publishable key of an organization that went from Pro to Free", "tier_capability_not_allowed"],
-  // A Free organization's key may lack chat because of its tier or its own restriction: both are right.
-  publishable_exhausted: ["a publishable key of a Free organization at its allowance", ...FREE],
-  publishable_hard_stop: ["a publishable key of a paid organization at 5 times its allowance", ANY_SUCCESS],
-  publishable_expendable: ["a publishable key of a Free organization with nothing used", ...FREE],
-  publishable_expendable_paid: ["a publishable key of a paid organization with nothing used", ANY_SUCCESS],
-  publishable_basemap: ["as publishable, of an organization with that stored style", ANY_SUCCESS],
-  server_no_design: ["a server key with every scope but design", "insufficient_scope"],
-  server_foreign_ip: ["a server key whose IP allowlist excludes this machine", "ip_not_allowed"],
-  server_downgraded: ["a full server key of an organization that went from Pro to Free", "tier_capability_not_allowed", "insufficient_scope"],
-  revoked: ["a key that was revoked", "unauthenticated"],
-  expired: ["a key that has expired", "unauthenticated"],
-};
 
 type KeyTrial = Readonly<Record<"name" | "where" | "means", string>> & {
   readonly origin?: string | undefined;
@@ -105,7 +82,7 @@ const tryKey = async (trial: KeyTrial, calls: SingleCalls): Promise<{ found: Fin
 
 const trialOf = async (role: KeyRole, { target, calls }: Parts): Promise<KeyTrial> => {
   const of = `role:${role}` as const;
-  const [means, ...accepts] = EXPECTED[role];
+  const [means, ...accepts] = MEANT[role];
   const isEither = role === "revoked" || role === "expired";
   // The key may be of either kind, and its kind decides the call that is tried.
   const value = isEither ? await calls.book.fetch({ as: "publishable", of }) : null;
@@ -171,16 +148,17 @@ const tryQuota = async (trial: KeyTrial, role: KeyRole, parts: Parts): Promise<F
   });
 };
 
-/** Finds roles that name the same key, which cannot be right for both. */
+/** Finds roles that name the same key, which can rarely be right for both. */
 const sameKeys = async (roles: readonly KeyRole[], calls: SingleCalls): Promise<Finding[]> => {
   const todo = "give each role a key of its own, or leave one out";
   const keys = roles.map((role) => calls.book.fetch({ as: "publishable", of: `role:${role}` }).catch(() => null));
   const byKey = Map.groupBy((await Promise.all(keys)).entries(), ([, key]) => key);
-  return [...byKey].flatMap(([key, [first, second]]) =>
-    key === null || first === undefined || second === undefined
-      ? []
-      : finding("warn", roles[second[0]] as KeyRole, `the same key as ${roles[first[0]]}`, todo),
-  );
+  return [...byKey].flatMap(([key, found]) => {
+    const [one, ...others] = found.map(([at]) => roles[at] as KeyRole);
+    if (key === null || one === undefined) return [];
+    const stateOf = (other: KeyRole) => (areExclusive(one, other) ? "wrong" : "warn");
+    return others.map((other) => finding(stateOf(other), other, `the same key as ${one}`, todo));
+  });
 };
 
 const tryRoles = async (parts: Parts): Promise<Finding[]> => {
@@ -198,13 +176,16 @@ const tryRoles = async (parts: Parts): Promise<Finding[]> => {
   return [...findings.flat(), ...(await sameKeys(roles, calls))];
 };
 
-/** A second call by roles that lack one scope, which their other scopes admit, in words for the user. */
+const EDITOR = { what: "an editor session", wish: { product: "editor" } } as const;
+const PLACE = { what: "a place enriched", wish: { route: "poi.enrich" } } as const;
+
+/** A second call by roles with more than one scope, which another scope admits, in words for the user. */
 const STILL_SERVED: Partial<Readonly<Record<KeyRole, { what: string; wish: Partial<StepWish> }>>> = {
-  publishable_no_ai: { what: "an editor session", wish: { product: "editor" } },
-  server_no_design: { what: "a place enriched", wish: { route: "poi.enrich" } },
+  ...{ publishable: EDITOR, publishable_other_org: EDITOR, publishable_no_ai: EDITOR },
+  ...{ server: PLACE, server_no_design: PLACE },
 };
 
-/** Finds a key that lacks more than the one scope of its role: rules would accuse the deployment of that. */
+/** Finds a key that lacks a scope of its role: rules would accuse the deployment of that, or ask. */
 const tryOtherScopes = async (trial: KeyTrial, role: KeyRole, { calls }: Parts): Promise<Finding[]> => {
   const still = STILL_SERVED[role];
   if (still === undefined || calls.left() < 1) return [];

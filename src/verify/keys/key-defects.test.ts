@@ -10,6 +10,7 @@ const DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rule: st
   ["any-scope", "keys-unknown-scope"],
   ["tier-before-names", "keys-unknown-scope"],
   ["422-for-scope", "keys-unknown-scope"],
+  ["401-on-unknown-scope", "keys-unknown-scope"],
   ["any-product-name", "keys-unknown-product"],
   ["no-origins-needed", "keys-live-publishable-needs-origins"],
   ["server-keys-for-free", "keys-free-plan-publishable-only"],
