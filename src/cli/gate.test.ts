@@ -1,4 +1,4 @@
-/** What `gate` says to a user's mistakes and to a dry run, as a child process: no deployment answers in any of them. */
+/** Tests what `gate` prints for mistakes of a user and for dry runs, as a child process. No deployment answers in these tests. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

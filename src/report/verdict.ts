@@ -19,7 +19,10 @@ export const comesFirst = (claim: Claim): boolean => claim.id.startsWith("answer
 /** Reports whether this claim says why a stage did not reach what it is about, which leaves its other claims open. */
 const isUnreached = (claim: Claim): boolean => claim.id.startsWith("reached/") && isOpen(claim);
 
-/** Sorts claims: first that the API did not answer, then by verdict, by level, what was not reached before others, by id. */
+/**
+ * Sorts claims by verdict, level and id. Claims that say that the API did not answer come before all others, and of equal verdict
+ * and level the claims that say why a stage was not reached come first.
+ */
 export const claimsInOrder = (claims: readonly Claim[]): Claim[] =>
   [...claims].sort(
     (a, b) =>

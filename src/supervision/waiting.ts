@@ -107,7 +107,10 @@ export const BASES_ERROR_US = 50;
 
 const READINGS = 20;
 
-/** Returns `wallUs` less the monotonic clock, which all processes of a machine share. The quickest of some readings counts. */
+/**
+ * Returns how far `wallUs` is ahead of the monotonic clock, which all processes of a machine share. Of several readings, the one
+ * that took the least time counts.
+ */
 export const clockBaseUs = (): number => {
   let [best, leastUs] = [0, Number.POSITIVE_INFINITY];
   for (let reading = 0; reading < READINGS; reading += 1) {

@@ -151,7 +151,7 @@ const allErrors = (value: unknown): ReturnType<typeof Errors>[1] => {
   }
 };
 
-/** What does not fit the schema, fields at any depth that the schema does not have among it. */
+/** Returns a problem for each value that does not fit the schema, and for each field, at any depth, that the schema does not have. */
 const misfits = (value: unknown): string[] => {
   const problems = new Map<string, string>();
   const misfit = (pointer: string): void => {

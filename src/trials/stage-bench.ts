@@ -165,8 +165,8 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
       // Generator and deployment share this process: what its loop was late, its calls left late as well.
       const lateMs = host.event_loop_lag_ms_p99 ?? 0;
       const stoodStill = lateMs > LIMITER_BUDGET_MS / 2 || (host.throttled_share ?? 0) > OTHERS_HALF;
-      // A single stall delays every call that waits for its answer, but hardly any call is sent during it. So only failures
-      // are doubted because of the longest stall.
+      // The longest stall delays every call that waits for its answer during it, and the sending of hardly any call. So it puts
+      // failures in doubt, and no passes.
       const lag_ms: StageHost["lag_ms"] = [
         [0.9, stoodStill ? lateMs : 0],
         [0.99, host.event_loop_lag_ms_max ?? 0],

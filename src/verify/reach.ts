@@ -158,7 +158,7 @@ export const MEANT: Readonly<Record<KeyRole, readonly [means: string, ...accepts
 
 export const isKeyRole = (role: Role): role is KeyRole => Object.hasOwn(MEANT, role);
 
-/** Reports whether one key cannot be what both roles mean: no outcome of its trial fits both, or they are of two organizations. */
+/** Reports whether no key fits both roles: their trials expect different outcomes, or the roles belong to different organizations. */
 export const areExclusive = (one: KeyRole, other: KeyRole): boolean =>
   [one, other].every((role) => role === "publishable" || role === "publishable_other_org") ||
   !MEANT[one].slice(1).some((fit) => MEANT[other].slice(1).includes(fit));

@@ -198,7 +198,7 @@ const azureTime = (line: LogLine): LineTime | null => {
   return timed(member("timeStamp", "time")(line), "end", took);
 };
 
-/** The CDN logs a call a second time where its edge asked an origin shield. */
+/** Where an edge of the CDN asks an origin shield, the CDN logs the same call a second time. */
 const OF_A_SHIELD: How = {
   isNoCall: (line) => `${azureProperties(line).isReceivedFromClient}`.toLowerCase() === "false",
 };

@@ -95,7 +95,7 @@ const nothingFound = (organizations: number) => ({
   bucket: null as caps.BucketFound | null,
   /** The rate at which one key was called to meet its rate limit, in calls per second; `null` if that was not tried. */
   pressedPerS: null as number | null,
-  /** The first answer to that key that neither admits a call nor is its rate limit: a balancer's own limit, an overload. */
+  /** The outcome of the first call that was refused for another reason than the key's rate, such as a balancer's own limit; `null` if none was. */
   pressMet: null as string | null,
   /** The limit that the streams of one organization alone met, and those of all together; `null` if not tried. */
   ...{ alone: null as Climbed | null, together: null as Climbed | null },

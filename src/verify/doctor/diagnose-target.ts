@@ -179,7 +179,7 @@ const tryRoles = async (parts: Parts): Promise<Finding[]> => {
 const EDITOR = { what: "an editor session", wish: { product: "editor" } } as const;
 const PLACE = { what: "a place enriched", wish: { route: "poi.enrich" } } as const;
 
-/** A second call by roles with more than one scope, which another scope admits, in words for the user. */
+/** The second call of each role that has more than one scope: it needs another scope than the first. `what` names it for the user. */
 const STILL_SERVED: Partial<Readonly<Record<KeyRole, { what: string; wish: Partial<StepWish> }>>> = {
   ...{ publishable: EDITOR, publishable_other_org: EDITOR, publishable_no_ai: EDITOR },
   ...{ server: PLACE, server_no_design: PLACE },
