@@ -85,7 +85,7 @@ const WAITS = [
 ];
 
 /** Tests of the pure rooms (src/README.md). */
-const PURE = ["src/{contract,workload,core,history,invariants,gate,capacity,shedding,report}/**/*.test.ts"];
+const PURE = ["src/{contract,workload,core,history,invariants,gate,capacity,shedding,trends,report}/**/*.test.ts"];
 
 /** Tests of rooms that are not pure, with a module of their own in the place of another. */
 const MOCKS = [

@@ -14,7 +14,7 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = (() => {
   const facts = ["contract", "workload", "history"];
   const deployment = [...facts, "supervision", "target", "client"];
-  const judges = ["invariants", "gate", "capacity", "shedding", "report"];
+  const judges = ["invariants", "gate", "capacity", "shedding", "trends", "report"];
   return {
     contract: [],
     workload: ["contract"],
@@ -24,7 +24,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = (() => {
     gate: [...facts, "invariants"],
     capacity: facts,
     shedding: facts,
-    report: [...facts, "invariants", "gate", "capacity", "shedding"],
+    trends: [...facts, "gate"],
+    report: [...facts, "invariants", "gate", "capacity", "shedding", "trends"],
     platform: ["core", "contract"],
     supervision: ["contract"],
     tools: ["supervision", "contract", "client"],
@@ -77,7 +78,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = (() => {
 
 const PURE = new Set([
   ...["contract", "workload", "core", "history", "invariants"],
-  ...["gate", "capacity", "shedding", "report"],
+  ...["gate", "capacity", "shedding", "trends", "report"],
 ]);
 /** k6 loads these: no packages at all. */
 const NO_PACKAGES = new Set(["contract", "workload"]);

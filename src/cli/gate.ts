@@ -1,8 +1,8 @@
 /** `floodgate gate`: is the head worse than the base? Both are loaded in turn, or recorded runs are compared. */
 import { PAIRS_DEFAULT, PAIRS_MOST } from "../gate/block-plan.ts";
-import type { RecordedComparison } from "../gate/recorded-comparison.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import * as gates from "../run/gate/run-gate.ts";
+import type { RecordedComparison } from "../trends/recorded-comparison.ts";
 import { guardLines, type JudgingOptions, judgingCommand, ON_SERVED } from "./judging-command.ts";
 import { type Exclusion, type OptionRow, positive, whole } from "./options.ts";
 import { printJson, printNote, type Shown } from "./printing.ts";

@@ -2,6 +2,7 @@
 import { clean, cleanValue } from "../contract/foreign-text.ts";
 import { type Claim, claimOf, groupOf, type Measurement, type RunDocument } from "../history/run-document.ts";
 import { sumOf } from "../history/statistics/statistics.ts";
+import { doubtOf } from "../trends/recorded-comparison.ts";
 import { clip, escapeLabel, escapeXml, oneLine, utf8Bytes } from "./escape.ts";
 import { claimsInOrder, countByVerdict, LEVELS, VERDICTS, whyOf } from "./verdict.ts";
 
@@ -248,17 +249,24 @@ const FIRST: readonly string[] = [
   ...["knee_rps", "knee_after_rps", "goodput_retention", "goodput_retention_5", "goodput_retention_10"],
   ...["excess_sheds", "false_sheds", "reaction_ms", "recovery_ms", "hysteresis", "oscillation", "amplification"],
   ...["closed_form", "refusal_price", "wasted_work", "isolation", "jain_index", "slots_leaked", "capacity_rps"],
-  ...["latency_ms_p99", "ttfe_ms_p99", "event_gap_ms_p99", "refusal_ms_p99", "achieved_rate"],
+  ...["offered_rate", "latency_ms_p50", "latency_ms_p99", "ttfe_ms_p50", "ttfe_ms_p99"],
+  ...["event_gap_ms_p50", "event_gap_ms_p99", "refusal_ms_p50", "refusal_ms_p99", "achieved_rate"],
 ];
 /** Every stage has these; without an interval they show little, so they come last. */
 const EVERYWHERE: readonly string[] = ["amplification", "jain_index"];
 
-const rankOf = ({ name, low }: Measurement): number =>
-  !FIRST.includes(name) || (low === null && EVERYWHERE.includes(name)) ? FIRST.length : FIRST.indexOf(name);
+/** Quantiles of a stage with a schedule come before those of an experiment, which has a tenth of the calls. */
+const rankOf = ({ name, low, stage }: Measurement, scheduled: ReadonlySet<string>): number => {
+  if (!FIRST.includes(name) || (low === null && EVERYWHERE.includes(name))) return 2 * FIRST.length;
+  return FIRST.indexOf(name) + (/_p\d+$/.test(name) && !scheduled.has(stage) ? FIRST.length : 0);
+};
 
 const short = (value: number | null): number | null => (value === null ? null : Number(value.toPrecision(DIGITS)));
 
-/** At most 4 KB. `measurements`: value, low, high and calls by stage and name; `left_out`: how many did not fit. */
+/**
+ * At most 4 KB. `measurements`: value, low, high and calls by stage and name, without times that the generator measured
+ * wrongly; `left_out`: how many are not here.
+ */
 export const nightJson = ({ claims, measurements, ...run }: RunDocument): string => {
   const { id, profile, seed, commit, started_at, duration_ms, verdict, exit_code, environment } = run;
   const failed = claims.filter((claim) => claim.level === "must" && claim.verdict === "fail").map((claim) => claim.id);
@@ -272,7 +280,10 @@ export const nightJson = ({ claims, measurements, ...run }: RunDocument): string
     measurements: {} as Record<string, (number | null)[]>,
   };
   let text = JSON.stringify(night);
-  for (const { name, stage, value, low, high, n } of measurements.toSorted((a, b) => rankOf(a) - rankOf(b))) {
+  const scheduled = new Set(measurements.flatMap(({ name, stage }) => (name === "offered_rate" ? stage : [])));
+  const believed = measurements.filter((one) => doubtOf(run, one).length === 0);
+  const sorted = believed.toSorted((a, b) => rankOf(a, scheduled) - rankOf(b, scheduled));
+  for (const { name, stage, value, low, high, n } of sorted) {
     night.measurements[`${stage}/${name}`] = [short(value), short(low), short(high), n];
     night.left_out -= 1;
     const longer = JSON.stringify(night);

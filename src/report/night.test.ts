@@ -37,3 +37,37 @@ test("however much was measured, it keeps to 4 KB, with the measures of shedding
   expect(Object.keys(measurements).length + left).toBe(run.measurements.length);
   expect(failed.length).toBeGreaterThan(0);
 });
+
+test("quantiles of stages with a schedule come before those of others", () => {
+  const run = madeRun({
+    measurements: [
+      measured("latency_ms_p99", "limiter-reset"),
+      measured("latency_ms_p50", "limiter-reset"),
+      measured("latency_ms_p99", "steady-mix"),
+      measured("offered_rate", "steady-mix"),
+      measured("recovery_ms", "limiter-reset"),
+    ],
+  });
+  expect(Object.keys(JSON.parse(nightJson(run)).measurements)).toEqual([
+    "limiter-reset/recovery_ms",
+    "steady-mix/offered_rate",
+    "steady-mix/latency_ms_p99",
+    "limiter-reset/latency_ms_p50",
+    "limiter-reset/latency_ms_p99",
+  ]);
+});
+
+test("times that the generator measured wrongly are no part of a night; those of another driver are", () => {
+  const delay = {
+    name: "delay, p50",
+    driver: "open-loop",
+    truth: 5,
+    measured: 80,
+    unit: "ms",
+    verdict: "fail" as const,
+  };
+  const measurements = ["steady-mix", "chat-past-capacity"].map((stage) => measured("latency_ms_p50", stage));
+  const night = JSON.parse(nightJson(madeRun({ calibration: [delay], measurements })));
+  expect(Object.keys(night.measurements)).toEqual(["chat-past-capacity/latency_ms_p50"]);
+  expect(night.left_out).toBe(1);
+});

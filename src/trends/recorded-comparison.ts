@@ -3,17 +3,20 @@
  * scatter between runs. Claims come first: a *must* that passed before and fails now is a regression, even in one run.
  */
 import { someOf } from "../contract/lists.ts";
+import { doubledRanks, holm } from "../gate/paired-comparison.ts";
 import { failedChecks } from "../history/calibration-checks.ts";
 import { type Claim, eitherOf, type Measurement, type RunDocument } from "../history/run-document.ts";
 import { median } from "../history/statistics/statistics.ts";
 import { calibrationDoubts } from "../history/time-doubts.ts";
-import { doubledRanks, holm } from "./paired-comparison.ts";
 
 /** Older baselines have no `left_out`. */
 export type RunFigures = Omit<ReturnType<typeof figuresOf>, "left_out"> & Partial<ReturnType<typeof figuresOf>>;
 
 /** Why the times of a stage may not be believed: its driver failed checks that move a time of this length. */
-const doubtOf = (run: Pick<RunDocument, "stages" | "calibration">, { stage, unit, value }: Measurement): string[] => {
+export const doubtOf = (
+  run: Pick<RunDocument, "stages" | "calibration">,
+  { stage, unit, value }: Measurement,
+): string[] => {
   const driver = run.stages.find(({ name }) => name === stage)?.driver;
   if (unit !== "ms" || driver === undefined) return [];
   return calibrationDoubts(failedChecks(run.calibration ?? [], driver), value);
