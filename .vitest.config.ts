@@ -45,7 +45,7 @@ const STARTS_PROCESSES = [
   "properties/{ci-scripts,compose-run,compose,mutant-laws,page-in-browser,platform-exactness,platform-kills,readmes,replay}.test.ts",
   "properties/{faults,stream-readers}.property.test.ts",
   "src/bench/server-process.test.ts",
-  "src/cli/{completion,demo,dev,doctor,end-with-launcher,exit-codes,explain,floodgate,gate,install-first,serve}.test.ts",
+  "src/cli/{completion,demo,dev,doctor,end-with-launcher,exit-codes,explain,floodgate,gate,install-first,serve,trends}.test.ts",
   "src/cli/access-log.test.ts",
   "src/cli/printing.test.ts",
   "src/client/transport.test.ts",

@@ -173,9 +173,10 @@ const NAMES: Readonly<Record<string, () => readonly string[]>> = {
 const wordsOf = (command: Command) => {
   const names = NAMES[command.name()]?.() ?? [];
   const children = command.commands.map((child) => child.name());
-  const options = command.options.flatMap(({ long, hidden }) => (long == null || hidden ? [] : [long]));
+  const all = [command, ...command.commands].flatMap((one) => one.options);
+  const options = [...new Set(all.flatMap(({ long, hidden }) => (long == null || hidden ? [] : [long])))];
   // The name of a value in the help says what it is, as in `--page <file>`.
-  const takesPath = command.options.filter(({ flags }) => /<(?:name-or-file|file|dir|folder|run)\b/.test(flags));
+  const takesPath = all.filter(({ flags }) => /<(?:name-or-file|file|dir|folder|run)\b/.test(flags));
   const files = takesPath.map(({ long }) => `${long}`);
   return { command: command.name(), about: command.description(), words: [...names, ...children, ...options], files };
 };

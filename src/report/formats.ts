@@ -2,6 +2,7 @@
 import { clean, cleanValue } from "../contract/foreign-text.ts";
 import { type Claim, claimOf, groupOf, type Measurement, type RunDocument } from "../history/run-document.ts";
 import { sumOf } from "../history/statistics/statistics.ts";
+import { NIGHT_SCHEMA, type Night } from "../trends/nights.ts";
 import { doubtOf } from "../trends/recorded-comparison.ts";
 import { clip, escapeLabel, escapeXml, oneLine, utf8Bytes } from "./escape.ts";
 import { claimsInOrder, countByVerdict, LEVELS, VERDICTS, whyOf } from "./verdict.ts";
@@ -263,21 +264,18 @@ const rankOf = ({ name, low, stage }: Measurement, scheduled: ReadonlySet<string
 
 const short = (value: number | null): number | null => (value === null ? null : Number(value.toPrecision(DIGITS)));
 
-/**
- * At most 4 KB. `measurements`: value, low, high and calls by stage and name, without times that the generator measured
- * wrongly; `left_out`: how many are not here.
- */
+/** At most 4 KB, and without times that the generator measured wrongly. */
 export const nightJson = ({ claims, measurements, ...run }: RunDocument): string => {
   const { id, profile, seed, commit, started_at, duration_ms, verdict, exit_code, environment } = run;
   const failed = claims.filter((claim) => claim.level === "must" && claim.verdict === "fail").map((claim) => claim.id);
-  const night = {
-    ...{ schema: "floodgate/night@1", id, profile, seed, commit, started_at, duration_ms, verdict, exit_code },
+  const night: Night = {
+    ...{ schema: NIGHT_SCHEMA, id, profile, seed, commit, started_at, duration_ms, verdict, exit_code },
     target: { name: run.target.name.slice(0, 100), embedded: run.target.embedded },
     host: { cores: environment.cores, cpu: environment.cpu },
     claims: countByVerdict(claims),
     failed: failed.slice(0, FAILED_MOST),
     left_out: measurements.length,
-    measurements: {} as Record<string, (number | null)[]>,
+    measurements: {},
   };
   let text = JSON.stringify(night);
   const scheduled = new Set(measurements.flatMap(({ name, stage }) => (name === "offered_rate" ? stage : [])));

@@ -63,7 +63,7 @@ export const shareBelow = (n: number, p: number, k: number): number => {
  * The share of Student's t distribution within `t` of zero, on both sides together. Source: Abramowitz & Stegun, "Handbook of
  * Mathematical Functions" (1964), 26.7.3 and 26.7.4, finite sums that are exact.
  */
-const within = (t: number, freedom: number): number => {
+export const studentWithin = (t: number, freedom: number): number => {
   const angle = Math.atan(t / Math.sqrt(freedom));
   const cosine = Math.cos(angle);
   const isOdd = freedom % 2 === 1;
@@ -80,8 +80,8 @@ const within = (t: number, freedom: number): number => {
 export const studentT = (freedom: number, confidence = 0.95): number => {
   if (!Number.isSafeInteger(freedom) || freedom < 1) throw new RangeError(`${freedom} are no degrees of freedom`);
   let high = 1;
-  while (within(high, freedom) < confidence) high *= 2;
-  return bisect(high, (t) => within(t, freedom) >= confidence);
+  while (studentWithin(high, freedom) < confidence) high *= 2;
+  return bisect(high, (t) => studentWithin(t, freedom) >= confidence);
 };
 
 /** Kolmogorov and Smirnov: the largest distance of a sample's distribution from the known one. `sorted` ascends, not empty. */

@@ -1,0 +1,78 @@
+/** Nights in a folder: added by processes, as jobs of a CI do, and read again. */
+import { appendFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { madeNight } from "../trends/nights.fixture.ts";
+import type { Night } from "../trends/nights.ts";
+import { runCommand } from "./command.fixture.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "floodgate-trends-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** A run folder of which `trends add` reads one file. */
+const run = (night: object, name = "night.json"): string => {
+  const path = mkdtempSync(join(folder, "run-"));
+  writeFileSync(join(path, name), JSON.stringify(night));
+  return path;
+};
+const add = (path: string, dir: string, ...more: string[]) =>
+  runCommand(["trends", "add", path, "--dir", dir, ...more]);
+const kept = (dir: string): Night[] =>
+  readdirSync(dir)
+    .sort()
+    .flatMap((name) => readFileSync(join(dir, name), "utf8").split("\n"))
+    .filter((line) => line.startsWith("{") && line.endsWith("}"))
+    .map((line) => JSON.parse(line));
+
+test("nights that are added at once are all kept, a file a month; one that is there already changes nothing", async () => {
+  const dir = join(folder, "at-once", "nights");
+  const days = [0, 1, 2, 29, 30, 31];
+  const all = await Promise.all(days.map((day) => add(run(madeNight(day, { left_out: 1 })), dir)));
+  expect(all.map(({ code, err }) => [code, err])).toEqual(days.map(() => [0, ""]));
+  expect(readdirSync(dir).sort()).toEqual(["2026-09.ndjson", "2026-10.ndjson"]);
+  expect(
+    kept(dir)
+      .map(({ seed }) => seed)
+      .sort((a, b) => a - b),
+  ).toEqual(days);
+  const again = await add(run(madeNight(2, { verdict: "fail" })), dir);
+  expect([again.code, again.out]).toEqual([0, expect.stringContaining("already")]);
+  expect(kept(dir)).toHaveLength(days.length);
+});
+
+test("a cut line and a foreign file are named and left as they are; the next night gets a line of its own", async () => {
+  const dir = join(folder, "cut");
+  await add(run(madeNight(1)), dir);
+  appendFileSync(join(dir, "2026-09.ndjson"), '{"schema":"floodgate/night@1","id":"2026');
+  writeFileSync(join(dir, "notes.txt"), "mine");
+  const { code, err } = await add(run(madeNight(2, { verdict: "fail" })), dir, "--commit", "v1.2-rc");
+  expect(code).toBe(0);
+  expect(err).toContain("2026-09.ndjson, line 2");
+  expect(err).toContain("notes.txt");
+  expect(readFileSync(join(dir, "notes.txt"), "utf8")).toBe("mine");
+  expect(kept(dir).map(({ seed, verdict, deployed }) => [seed, verdict, deployed])).toEqual([
+    [1, "pass", undefined],
+    [2, "fail", "v1.2-rc"],
+  ]);
+});
+
+test.each([
+  ["a run of another schema", () => run({ ...madeNight(1), schema: "floodgate/night@2" }), "floodgate/night@2"],
+  ["a folder without a night", () => run({}, "run.json"), "npx floodgate report RUN"],
+  ["no folder", () => join(folder, "absent"), "npx floodgate report RUN"],
+])("%s is a mistake of the user, and nothing is written", async (_what, path, said) => {
+  const dir = join(folder, "nothing");
+  const { code, err } = await add(path(), dir);
+  expect([code, err]).toEqual([2, expect.stringContaining(said)]);
+  expect(() => readdirSync(dir)).toThrow("ENOENT");
+});
+
+test("a folder that is a file, a month that is a folder, and a missing --dir are said", async () => {
+  const file = join(run(madeNight(1)), "night.json");
+  const dir = join(folder, "odd");
+  mkdirSync(join(dir, "2026-09.ndjson"), { recursive: true });
+  const all = await Promise.all([add(file, file), add(file, dir), runCommand(["trends", "add", file])]);
+  expect(all.map(({ code }) => code)).toEqual([2, 2, 2]);
+  expect(all[2]?.err).toContain("--dir DIR");
+});

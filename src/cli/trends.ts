@@ -1,0 +1,91 @@
+/** `floodgate trends`: nights in a folder, one line each, added and compared. */
+import { appendFileSync, existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { InvalidArgumentError } from "commander";
+import {
+  atPlace,
+  makeFolders,
+  readUserFile,
+  readUserJson,
+  UsageError,
+  UserFileError,
+} from "../supervision/user-file.ts";
+import { COMMIT, isMonthFile, monthFile, type Night, readNights, whyNoNight } from "../trends/nights.ts";
+import { commandOf, type OptionRow } from "./options.ts";
+import { printNote, printResult } from "./printing.ts";
+
+/** A month of nights is 130 KB; a folder that many jobs write to has more. */
+const MONTH_BYTES_MOST = 64 << 20;
+const PAGE = "trends.html";
+
+const DIR: OptionRow = ["--dir <dir>", "the folder of nights: a file a month, a line a night"];
+
+const folderOf = ({ dir }: { dir?: string }): string => {
+  if (dir === undefined) throw new UsageError("trends needs --dir DIR, the folder of nights");
+  return dir;
+};
+
+/** Reads a folder of nights, and says on stderr what in it is none. */
+const readFolder = (dir: string): Night[] => {
+  const names = atPlace(`--dir ${dir}`, () => readdirSync(dir)).filter(
+    (name) => !name.startsWith(".") && name !== PAGE,
+  );
+  const foreign = names.filter((name) => !isMonthFile(name));
+  const files = names
+    .filter(isMonthFile)
+    .map((name) => ({ name, text: readUserFile(join(dir, name), MONTH_BYTES_MOST) }));
+  const { nights, unread } = readNights(files);
+  for (const name of foreign)
+    printNote(`warning: ${name} in ${dir} is no month of nights, such as 2026-11.ndjson: not read`);
+  for (const sentence of unread) printNote(`warning: not read: ${sentence}`);
+  return nights;
+};
+
+const nightOf = (run: string): Night => {
+  const file = run.endsWith(".json") ? run : join(run, "night.json");
+  const advice = "name the folder of a run; `npx floodgate report RUN` writes night.json anew";
+  try {
+    const night = readUserJson(file);
+    const why = whyNoNight(night);
+    if (why !== null) throw new UserFileError(why);
+    return night as Night;
+  } catch (error) {
+    if (!(error instanceof UserFileError)) throw error;
+    throw new UsageError(`${file} is no night: ${error.message}; ${advice}`);
+  }
+};
+
+const commit = (text: string): string => {
+  if (COMMIT.test(text)) return text;
+  throw new InvalidArgumentError(`expected a commit or a tag of letters, digits, "." and "-", got "${text}".`);
+};
+
+const addCommand = () =>
+  commandOf("add", {
+    about: "keep one night: append a line to the folder",
+    operands: [["<run>", "the folder of a run"]],
+    options: [DIR, ["--commit <commit>", "the commit of the deployment, if that is not the embedded platform", commit]],
+    help: "\nA run that is there already changes nothing. Exit codes: 0 it is there; 2 it is\nno night, or the folder cannot be written.",
+  }).action((run: string, options: { dir?: string; commit?: string }) => {
+    const dir = folderOf(options);
+    const night = { ...nightOf(run), ...(options.commit !== undefined && { deployed: options.commit }) };
+    const file = join(dir, monthFile(night));
+    if (existsSync(dir) && readFolder(dir).some(({ id }) => id === night.id)) {
+      printResult(`${night.id} is in ${dir} already; nothing was changed`);
+      return;
+    }
+    atPlace(`--dir ${dir}`, () => {
+      makeFolders(dir);
+      const isCut = existsSync(file) && !readUserFile(file, MONTH_BYTES_MOST).endsWith("\n");
+      // One write in append mode: two jobs that add at once do not write over each other.
+      appendFileSync(file, `${isCut ? "\n" : ""}${JSON.stringify(night)}\n`);
+    });
+    printResult(`${night.id} (${night.verdict}) was added to ${file}`);
+  });
+
+const COMMANDS = [addCommand];
+
+export const trendsCommand = () => {
+  const trends = commandOf("trends", { about: "keep nights and compare them: what changed, since which commit" });
+  return COMMANDS.reduce((all, make) => all.addCommand(make()), trends);
+};
