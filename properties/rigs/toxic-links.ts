@@ -16,7 +16,7 @@ export const toxicLinks =
     const nameOf = (link: Link): string => `${prefix}-${link}`;
     const through = async (link: Link): Promise<string> => {
       const { host } = new URL(services[link]);
-      const { listen } = await toxiproxy.createProxy({ name: nameOf(link), listen: "127.0.0.1:0", upstream: host });
+      const { listen } = await toxiproxy.createProxy({ name: nameOf(link), upstream: host });
       return `http://${listen}`;
     };
     const urls = { keys: await through("keys"), limiter: await through("limiter") };

@@ -22,10 +22,17 @@ import type { Child, Supervisor } from "../supervision/supervisor.ts";
 import { inTime, pause, waitUntil } from "../supervision/waiting.ts";
 import { createSecrets, type Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
-import { httpProbe, type LinkProbe, observeLink, reachableListener, redisProbe } from "../tools/link-probe.ts";
+import {
+  freePort,
+  httpProbe,
+  type LinkProbe,
+  observeLink,
+  reachableListener,
+  redisProbe,
+} from "../tools/link-probe.ts";
 import { findRedis, type ToolName } from "../tools/tool-recipe.ts";
 import { openToxiproxy, type Toxiproxy } from "../tools/toxiproxy.ts";
-import { freePort, STAND_IN_PROXY, startToxiproxy } from "../tools/toxiproxy-server.ts";
+import { STAND_IN_PROXY, startToxiproxy } from "../tools/toxiproxy-server.ts";
 import { type BudgetGuard, guardBudget } from "../workload/budget.ts";
 import type { RateFound } from "../workload/callers/target-view.ts";
 import { openRemoteWatch, type RemoteWatch } from "./remote-watch.ts";
@@ -357,7 +364,7 @@ export const openEmbedded = async (context: Starting, options: EmbeddedOptions):
   ]);
   const { toxiproxy } = server;
   const link = async (name: string, url: string): Promise<{ proxy: string; listen: string }> => {
-    const { listen } = await toxiproxy.createProxy({ name, listen: "127.0.0.1:0", upstream: new URL(url).host });
+    const { listen } = await toxiproxy.createProxy({ name, upstream: new URL(url).host });
     return { proxy: name, listen };
   };
   const links = { limiter: await link("limiter", limiter.url), keys: await link("keys", keys.url) };

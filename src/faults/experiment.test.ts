@@ -177,7 +177,6 @@ describe.skipIf(path === null)("an experiment on a real link", () => {
   const broken = async (proxy: string, fault: string) => {
     const { listen } = await rig.server.toxiproxy.createProxy({
       name: proxy,
-      listen: "127.0.0.1:0",
       upstream: rig.upstream.address,
     });
     const probe = httpProbe(listen, "/", 400);

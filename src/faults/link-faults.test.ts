@@ -37,7 +37,6 @@ describe.each([
     const fault = makeFault(name, { budgetMs: BUDGET_MS });
     const { listen } = await rig.server.toxiproxy.createProxy({
       name,
-      listen: "127.0.0.1:0",
       upstream: rig.upstream.address,
     });
     const proxy = rig.server.toxiproxy.proxy(name);
@@ -71,7 +70,6 @@ describe.each([
       const link = `${name}-kept-alive`;
       const { listen } = await rig.server.toxiproxy.createProxy({
         name: link,
-        listen: "127.0.0.1:0",
         upstream: rig.upstream.address,
       });
       await (await request(`http://${listen}/`)).body.text();

@@ -12,7 +12,7 @@ describe.skipIf(path === null)("a toxiproxy that others use", () => {
 
   /** A proxy with our fault and a toxic of somebody else, disabled by them or by our fault. */
   const broken = async (name: string, fault: string) => {
-    await rig.server.toxiproxy.createProxy({ name, listen: "127.0.0.1:0", upstream: rig.upstream.address });
+    await rig.server.toxiproxy.createProxy({ name, upstream: rig.upstream.address });
     const proxy = rig.server.toxiproxy.proxy(name);
     await makeFault(fault, { budgetMs: 100 }).put(proxy);
     await proxy.addToxic({
@@ -55,7 +55,7 @@ describe.skipIf(path === null)("a toxiproxy that others use", () => {
 
   test("one that passes nothing on is healed, and does not count as whole", async () => {
     const { toxiproxy } = rig.server;
-    await toxiproxy.createProxy({ name: "six", listen: "127.0.0.1:0", upstream: "127.0.0.1:1" });
+    await toxiproxy.createProxy({ name: "six", upstream: "127.0.0.1:1" });
     expect(await heal(toxiproxy, "six", { mayReset: false })).toMatchObject({ healed: true, serving: "closes" });
     const target = { base_url: "http://127.0.0.1:1/v1" };
     const undo = { how: "heal-proxy", api_url: rig.server.apiUrl, proxy: "six", disables: true, target } as const;

@@ -32,7 +32,7 @@ describe.skipIf(path === null)("the watchdog beside a proxy", () => {
     upstream = await startUpstream();
     server = await startForTests(path as string);
     for (const name of ["limiter", "keys", "a-stranger"]) {
-      await server.toxiproxy.createProxy({ name, listen: "127.0.0.1:0", upstream: upstream.address });
+      await server.toxiproxy.createProxy({ name, upstream: upstream.address });
     }
     await server.toxiproxy.proxy("a-stranger").setEnabled(false);
   });
@@ -119,7 +119,7 @@ describe.skipIf(path === null)("the watchdog beside a proxy", () => {
 
   test("the network to it is cut: healed in ten seconds, and the run hears of it when it is back", async () => {
     const { host } = new URL(watchdog.url);
-    const way = await server.toxiproxy.createProxy({ name: "network", listen: "127.0.0.1:0", upstream: host });
+    const way = await server.toxiproxy.createProxy({ name: "network", upstream: host });
     const watch = open(`http://${way.listen}`);
     await watch.hold(limiter);
     await watch.hold({ fault: "limiter.stopped" });

@@ -345,7 +345,7 @@ test.skipIf(path === null)("toxiproxy is started under supervision, made anew, a
   const upstream = await startUpstream();
   const start = supervisor.start.bind(supervisor);
   const server = await startToxiproxy({ command: [path as string], start });
-  await server.toxiproxy.createProxy({ name: "a", listen: "127.0.0.1:0", upstream: upstream.address });
+  await server.toxiproxy.createProxy({ name: "a", upstream: upstream.address });
   await server.restart();
   expect(await server.toxiproxy.proxy("a").read()).toMatchObject({ enabled: true, toxics: [] });
   const pid = server.pid();

@@ -93,7 +93,6 @@ describe.skipIf(process.platform !== "linux")("when the runner is killed with SI
     try {
       const { listen } = await server.toxiproxy.createProxy({
         name: "link",
-        listen: "127.0.0.1:0",
         upstream: upstream.address,
       });
       const { runner, pids, watchdogs } = await startRunner(server.apiUrl, "link");

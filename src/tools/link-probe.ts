@@ -2,7 +2,9 @@
  * Probes a link at the level of bytes: one request over a fresh TCP connection, what came back, and how it ended. A
  * client library's retries would hide the difference between a refused, a reset, a silent and a cut connection.
  */
-import { connect, isIP } from "node:net";
+import { randomInt } from "node:crypto";
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, isIP } from "node:net";
 import { isLoopbackHost } from "../contract/address.ts";
 
 /** How the exchange ended, as the client sees it. `silent`: neither answer nor end within `giveUpMs`. */
@@ -109,4 +111,21 @@ export const isServing = async ({ listen }: { listen: string }, apiUrl: string):
   const { ended, connected } = await observeLink({ host, port, ...silently });
   if (!connected) return ended === "refused" ? "refuses" : "unseen";
   return ended === "complete" || ended === "silent" ? "serves" : "closes";
+};
+
+/** Operating systems choose ports for clients, and for servers that name none, above these: Linux from 32768, gVisor from 16000. */
+const [PORTS_FROM, PORTS_TO] = [10_000, 16_000];
+const PORT_TRIES = 20;
+
+/**
+ * Finds a port of 127.0.0.1 that was free a moment ago, for servers that cannot choose one themselves, and for listeners
+ * that close for a while: a port that the system had chosen may be given to another program meanwhile.
+ */
+export const freePort = async (tries = PORT_TRIES): Promise<number> => {
+  await using server = createServer().listen(tries === 0 ? 0 : randomInt(PORTS_FROM, PORTS_TO), "127.0.0.1");
+  const isFree = await once(server, "listening").then(
+    () => true,
+    () => false,
+  );
+  return isFree ? (server.address() as AddressInfo).port : freePort(tries - 1);
 };

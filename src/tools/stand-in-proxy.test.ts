@@ -7,7 +7,7 @@ import { STAND_IN_PROXY } from "./toxiproxy-server.ts";
 test("the stand-in for toxiproxy obeys programs of this machine, and no page in a browser", async () => {
   const { apiUrl, toxiproxy, stop } = await startForTests(...STAND_IN_PROXY);
   try {
-    await toxiproxy.createProxy({ name: "link", listen: "127.0.0.1:0", upstream: "127.0.0.1:1" });
+    await toxiproxy.createProxy({ name: "link", upstream: "127.0.0.1:1" });
     const statusOf = async (headers: Record<string, string>): Promise<number> => {
       const answer = await request(`${apiUrl}/proxies/link`, { method: "POST", headers, body: '{"enabled":false}' });
       await answer.body.dump();

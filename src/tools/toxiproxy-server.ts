@@ -1,20 +1,12 @@
 /** Starts toxiproxy on a free port. A proxy of a random name in its configuration proves that this server answers. */
 import { randomBytes } from "node:crypto";
-import { once } from "node:events";
 import { mkdtempDisposable, writeFile } from "node:fs/promises";
-import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type ChildSpec, NODE_ARGUMENTS } from "../supervision/child.ts";
 import { waitUntil } from "../supervision/waiting.ts";
+import { freePort } from "./link-probe.ts";
 import { openToxiproxy, type Toxiproxy } from "./toxiproxy.ts";
-
-/** Finds a port of 127.0.0.1 that was free a moment ago, for servers that cannot choose one themselves. */
-export const freePort = async (): Promise<number> => {
-  await using server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  return (server.address() as AddressInfo).port;
-};
 
 export const STAND_IN_PROXY: readonly string[] = [
   process.execPath,

@@ -1,12 +1,14 @@
+import { once } from "node:events";
 import { createServer } from "node:http";
 import { describe, expect, test } from "vitest";
 import { heal } from "../faults/healing.ts";
+import { pause } from "../supervision/waiting.ts";
 import { httpProbe, observeLink } from "./link-probe.ts";
 import type { Toxic } from "./toxics.ts";
 import { startForTests, toxiproxyOrSkip } from "./toxiproxy.fixture.ts";
-import { openToxiproxy, type ToxiproxyError } from "./toxiproxy.ts";
+import { openToxiproxy, type ProxyControl, type ToxiproxyError } from "./toxiproxy.ts";
 import { toxiproxyRig } from "./toxiproxy-rig.fixture.ts";
-import { startToxiproxy, type ToxiproxyServer } from "./toxiproxy-server.ts";
+import { STAND_IN_PROXY, startToxiproxy, type ToxiproxyServer } from "./toxiproxy-server.ts";
 
 const path = toxiproxyOrSkip();
 const failure = (promise: Promise<unknown>): Promise<ToxiproxyError> =>
@@ -20,11 +22,7 @@ describe.skipIf(path === null)("a real toxiproxy", () => {
   let made = 0;
   const makeProxy = async () => {
     const name = `link-${++made}`;
-    const state = await rig.server.toxiproxy.createProxy({
-      name,
-      listen: "127.0.0.1:0",
-      upstream: rig.upstream.address,
-    });
+    const state = await rig.server.toxiproxy.createProxy({ name, upstream: rig.upstream.address });
     return { name, state, proxy: rig.server.toxiproxy.proxy(name) };
   };
   const latency: Toxic = { name: "t", stream: "downstream", type: "latency", attributes: { latency: 50, jitter: 0 } };
@@ -36,7 +34,7 @@ describe.skipIf(path === null)("a real toxiproxy", () => {
     await stop();
   });
 
-  test("carries a request, and tells the port that the OS chose", async () => {
+  test("carries a request, and tells the port that was chosen", async () => {
     const { state } = await makeProxy();
     expect(state.listen).not.toMatch(/:0$/);
     const seen = await observeLink(httpProbe(state.listen, "/", 2_000));
@@ -62,7 +60,7 @@ describe.skipIf(path === null)("a real toxiproxy", () => {
       message: expect.stringContaining("already exists"),
     });
     expect(await failure(rig.server.toxiproxy.proxy("nobody").read())).toMatchObject({ status: 404 });
-    const again = rig.server.toxiproxy.createProxy({ name, listen: "127.0.0.1:0", upstream: rig.upstream.address });
+    const again = rig.server.toxiproxy.createProxy({ name, upstream: rig.upstream.address });
     expect((await failure(again)).message).toContain("answered 409");
   });
 
@@ -148,11 +146,7 @@ describe.skipIf(path === null)("a real toxiproxy", () => {
 
   describe("when the server hangs", () => {
     const hang = async (own: ToxiproxyServer) => {
-      const { listen } = await own.toxiproxy.createProxy({
-        name: "stuck",
-        listen: "127.0.0.1:0",
-        upstream: rig.upstream.address,
-      });
+      const { listen } = await own.toxiproxy.createProxy({ name: "stuck", upstream: rig.upstream.address });
       // This delay cannot be interrupted: once it holds a request, DELETE waits those 60 s with the lock in hand.
       const stuck = {
         name: "stuck",
@@ -195,6 +189,44 @@ describe.skipIf(path === null)("a real toxiproxy", () => {
       await own.stop();
     });
   });
+});
+
+describe.each([
+  ["toxiproxy", path === null ? null : [path]],
+  ["its stand-in", STAND_IN_PROXY],
+])("an address that another program takes while the proxy is disabled: %s", (_, command) => {
+  const whileTaken = async (work: (proxy: ProxyControl, listen: string, leave: () => void) => Promise<void>) => {
+    const own = await startForTests(...(command ?? []));
+    const { listen } = await own.toxiproxy.createProxy({ name: "link", upstream: "127.0.0.1:1" });
+    const proxy = own.toxiproxy.proxy("link");
+    await proxy.setEnabled(false);
+    const other = createServer().listen(Number(listen.split(":")[1]), "127.0.0.1");
+    await once(other, "listening");
+    try {
+      await work(proxy, listen, () => void other.close());
+    } finally {
+      other.close();
+      await own.stop();
+    }
+  };
+
+  test.skipIf(command === null)("the proxy is enabled once that program is gone", () =>
+    whileTaken(async (proxy, _listen, leave) => {
+      const enabled = proxy.setEnabled(true);
+      await pause(500);
+      leave();
+      await enabled;
+      expect((await proxy.read()).enabled).toBe(true);
+    }),
+  );
+
+  test.skipIf(command === null)("where that program stays, the error names the address", () =>
+    whileTaken(async (proxy, listen) => {
+      const { code, message } = await failure(proxy.setEnabled(true));
+      expect(code).toBe("address already in use");
+      expect(message).toContain(listen);
+    }),
+  );
 });
 
 test("a server that takes no toxic off, and answers as if it had, is not called healed; what is left is named", async () => {

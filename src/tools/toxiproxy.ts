@@ -8,13 +8,14 @@ import { CONTROL_CALL_MS, type ControlCall, callControl } from "../client/contro
 import { foreignId, foreignSentence } from "../contract/foreign-text.ts";
 import { parseJson } from "../contract/refusals.ts";
 import { inTime, pause, waitUntil } from "../supervision/waiting.ts";
+import { freePort } from "./link-probe.ts";
 import { differenceTo, type Toxic, type ToxicEcho } from "./toxics.ts";
 
 export class ToxiproxyError extends Error {
   override name = "ToxiproxyError";
   /** The HTTP status of an answer other than 2xx. */
   readonly status: number | null;
-  /** The transport's error code if no answer came, e.g. `ECONNREFUSED`. */
+  /** The transport's error code if no answer came, e.g. `ECONNREFUSED`; or the system error that toxiproxy met, in words. */
   readonly code: string | null;
   constructor(message: string, { status, code }: { status?: number; code?: string | undefined } = {}) {
     super(message);
@@ -33,7 +34,14 @@ export type ProxyState = { name: string; listen: string; upstream: string; enabl
 export type ProxyControl = ReturnType<Toxiproxy["proxy"]>;
 export type Toxiproxy = ReturnType<typeof openToxiproxy>;
 
-type NewProxy = { name: string; listen: string; upstream: string; enabled?: boolean };
+type NewProxy = { name: string; upstream: string; enabled?: boolean };
+
+const IN_USE = "address already in use";
+/** Why the operating system refuses toxiproxy something, in the words of Go and Node. */
+const SYSTEM_ERRORS = [IN_USE, "permission denied", "cannot assign requested address", "too many open files"];
+/** A client's connection may hold the address of a disabled proxy for a moment. */
+const IN_USE_TRIES = 50;
+const IN_USE_POLL_MS = 100;
 
 /** How long the answer to a change is waited for in all, past the call's own deadline. */
 const LATE_CHANGE_MS = 300_000;
@@ -84,8 +92,10 @@ const openTransport = (apiUrl: string, defaults: CallOptions) => {
       const { status, text } = await (isRead ? answered : awaited(answered, signal)).catch(failed);
       const json = parseJson(text);
       if (status >= 200 && status < 300) return text === "" ? undefined : (json ?? text);
-      const said = foreignSentence(String((json as { error?: unknown } | null | undefined)?.error ?? text.trim()));
-      throw new ToxiproxyError(`${what} answered ${status}: ${said}`, { status });
+      const error = String((json as { error?: unknown } | null | undefined)?.error ?? text.trim());
+      const ofSystem = SYSTEM_ERRORS.find((words) => error.includes(words));
+      const said = ofSystem ?? foreignSentence(error);
+      throw new ToxiproxyError(`${what} answered ${status}: ${said}`, { status, code: ofSystem });
     },
     close: () => agent.destroy(),
   };
@@ -146,7 +156,17 @@ export const openToxiproxy = (apiUrl: string, defaults: CallOptions = {}) => {
       },
       /** `false` closes the listener and every connection. The result is read back. */
       setEnabled: async (enabled: boolean, options?: CallOptions): Promise<void> => {
-        await call("PATCH", path, { enabled }, options);
+        const isRefused = (error: unknown): boolean => {
+          if (error instanceof ToxiproxyError && error.code === IN_USE) return true;
+          throw error;
+        };
+        const change = () => call("PATCH", path, { enabled }, options).then(() => false, isRefused);
+        for (let tries = 1; await change(); tries += 1) {
+          const { listen } = await read(name, options);
+          const taken = `proxy "${name}" stays disabled: another program uses ${listen}, where the proxy listens`;
+          if (tries === IN_USE_TRIES) throw new ToxiproxyError(taken, { code: IN_USE });
+          await pause(IN_USE_POLL_MS, options?.signal);
+        }
         const now = await read(name, options);
         if (now.enabled === enabled) return;
         throw new ToxiproxyError(`proxy "${name}": asked for enabled=${enabled}, read back ${now.enabled}`);
@@ -167,10 +187,10 @@ export const openToxiproxy = (apiUrl: string, defaults: CallOptions = {}) => {
       const answer = (await call("GET", "/proxies", undefined, options)) as Record<string, unknown>;
       return Object.values(answer).map((one) => stateOf(one, `${apiUrl}/proxies`));
     },
-    /** `listen` with port 0 lets the OS choose; the answer has the real one. */
+    /** The proxy listens on a port of 127.0.0.1 that stays free while the proxy is disabled. */
     createProxy: async ({ enabled = true, ...asked }: NewProxy): Promise<ProxyState> => {
       pathOf(asked.name);
-      await clientWith().createProxy({ ...asked, enabled });
+      await clientWith().createProxy({ ...asked, listen: `127.0.0.1:${await freePort()}`, enabled });
       const state = await read(asked.name);
       if (state.upstream === asked.upstream && state.enabled === enabled) return state;
       const wanted = `asked for upstream ${asked.upstream}, enabled ${enabled}`;

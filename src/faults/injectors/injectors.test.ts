@@ -18,8 +18,8 @@ describe.skipIf(path === null)("over toxiproxy", () => {
   beforeAll(async () => {
     upstream = await startUpstream();
     server = await startForTests(path as string);
-    await server.toxiproxy.createProxy({ name: "limiter", listen: "127.0.0.1:0", upstream: upstream.address });
-    await server.toxiproxy.createProxy({ name: "a-stranger", listen: "127.0.0.1:0", upstream: upstream.address });
+    await server.toxiproxy.createProxy({ name: "limiter", upstream: upstream.address });
+    await server.toxiproxy.createProxy({ name: "a-stranger", upstream: upstream.address });
     await server.toxiproxy.proxy("a-stranger").setEnabled(false);
   });
   afterAll(async () => {

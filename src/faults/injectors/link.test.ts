@@ -99,7 +99,7 @@ test.skipIf(path === null)("on Redis every fault shows, also those that hit the 
     "trickle",
     "slow-beyond-budget",
   ]) {
-    const { listen: link } = await server.toxiproxy.createProxy({ name, listen: "127.0.0.1:0", upstream });
+    const { listen: link } = await server.toxiproxy.createProxy({ name, upstream });
     const watch = await watchLink(link, GIVE_UP_MS);
     const fault = makeFault(name, SIZES);
     expect(watch?.canShow(fault), name).toBe(true);

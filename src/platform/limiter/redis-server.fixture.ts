@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Redis } from "ioredis";
-import { freePort } from "../../tools/toxiproxy-server.ts";
+import { freePort } from "../../tools/link-probe.ts";
 
 export const hasRedisServer = spawnSync("redis-server", ["--version"]).status === 0;
 

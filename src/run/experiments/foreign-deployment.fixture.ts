@@ -35,7 +35,6 @@ export const startForeign = async (folder: string, toxiproxyPath: string): Promi
   const control = faults?.toxiproxy as Toxiproxy;
   await control.createProxy({
     name: "stranger",
-    listen: "127.0.0.1:0",
     upstream: faults?.links.limiter?.listen as string,
   });
   await control.proxy("stranger").addToxic({

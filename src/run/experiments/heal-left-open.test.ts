@@ -301,13 +301,17 @@ describe.skipIf(path === null)("on the proxies of the target file", () => {
   beforeAll(async () => {
     upstream = await startUpstream(0);
     server = await startForTests(path as string);
-    await server.toxiproxy.createProxy({ name: "theirs", listen: "127.0.0.1:0", upstream: upstream.address });
-    await server.toxiproxy.createProxy({ name: "a-stranger", listen: "127.0.0.1:0", upstream: upstream.address });
+    await server.toxiproxy.createProxy({ name: "a-stranger", upstream: upstream.address });
     await makeFault("refused", { budgetMs: 100 }).put(server.toxiproxy.proxy("a-stranger"));
   });
   afterAll(async () => {
     await server?.stop();
     await upstream?.close();
+  });
+  // A test that failed may leave it broken, and each has one of its own, at another port.
+  beforeEach(() => server.toxiproxy.createProxy({ name: "theirs", upstream: upstream.address }));
+  afterEach(async () => {
+    for (const name of ["theirs", "dead"]) await server.toxiproxy.removeProxy(name);
   });
   const healed = (proxies: Record<string, string> = { limiter: "theirs" }) => {
     const toxiproxy = { api_url: server.apiUrl, proxies };
@@ -342,7 +346,7 @@ describe.skipIf(path === null)("on the proxies of the target file", () => {
   });
 
   test("one whose upstream is not there is not called whole", async () => {
-    await server.toxiproxy.createProxy({ name: "dead", listen: "127.0.0.1:0", upstream: "127.0.0.1:1" });
+    await server.toxiproxy.createProxy({ name: "dead", upstream: "127.0.0.1:1" });
     expect(await healed({ limiter: "dead" })).toMatchObject({
       isWhole: false,
       proxies: [{ trouble: expect.stringContaining("nobody answers at its upstream") }],

@@ -99,7 +99,7 @@ describe.skipIf(path === null)("faults on a proxy", () => {
     reports = await mkdtemp(join(tmpdir(), "floodgate-left-"));
     upstream = await startUpstream(0);
     server = await startForTests(path as string);
-    await server.toxiproxy.createProxy({ name: "theirs", listen: "127.0.0.1:0", upstream: upstream.address });
+    await server.toxiproxy.createProxy({ name: "theirs", upstream: upstream.address });
   });
   afterAll(async () => {
     await server?.stop();
@@ -138,7 +138,7 @@ describe.skipIf(path === null)("faults on a proxy", () => {
 
   test("an experiment that heals first does so once, while it holds the target", async () => {
     const gone = await startUpstream(0);
-    await server.toxiproxy.createProxy({ name: "mute", listen: "127.0.0.1:0", upstream: gone.address });
+    await server.toxiproxy.createProxy({ name: "mute", upstream: gone.address });
     await gone.close();
     const toxiproxy = { api_url: server.apiUrl, proxies: { limiter: "theirs", keys: "mute" } };
     const file = join(reports, "target.json");
