@@ -222,6 +222,21 @@ test.concurrent("a success where a refusal is due is told with its body, and fai
   });
 });
 
+test.concurrent.each(["missing-credential", "invalid-credential", "session-origin-mismatch"])(
+  "an analysis that an edge answers once, where a refusal is due, condemns no rule; answered each time, it does: %s",
+  async (rule) => {
+    const page = { status: 200, type: "application/json", body: '{"status":"maintenance"}' };
+    const answering = (most: number) => {
+      let analyses = 0;
+      return ({ url = "" }: IncomingMessage) => (url.includes("/design/analyze") && analyses++ < most ? page : null);
+    };
+    const once = await verifyBehind(answering(1), [rule]);
+    expect(once.claims).toMatchObject([{ verdict: "inconclusive" }]);
+    const always = await verifyBehind(answering(Number.POSITIVE_INFINITY), [rule]);
+    expect(failed(always)).toEqual([expect.stringContaining("/design/analyze")]);
+  },
+);
+
 test.concurrent.each(STRANGERS.slice(0, 2))("a defect of the API is named behind such an edge: %s", async (_, page) => {
   const result = await verifyBehind(
     oneInTen({ type: "application/json", ...page }),

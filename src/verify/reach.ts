@@ -326,13 +326,14 @@ const OWN_TRIES = 3;
  */
 const GARBLED = 400;
 
-/** Whether the call may be repeated: it is charged for nothing and changes nothing. */
-const mayRepeat = ({ route, product, beforeSent }: TestCall): boolean =>
-  route !== "design.analyze" &&
-  route !== "maps.loads" &&
-  !route.startsWith("keys.") &&
-  product !== "tile" &&
-  !beforeSent;
+const isMetered = ({ route, product }: TestCall): boolean =>
+  route === "design.analyze" || route === "maps.loads" || product === "tile";
+
+/** Whether the call may be repeated: it changes nothing, and is charged for nothing, because no meter counts it or a refusal is due. */
+const mayRepeat = (call: TestCall, accepts: Failure["accepts"]): boolean => {
+  const isRefusalDue = accepts !== null && !accepts.some((outcome) => isAdmitted({ outcome }));
+  return (isRefusalDue || !isMetered(call)) && !call.route.startsWith("keys.") && !call.beforeSent;
+};
 
 /** A call that the API itself answers with such a status; `null` if none is known. */
 const likeCall = ({ status, testCall: { route } }: Answer, context: Context): TestCall | null => {
@@ -353,15 +354,19 @@ const ownLook = (call: TestCall, context: Context): Promise<string | undefined> 
     return byFrequency(own, lookOf)[0]?.[0];
   });
 
-/** Whether a breach rests on an answer that hardly comes again and does not look like the API's own. */
-const isStrangers = async ({ steps }: Failure, context: Context): Promise<boolean> => {
+/**
+ * Whether a breach rests on an answer that hardly comes again and does not look like the API's own. How the API answers
+ * an analysis that it serves is not asked, because it would be charged.
+ */
+const isStrangers = async ({ steps, accepts }: Failure, context: Context): Promise<boolean> => {
   const last = steps.at(-1);
-  if (last === undefined || !mayRepeat(last.testCall)) return false;
+  if (last === undefined || !mayRepeat(last.testCall, accepts)) return false;
   const look = lookOf(last);
   const isGarbled = last.status === GARBLED;
-  const like = isGarbled ? null : likeCall(last, context);
+  const isUncompared = isGarbled || (last.testCall.route === "design.analyze" && isAdmitted(last));
+  const like = isUncompared ? null : likeCall(last, context);
   const own = like === null ? undefined : await ownLook(like, context);
-  if (!isGarbled && (own === undefined || own === look)) return false;
+  if (!isUncompared && (own === undefined || own === look)) return false;
   const again = await Array.fromAsync(Array(TRIES), () => context.send({ ...last.testCall, once: true, open: true }));
   const often = isGarbled ? 1 : OFTEN;
   if (again.filter((answer) => lookOf(answer) === look).length >= often) return false;
@@ -392,7 +397,7 @@ export const openByStrangers = async (failures: readonly Failure[], context: Con
   const why =
     last.status === GARBLED
       ? `the same call was read in ${TRIES} more tries; does a server in front of the API pass some requests on damaged?`
-      : `it hardly came again in ${TRIES} tries and does not look like the API's own answers; does a server in front of the API answer some calls in its place?`;
+      : `it hardly came again in ${TRIES} tries; does a server in front of the API answer some calls in its place?`;
   const body = /^2/.test(last.outcome) ? successInWords(last) : "";
   const reason = `${callInWords(last)}${body}: ${why}`;
   return { verdict: "inconclusive", reason };
