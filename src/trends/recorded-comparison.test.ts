@@ -95,6 +95,37 @@ describe("recorded runs beside recorded runs", () => {
     expect(compareRecorded(runs(0, 6), having(10, 6, 6)).reasons).toHaveLength(1);
   });
 
+  describe("with a claim of one verdict before and another after", () => {
+    type Verdict = RunFigures["claims"][number]["verdict"];
+    const having = (from: number, ...verdicts: (Verdict | null)[]): RunFigures[] =>
+      runs(from, 6).map((one, k) => {
+        const verdict = verdicts[k % verdicts.length] ?? null;
+        const more = verdict === null ? [] : [{ id: "answered/load", level: "must" as const, verdict }];
+        return { ...one, claims: [...one.claims, ...more] };
+      });
+
+    test.each<[Verdict, Verdict | null]>([
+      ["pass", "inconclusive"],
+      ["pass", "skipped"],
+      ["pass", null],
+      ["inconclusive", "fail"],
+      ["skipped", "fail"],
+    ])("%s and %s decide nothing, and the claim is named", (was, is) => {
+      const { verdict, reasons } = compareRecorded(having(0, was), having(10, is));
+      expect([verdict, reasons[1]]).toEqual(["inconclusive", expect.stringContaining("answered/load")]);
+    });
+
+    test.each<[Verdict[], Verdict[]]>([
+      [["pass"], ["pass", "inconclusive"]],
+      [["pass", "inconclusive"], ["inconclusive"]],
+      [["inconclusive"], ["pass"]],
+      [["fail"], ["inconclusive"]],
+      [["fail"], ["fail"]],
+    ])("%s and %s are no worse", (was, is) => {
+      expect(compareRecorded(having(0, ...was), having(10, ...is)).verdict).toBe("no-regression");
+    });
+  });
+
   test("are not compared in times where they were offered another rate, and in all else they are", () => {
     const at = (from: number, ratePerS: number, times: number): RunFigures[] =>
       runs(from, 6, times).map((one) => {

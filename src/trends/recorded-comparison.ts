@@ -66,13 +66,30 @@ const MISSED = 0.05;
 const inside = ({ environment: { os, cores, cpu, node }, profile }: RunFigures): string =>
   `${profile} on ${cores} cores of ${cpu}, ${os}, Node ${node}`;
 
-const brokenNow = (before: readonly RunFigures[], after: readonly RunFigures[]): string[] => {
-  const verdicts = (runs: readonly RunFigures[], wanted: Claim["verdict"]): Set<string> => {
-    const claims = runs.flatMap((run) => run.claims);
-    return new Set(claims.flatMap(({ id, level, verdict }) => (level === "must" && verdict === wanted ? [id] : [])));
+/**
+ * Compares the *musts* by id. `broken`: passed before and fail now. `open`: nobody can tell whether they became worse,
+ * because all runs before passed them and no run after decides them, or because they fail now and no run before decides
+ * them.
+ */
+const claimsNow = (before: readonly RunFigures[], after: readonly RunFigures[]) => {
+  const having = (runs: readonly RunFigures[], wanted: Claim["verdict"]): Set<string>[] =>
+    runs.map(({ claims }) => {
+      const musts = claims.filter(({ level, verdict }) => level === "must" && verdict === wanted);
+      return new Set(musts.map(({ id }) => id));
+    });
+  const all = (sets: readonly Set<string>[]): Set<string> => new Set(sets.flatMap((set) => [...set]));
+  const held = having(before, "pass");
+  const [heldBefore, failedBefore] = [all(held), all(having(before, "fail"))];
+  const [heldNow, failedNow] = [all(having(after, "pass")), all(having(after, "fail"))];
+  const newlyFailed = [...failedNow.difference(failedBefore)].sort();
+  const undecided = [...heldBefore.difference(heldNow).difference(failedNow)].sort();
+  return {
+    broken: newlyFailed.filter((id) => heldBefore.has(id)),
+    open: [
+      ...newlyFailed.filter((id) => !heldBefore.has(id)),
+      ...undecided.filter((id) => held.every((one) => one.has(id))),
+    ],
   };
-  const [held, failedBefore] = [verdicts(before, "pass"), verdicts(before, "fail")];
-  return [...verdicts(after, "fail")].filter((id) => held.has(id) && !failedBefore.has(id)).sort();
 };
 
 type Measured = RunFigures["measurements"];
@@ -167,7 +184,8 @@ export const compareRecorded = (before: readonly RunFigures[], after: readonly R
   const onBoth = before.find(({ id }) => after.some((one) => one.id === id));
   if (onBoth !== undefined) return open(`the run ${onBoth.id} is given on both sides, and is never worse than itself`);
   const otherRates = atOtherRates(before, after);
-  broken = brokenNow(before, after);
+  const musts = claimsNow(before, after);
+  broken = musts.broken;
   rows = judge(before, after, otherRates);
   const worse = rows.filter(({ verdict }) => verdict === "regression").map(({ measurement }) => measurement);
   const { gone, sparse, doubted } = incomplete(before, after);
@@ -176,6 +194,7 @@ export const compareRecorded = (before: readonly RunFigures[], after: readonly R
   const calibrate = "measured by a generator that failed its calibration, so times are not";
   const rates = ". --rate, or limits in the target file, make it one rate";
   const notCompared = [
+    ...left(musts.open, "decided only before or only after, so not"),
     ...left(gone, "not measured in every later run, so not", ". Look for the stage that was not played"),
     ...left(sparse, "not measured in every earlier run, so not"),
     ...left(doubted, calibrate, ". Leave these runs out"),
@@ -191,7 +210,7 @@ export const compareRecorded = (before: readonly RunFigures[], after: readonly R
   const undecided = rows.filter(({ verdict }) => verdict === "inconclusive").length;
   if (undecided === 0) {
     // A measurement that every earlier run has and a later one lacks may have become worse, and nobody can tell.
-    const isWhole = gone.length === 0 && doubted.length === 0 && otherRates.size === 0;
+    const isWhole = musts.open.length === 0 && gone.length === 0 && doubted.length === 0 && otherRates.size === 0;
     return found(isWhole ? "no-regression" : "inconclusive", "nothing is worse than allowed", ...notCompared);
   }
   const few = smallestRankSumP(before.length, after.length) * rows.length > FALSE_ALARM;
