@@ -1,7 +1,7 @@
 /** The whole design of the gate in virtual time: how often it is wrong, and how often it sees what it has to see. */
 import { describe, expect, test } from "vitest";
 import { loadFor, looksFrom, PAIRS_DEFAULT, profileOfBlock, type Side } from "../../gate/block-plan.ts";
-import { sinkingOf } from "../../gate/gate-claims.ts";
+import { answersClaim, sinkingOf } from "../../gate/gate-claims.ts";
 import { verdictOf } from "../../gate/paired-comparison.ts";
 import type { CallLine } from "../../history/line.ts";
 import { openVirtualDeployment, type VirtualDeployment } from "../../simulation/virtual-deployment.fixture.ts";
@@ -19,6 +19,8 @@ const NOBODY = new Set<string>();
 type Ends = NonNullable<CallLine["ended"]>;
 type Head = Partial<VirtualDeployment> & {
   problems?: (pair: number) => string[];
+  /** The problems are of the machine alone. */
+  isPlayed?: true;
   /** In what streams end, in place of what the virtual deployment says. */
   ends?: Readonly<Record<Side, Ends>>;
   /** Refusals of the head have another subcode. */
@@ -45,7 +47,7 @@ const compare = async (seed: number, head: Head, isOver = (): boolean => false):
       );
     };
   };
-  const { problems = () => [], ends, refusesOtherwise, ...more } = head;
+  const { problems = () => [], isPlayed, ends, refusesOtherwise, ...more } = head;
   const sides: Record<Side, ReturnType<typeof open>> = { base: open("base", {}), head: open("head", more) };
   let atUs = 0;
   return measurePairs({
@@ -64,6 +66,7 @@ const compare = async (seed: number, head: Head, isOver = (): boolean => false):
         }),
         startUs: atUs,
         claims: [],
+        isPlayed: isPlayed ?? (side === "base" || problems(pair).length === 0),
         problems: side === "head" ? problems(pair) : [],
       };
     },
@@ -127,6 +130,14 @@ describe("the design of the gate", () => {
     const { pairs, dropped } = await compare(1, { problems: (pair) => (pair === 3 ? ["too slow"] : []) });
     expect(dropped).toEqual(["pair 4, head: too slow"]);
     expect(pairs.length % 10).toBe(pairs.length === 11 ? 1 : 9);
+  });
+
+  test("judges the form of answers on a busy machine too, and not where the generator could not play", async () => {
+    const verdictFor = async (head: Head): Promise<string> =>
+      answersClaim((await compare(1, { problems: () => ["busy"], ...head })).forms, "again").verdict;
+    expect(await verdictFor({ isPlayed: true, refusesOtherwise: true })).toBe("fail");
+    expect(await verdictFor({ isPlayed: true })).toBe("pass");
+    expect(await verdictFor({ refusesOtherwise: true })).toBe("inconclusive");
   });
 
   test("ends at a look after which too few pairs can still be compared", async () => {

@@ -69,7 +69,7 @@ const run = async (wish: Wish) => {
     const lines = sides[side](arrivals, played.length).map((line) =>
       side === isDead ? { ...line, ...instead } : side === "head" ? spoilt(line) : line,
     );
-    return { lines, startUs: atUs, claims: claims(side, name), problems: [] };
+    return { lines, startUs: atUs, claims: claims(side, name), isPlayed: true, problems: [] };
   };
   const room = {
     run: "abc",

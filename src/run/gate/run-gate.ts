@@ -111,7 +111,9 @@ export const playBlock = async (
     /** When the block's first call was due, in microseconds of the run. */
     startUs,
     claims: judgeStage(invariantsFor(JUDGES), facts, inOrder(lines), room.replay),
-    /** Why the block is not compared: the generator could not play it as planned, or the machine was short of CPU time. */
+    /** The generator played the block as planned, so its answers count, whatever time the machine had for them. */
+    isPlayed: problems.length === 0,
+    /** Why its figures are not compared: the generator could not play it, or the machine was short of CPU time. */
     problems: [...problems.map(({ reason }) => reason), ...machineDoubts(host)],
   };
 };
@@ -187,6 +189,8 @@ export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ..
     }
     if (isOver()) return;
     number += 1;
+    if (both.every(([, { isPlayed }]) => isPlayed))
+      for (const [side, { lines }] of both) forms[side].push(verdicts.answerForms(lines));
     const problems = both.flatMap(([side, one]) => one.problems.map((why) => `pair ${number}, ${side}: ${why}`));
     if (problems.length > 0) return void dropped.push(problems.join("; "));
     const foreignLastEvent = !both.some(([, { lines }]) => knowsLastEvent(lines));
@@ -195,7 +199,6 @@ export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ..
       return [side, measureBlock(lines, { ...parts, sloMs, noisy: noisy[side], foreignLastEvent })] as const;
     });
     pairs.push(Object.fromEntries(values) as Pair);
-    for (const [side, { lines }] of both) forms[side].push(verdicts.answerForms(lines));
   };
   for (const [at, look] of looks.entries()) {
     while (number < look && !isOver()) {
