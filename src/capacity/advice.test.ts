@@ -68,6 +68,13 @@ describe("the limit met first", () => {
   });
 });
 
+test("the limit is named further up where nothing is refused just above the answer, and not where nothing is at all", () => {
+  const just = probe(50, { "200": 500 });
+  const far = probe(400, { "200": 3_000, "429 rate_limited": 1_000 });
+  expect(firstLimit([just, far], 44, false)).toMatchObject({ owner: "key", share: 1_000 / 4_500 });
+  expect(firstLimit([just], 44, false).owner).toBe("none");
+});
+
 test("a refusal is called the limit met first only where it is known which objective breaks first", () => {
   const limit = limitBy("429 b2b_overloaded");
   expect(limitPhrase({ answer: answerOf(), limit })).toMatch(/^the limit met first: the deployment's own slots/);

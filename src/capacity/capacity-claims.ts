@@ -43,8 +43,10 @@ const ownerOf = (outcome: string) => {
   return ["other", `answers ${outcome}`] as const;
 };
 
-/** Probes up to this many times the answer are "just above"; further up other limits join. */
+/** Probes up to this many times the answer are just above it; further up other limits join. */
 const JUST_ABOVE = 1.7;
+
+const isServed = (outcome: string): boolean => /^2\d\d$/.test(outcome);
 
 export type FirstLimit = ReturnType<typeof firstLimit>;
 
@@ -52,11 +54,13 @@ export type FirstLimit = ReturnType<typeof firstLimit>;
 export const firstLimit = (results: readonly ProbeResult[], answerPerS: number, bindsOnTime: boolean) => {
   const above = results.filter(({ plan }) => plan.ratePerS > answerPerS);
   const near = above.filter(({ plan }) => plan.ratePerS <= answerPerS * JUST_ABOVE);
-  const chosen = near.length > 0 ? near : above;
+  const isLimited = ({ outcomes }: ProbeResult): boolean => Object.keys(outcomes).some((outcome) => !isServed(outcome));
+  // A key that has saved tokens serves calls just above its rate for a while.
+  const chosen = near.some(isLimited) ? near : above;
   const calls = chosen.reduce((sum, probe) => sum + probe.calls, 0);
   const sums = new Map<string, number>();
   for (const [outcome, n] of chosen.flatMap(({ outcomes }) => Object.entries(outcomes))) {
-    if (!/^2\d\d$/.test(outcome)) add(sums, outcome, n);
+    if (!isServed(outcome)) add(sums, outcome, n);
   }
   const [outcome, n] = [...sums].sort((a, b) => b[1] - a[1])[0] ?? [null, 0];
   const unmet = { outcome, share: 0 };
@@ -67,7 +71,7 @@ export const firstLimit = (results: readonly ProbeResult[], answerPerS: number, 
   const [owner, what] = ownerOf(outcome);
   const refused = sums.values().reduce((sum, one) => sum + one, 0);
   const part = n === refused ? "" : `, ${((100 * n) / refused).toFixed(0)} % of what was not answered`;
-  const sentence = `${what} (${outcome}, ${n} of ${calls} calls just above the answer${part})`;
+  const sentence = `${what} (${outcome}, ${n} of ${calls} calls ${chosen === near ? "just above" : "above"} the answer${part})`;
   return { owner, outcome, share: n / Math.max(1, calls), sentence };
 };
 

@@ -156,12 +156,11 @@ const intervalOf = ({ limits, clean, broken, results }: State) => {
     const medians = thresholds.map((threshold) => quantileOf(threshold, 0.5));
     const isNarrow = high / low <= WIDEST;
     const safe = `${perS(low)}, the safe end of the interval`;
-    const confirmed = isConfirmed ? `confirmed at ${safe}` : `${safe}, was not confirmed`;
+    const between = `between ${perS(low)} and ${perS(high)}`;
+    const confirmed = isConfirmed ? `confirmed at ${safe}` : `${between}: its safe end was not confirmed`;
     return {
       ...{ kind: isNarrow && isConfirmed ? "found" : "unknown", ratePerS: middle, low, high },
-      reason: isNarrow
-        ? confirmed
-        : `between ${perS(low)} and ${perS(high)}: the time was used up before the interval was narrow`,
+      reason: isNarrow ? confirmed : `${between}: the time was used up before the interval was narrow`,
       binding: medians.indexOf(Math.min(...medians)),
       generator: generatorEvidence(results, middle),
     };
