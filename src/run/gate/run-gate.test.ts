@@ -6,12 +6,13 @@ import type { CallLine } from "../../history/line.ts";
 import type { Claim } from "../../history/run-document.ts";
 import { openVirtualDeployment, type VirtualDeployment } from "../../simulation/virtual-deployment.fixture.ts";
 import type { Target } from "../../target/target.ts";
+import type { TargetView } from "../../workload/callers/target-view.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { arrivalTimesUs } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
 import { bareDeployment } from "./bare-deployment.fixture.ts";
-import { type GateRoom, type GateSide, nothingSeen, type playBlock, runGate } from "./run-gate.ts";
+import { alikeViews, type GateRoom, type GateSide, nothingSeen, type playBlock, runGate } from "./run-gate.ts";
 
 const STORY = STORIES.get("chat-beside-noisy") as Story;
 const SLOTS = 24;
@@ -87,6 +88,34 @@ const run = async (wish: Wish) => {
   const verdicts = Object.fromEntries(result.claims.map(({ id, verdict }) => [id, verdict]));
   return { ...result, verdicts, said: said.join("\n"), played };
 };
+
+describe("two target files", () => {
+  const targetOf = (tenants: number, more: Partial<Target> = {}): Target => ({
+    ...{ schema: "floodgate/target@1", name: "some", base_url: "http://127.0.0.1:1/some", credentials: {} },
+    tenants: Array.from({ length: tenants }, (_, n) => ({ org: `org_t${n + 1}`, server: { key: "env:NOBODY" } })),
+    ...more,
+  });
+  const callers = (view: TargetView): unknown[] =>
+    Array.from({ length: 400 }, (_, i) => STORY.plan(1, i, view).map(({ org }) => org));
+  const stated = { limits: { org_in_flight: 3 } };
+
+  test.each<[string, Target, Target]>([
+    ["other limits", targetOf(12, stated), targetOf(12)],
+    ["no limits on the base", targetOf(12), targetOf(12, stated)],
+    ["a tenant less", targetOf(12), targetOf(11)],
+    ["a tenant more", targetOf(4), targetOf(12)],
+    ["tenants on one side", targetOf(0, { credentials: { server: { key: "env:NOBODY" } } }), targetOf(12)],
+  ])("make the same calls with %s", (_, base, head) => {
+    const views = alikeViews({ base, head: { ...head, credentials: base.credentials } });
+    expect(callers(views.head)).toEqual(callers(views.base));
+    expect(callers(views.head)[0]).toHaveLength(1);
+  });
+
+  test("of equal content are played as they are", () => {
+    const target = targetOf(12, stated);
+    expect(alikeViews({ base: target, head: target })).toEqual({ base: viewOf(target), head: viewOf(target) });
+  });
+});
 
 const held = (side: Side, name: string, verdict: Claim["verdict"] = "pass"): Claim =>
   claimOf(`streams-end-once/gate.${side}`, { verdict, reason: name });

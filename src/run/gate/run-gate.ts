@@ -70,9 +70,24 @@ export const nothingSeen = (side: blocks.Side) => ({
 
 export type GateSide = Awaited<ReturnType<typeof gateSideOf>>;
 
-export const gateSideOf = async (side: blocks.Side, deployment: Deployment, story: Story) => {
+/**
+ * What stories may know of both targets, with the base's limits, equally many tenants and their weights on both sides:
+ * stories plan by these, so one seed makes the same calls to both.
+ */
+export const alikeViews = ({ base, head }: Readonly<Record<blocks.Side, Target>>): Record<blocks.Side, TargetView> => {
+  const [ofBase, ofHead] = [viewOf(base), viewOf(head)];
+  const tenants = ofBase.tenants.slice(0, ofHead.tenants.length);
+  const weighed = ofHead.tenants.slice(0, tenants.length).map((one, at) => ({ ...one, weight: tenants[at]?.weight }));
+  return { base: { ...ofBase, tenants }, head: { ...ofHead, limits: ofBase.limits, tenants: weighed } };
+};
+
+export const gateSideOf = async (
+  side: blocks.Side,
+  deployment: Deployment,
+  story: Story,
+  view = viewOf(deployment.target),
+) => {
   const tenants = await readTenants(deployment.target);
-  const view = viewOf(deployment.target);
   const noisy = new Set(story.noisy(view));
   for (const org of noisy) if (tenants[org] !== undefined) tenants[org].noisy = true;
   return { side, deployment, view, tenants, noisy, seen: nothingSeen(side) };
@@ -378,6 +393,7 @@ const prepare = async ({ baseFile, headFile, owned, pairs = blocks.PAIRS_DEFAULT
   const base = await readTarget(baseFile, owned, intentOn);
   const head = await readTarget(headFile, owned, intentOn(base.target));
   const targets = { base, head };
+  const views = alikeViews({ base: base.target, head: head.target });
   const ofBoth = (of: (side: blocks.Side) => readonly string[]): string[] =>
     blocks.SIDES.flatMap((side) => of(side).map((text) => `${side}: ${text}`));
   const { capacity, load, first, most } = spendsOn(base.target);
@@ -386,7 +402,7 @@ const prepare = async ({ baseFile, headFile, owned, pairs = blocks.PAIRS_DEFAULT
     base: base.target.base_url,
     head: head.target.base_url,
     pairs,
-    lacks: ofBoth((side) => story.missing(viewOf(targets[side].target))),
+    lacks: ofBoth((side) => story.missing(views[side])),
     load,
     pairs_at_most: blocks.PAIRS_MOST,
     /** `null` if the base's capacity is probed first; the calls and seconds are then unknown too. */
@@ -398,7 +414,7 @@ const prepare = async ({ baseFile, headFile, owned, pairs = blocks.PAIRS_DEFAULT
     refused_by_guard: ofBoth((side) => targets[side].refusals),
   };
   if (plan.base === plan.head) throw new UsageError(`base and head are both ${plan.base}; name two deployments`);
-  return { plan, story, targets };
+  return { plan, story, targets, views };
 };
 
 /** Plans from both target files alone: reads no secret, locks nothing, sends nothing. */
@@ -427,7 +443,7 @@ const announced = (plan: Awaited<ReturnType<typeof planGate>>): string => {
 };
 
 export const gateTargets = async (request: Asked & GateWishes): Promise<RunResult & { table: string[] }> => {
-  const { story, targets, plan } = await prepare(request);
+  const { story, targets, views, plan } = await prepare(request);
   if (plan.refused_by_guard.length > 0) throw new GuardError(plan.refused_by_guard);
   if (plan.lacks.length > 0) throw new UsageError(`${request.scenario} cannot be played: ${plan.lacks.join("; ")}`);
   const { ratePerS, scenario } = request;
@@ -439,15 +455,24 @@ export const gateTargets = async (request: Asked & GateWishes): Promise<RunResul
     async (context) => {
       const { events, folder } = context;
       const [base, head] = context.deployments as [Deployment, Deployment];
-      const sides = { base: await gateSideOf("base", base, story), head: await gateSideOf("head", head, story) };
+      const sides = {
+        base: await gateSideOf("base", base, story, views.base),
+        head: await gateSideOf("head", head, story, views.head),
+      };
       const said: string[] = [];
+      const note = (text: string): void => {
+        said.push(`${GATE_STAGE}: ${text}`);
+        events.result(`  ${text}`);
+      };
+      const [ofBase, ofHead] = [base, head].map(({ target: { tenants = [] } }) => tenants.length);
+      if (ofBase !== ofHead) {
+        const played = views.base.tenants.length === 0 ? "the roles" : `the first ${views.base.tenants.length}`;
+        note(`the base has ${ofBase} tenants and the head ${ofHead}; ${played} of each call`);
+      }
       const result = await runGate(wish, sides, context, {
         step: events.step,
         progress: (text) => events.progress(`${GATE_STAGE}: ${text}`),
-        note: (text) => {
-          said.push(`${GATE_STAGE}: ${text}`);
-          events.result(`  ${text}`);
-        },
+        note,
       });
       const outcomes = [...outcomeOf(sides.base, said), ...outcomeOf(sides.head, [])];
       for (const outcome of outcomes) await context.addStage(outcome);
