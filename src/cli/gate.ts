@@ -1,5 +1,6 @@
 /** `floodgate gate`: is the head worse than the base? Both are loaded in turn, or recorded runs are compared. */
 import { PAIRS_DEFAULT, PAIRS_MOST } from "../gate/block-plan.ts";
+import { shownRatio } from "../gate/gate-claims.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import * as gates from "../run/gate/run-gate.ts";
 import type { RecordedComparison } from "../trends/recorded-comparison.ts";
@@ -84,7 +85,7 @@ const row = (name: string, ...cells: readonly string[]): string =>
 
 const showRecorded = (found: RecordedComparison, { json }: GateOptions): void => {
   const rows = found.rows.map(({ measurement, before, after, worseBy, margin, verdict }) =>
-    row(measurement, figure(before), figure(after), worseBy.toFixed(3), margin.toFixed(2), SAID[verdict][0]),
+    row(measurement, figure(before), figure(after), shownRatio(worseBy), margin.toFixed(2), SAID[verdict][0]),
   );
   const header = row("measurement", "before", "after", "ratio", "allowed", "");
   const [, word, exit] = SAID[found.verdict];

@@ -58,7 +58,7 @@ const shown = ({ measurement }: Comparison, value: number | null): string => {
   return value >= 100 ? value.toFixed(0) : value.toFixed(value >= 10 ? 1 : 2);
 };
 
-const shownRatio = (value: number | null): string =>
+export const shownRatio = (value: number | null): string =>
   value === null ? "-" : value >= 100 ? ">=100" : value.toFixed(value >= 10 ? 1 : 3);
 
 /** Widths of the columns, 80 with a space between. */
