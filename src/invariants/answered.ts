@@ -75,6 +75,14 @@ const NOT_REACHED =
  * same as the API's own.
  */
 const A_LIMIT = /^edge (?:429|503)$/;
+/**
+ * Reports whether an answer has a content coding that the call did not ask for. No driver reads such an answer, and every browser does, so
+ * it leaves the claim open unless its status alone says that a server failed.
+ */
+const isCoded = ({ outcome, error = "" }: CallLine): boolean =>
+  /^edge [2-4]/.test(outcome) && error.startsWith("coded-");
+const CODED =
+  "these answers are compressed although the calls ask for none (Accept-Encoding: identity), so nothing can read them: let what compresses in front of the API follow that header, or set base_url to an address behind it";
 
 /** Says how many calls were answered 503 outside of our faults; `null` for so few as are tolerated. */
 const outage = (down: number, judged: number, limit: number): string | null =>
@@ -99,7 +107,7 @@ const whatCame = ({ outcome, error }: CallLine): string => {
 /**
  * Judges the share of calls that a gateway (`edge NNN`), a server error or nobody answered. All other judges ignore such calls, so a stage
  * that ended at a gateway would pass them. It fails only if the whole exact interval of the share lies above the limit, where the answers
- * of `A_LIMIT` are not counted.
+ * of `A_LIMIT` and coded ones are not counted.
  */
 export const answered: Judge = (facts, settling) => {
   const limit = facts.limits.unanswered_share ?? UNANSWERED_SHARE;
@@ -109,9 +117,18 @@ export const answered: Judge = (facts, settling) => {
   const unanswered = new Map<string, number>();
   const evidence = new Evidence();
   const gap = openGap();
-  let [judged, explained, unsent, nameless, left, waited, stale, atEdge, limited, down] = [
-    0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+  let [judged, explained, unsent, nameless, left, waited, stale, atEdge, limited, coded, down] = [
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
   ];
+
+  /** Says what to look into where each call that was not answered ended at a gateway. */
+  const advice = (missing: number): string => {
+    if (atEdge < missing) return "";
+    if (coded === missing) return `; ${CODED}`;
+    if (atEdge === judged) return "; is base_url right, and does the gateway in front let these calls through?";
+    const isBehind = [...unanswered.keys()].every((what) => IS_BEHIND.test(what));
+    return `; ${isBehind ? NOT_REACHED : `${NOT_ITS_ENVELOPE}${limited > 0 ? OR_ITS_OWN : ""}`}`;
+  };
 
   const found = (besides: string): Found => {
     const { ids, count: missing } = evidence;
@@ -124,15 +141,11 @@ export const answered: Judge = (facts, settling) => {
     const named = namedBy(unanswered);
     const bounds = `95 % interval ${percent(interval.low)} to ${percent(interval.high)}`;
     const share = `${missing} of ${judged} calls (${percent(missing / judged)}, ${bounds})`;
-    const unmet = atEdge < judged ? "" : "; is base_url right, and does the gateway in front let these calls through?";
-    const whose = limited > 0 ? OR_ITS_OWN : "";
-    const isBehind = [...unanswered.keys()].every((what) => IS_BEHIND.test(what));
-    const strange =
-      atEdge === judged || atEdge < missing ? "" : `; ${isBehind ? NOT_REACHED : `${NOT_ITS_ENVELOPE}${whose}`}`;
     const when = missing > 1 ? gap.inWords() : "";
-    const reason = `the API did not answer ${share}: ${named}${when}${besides}${unmet}${strange}`;
+    const what = coded === missing ? "no answer could be read to" : "the API did not answer";
+    const reason = `${what} ${share}: ${named}${when}${besides}${advice(missing)}`;
     const open = inconclusive(`${reason}; too few calls to say whether it is more`, named, ids);
-    const isCertain = (exactInterval(missing - limited, judged)?.low ?? 0) > limit;
+    const isCertain = (exactInterval(missing - limited - coded, judged)?.low ?? 0) > limit;
     if (interval.low > limit) return isCertain ? { ...open, verdict: "fail", reason } : { ...open, reason };
     if (missing / judged <= limit) return passed(reason);
     return missing === 1 && judged >= STRAY_OF ? passed(`${reason}; a single stray`) : open;
@@ -161,7 +174,8 @@ export const answered: Judge = (facts, settling) => {
       else {
         judged += 1;
         if (!isLost && !isDefinite(call)) atEdge += 1;
-        if (A_LIMIT.test(call.outcome)) limited += 1;
+        if (isCoded(call)) coded += 1;
+        else if (A_LIMIT.test(call.outcome)) limited += 1;
         gap.missed(call);
         add(unanswered, whatCame(call), 1);
         evidence.breach(call.id, "");

@@ -738,6 +738,8 @@ export const nothingIsLeftOpen: Specimens = {
 const edge = (id: string, status: number, shape: Parameters<typeof call>[1] = {}): Line =>
   call(id, { outcome: `edge ${status}`, ...shape });
 
+const CODED = { error: "coded-gzip" };
+
 export const answered: Specimens = {
   good: [
     {
@@ -832,10 +834,18 @@ export const answered: Specimens = {
       says: /33 x 500 internal/,
     },
     {
-      name: "a proxy codes everything",
+      name: "a gateway answers in the API's place and compresses its page",
       facts: foreignStage(),
-      lines: many(50, (at) => edge(`${at}`, 200, { error: "coded-gzip" })),
-      says: /50 x edge 200 \(coded-gzip\)/,
+      lines: many(50, (at) => (at % 3 === 0 ? call(`${at}`) : edge(`${at}`, 502, CODED))),
+      says: /33 x edge 502 \(coded-gzip\)/,
+    },
+    {
+      name: "a gateway answers in the API's place and compresses what else it passes on",
+      facts: foreignStage(),
+      lines: many(60, (at) =>
+        at % 3 === 0 ? call(`${at}`) : at % 3 === 1 ? edge(`${at}`, 502) : edge(`${at}`, 200, CODED),
+      ),
+      says: /20 x edge 200 \(coded-gzip\), 20 x edge 502/,
     },
     {
       name: "connections are closed without an answer, all over the stage",
@@ -890,6 +900,20 @@ export const answered: Specimens = {
       lines: many(50, (at) => (at % 3 === 0 ? call(`${at}`) : edge(`${at}`, 429))),
       verdict: "inconclusive",
       says: /33 x edge 429; .*does something in front of it limit or block calls/,
+    },
+    {
+      name: "a proxy compresses everything, asked or not",
+      facts: foreignStage(),
+      lines: many(50, (at) => edge(`${at}`, 200, CODED)),
+      verdict: "inconclusive",
+      says: /50 x edge 200 \(coded-gzip\); these answers are compressed/,
+    },
+    {
+      name: "a proxy compresses event streams",
+      facts: foreignStage(),
+      lines: many(50, (at) => (at % 3 === 0 ? edge(`${at}`, 200, CODED) : call(`${at}`))),
+      verdict: "inconclusive",
+      says: /17 x edge 200 \(coded-gzip\); these answers are compressed/,
     },
     {
       name: "two of forty",
