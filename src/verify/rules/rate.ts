@@ -40,12 +40,16 @@ const FULL_SPEED = 0.8;
 const notMet = (context: Context, { answers }: load.Edge): string => {
   const away = answers.filter(load.saysAway).length;
   const elsewhere = answers.filter(load.isLimitElsewhere).length;
+  const shed = load.shedIn(answers);
   const perS = answers.length / Math.max(spanS(answers), 1e-3);
   return load.reasons(
     `no rate limit was met at ${perS.toFixed(0)} calls/s`,
     elsewhere === 0
       ? ""
       : `${elsewhere} of ${answers.length} calls were answered 429 outside the API's envelope: is it a gateway in front that limits, or a limiter of the API without the subcode rate_limited?`,
+    shed.length === 0
+      ? ""
+      : `${shed.length} of ${answers.length} calls were answered ${shed[0]?.outcome}: a cap, or a rate limit under the name of overload?`,
     perS < FULL_SPEED * load.rateAllowed(context) ? load.forWantOfConnections(context, load.IN_FLIGHT_MAX) : "",
     away === 0 ? "" : `${away} of ${answers.length} calls were answered that something is away`,
   );
