@@ -1,4 +1,5 @@
 import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -14,7 +15,12 @@ const isBuilt = ["k6", "toxiproxy"].every((name) => existsSync(join(REPOSITORY, 
 const canRun = hasNpm && isBuilt && process.platform === "linux";
 if (!canRun) process.stderr.write("SKIPPED: killing npm needs Linux, npm, .tools/k6 and .tools/toxiproxy\n");
 
-test.skipIf(!canRun)("a run ends in order when the npm that started it is killed", async () => {
+const ENDS = [
+  ["is killed", "SIGKILL"],
+  ["is asked to end, which it does after the run", "SIGTERM"],
+] as const;
+
+test.skipIf(!canRun).each(ENDS)("a run ends in order when the npm that started it %s", async (_how, by) => {
   const parent = await mkdtemp(join(tmpdir(), "floodgate-npm-"));
   const out = join(parent, "run");
   let seen: ProcessId[] = [];
@@ -31,7 +37,12 @@ test.skipIf(!canRun)("a run ends in order when the npm that started it is killed
     expect(started.met, said).toBe(true);
     seen = processesAbout(out);
     expect(seen.length).toBeGreaterThan(3);
-    npm.kill("SIGKILL");
+    npm.kill(by);
+    // A container ends with its first process: what npm does not wait for is cut off there.
+    if (by === "SIGTERM") {
+      expect(await once(npm, "exit")).toEqual([143, null]);
+      expect(existsSync(join(out, "junit.xml"))).toBe(true);
+    }
     await waitUntil(async () => !seen.some(isAlive), { forMs: 20_000, pollMs: 50 });
     expect(processesAbout(out)).toEqual([]);
     expect(JSON.parse(readFileSync(join(out, "run.json"), "utf8"))).toMatchObject({
