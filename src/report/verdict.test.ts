@@ -42,6 +42,14 @@ describe("mergeClaims", () => {
     expect(mergeClaims([claimOf("a/s", { level: "info" })], []).exit_code).toBe(4);
   });
 
+  test("that no credential was written is not about the target: beside skipped claims alone it is no pass", () => {
+    const ours = claimOf("secrets-stay-secret/run", { stage: "run" });
+    const skipped = claimOf("a/s", { verdict: "skipped" });
+    expect(mergeClaims([ours, skipped], [])).toMatchObject({ verdict: "inconclusive", exit_code: 4 });
+    expect(mergeClaims([{ ...ours, verdict: "fail" }, skipped], []).verdict).toBe("fail");
+    expect(mergeClaims([ours, skipped, claimOf("b/s")], []).verdict).toBe("pass");
+  });
+
   test("a skipped must that nobody requires is told, but does not decide", () => {
     const merged = mergeClaims([claimOf("a/s"), claimOf("b/s", { verdict: "skipped" })], []);
     expect(merged.verdict).toBe("pass");

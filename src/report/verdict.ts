@@ -71,6 +71,9 @@ const means = (name: string, claim: Claim): boolean =>
 /** Reports whether a claim decides about the target; `info` only records. */
 const isJudged = (claim: Claim) => claim.level !== "info" && (claim.verdict === "pass" || claim.verdict === "fail");
 
+/** Reports whether a claim is about the target; the search for credentials is about what this program wrote, in every run. */
+const isAboutTarget = ({ id }: Claim) => groupOf(id) !== "secrets-stay-secret";
+
 /**
  * Why one required name is missing, or `null`. A claim named by its own id has to be judged, a stage has to be
  * played, and of any other group one claim has to be judged: the others may be skipped because the deployment lacks
@@ -140,7 +143,8 @@ export const mergeClaims = (claims: readonly Claim[], required: readonly string[
   );
   const left = absent.length > ALIKE_MAX ? " reasons" : "";
   if (absent.length > 0) reasons.push(`Required, but not judged: ${someOf(absent, ALIKE_MAX)}${left}.`);
-  if (!claims.some(isJudged)) reasons.push("No claim was judged, so nothing is known about the target.");
+  if (!claims.some((claim) => isJudged(claim) && isAboutTarget(claim)))
+    reasons.push("No claim was judged, so nothing is known about the target.");
   if (reasons.length > 0) return merged("inconclusive", reasons.join(" "));
   const all = `${held} of ${counted(held, "required claim")} ${held === 1 ? "holds" : "hold"}`;
   return merged("pass", `${all}${shouldsText(claims)}${notJudgedText(claims)}.`);
