@@ -4,7 +4,7 @@ import { type Claim, claimOf, groupOf, type Measurement, type RunDocument } from
 import { sumOf } from "../history/statistics/statistics.ts";
 import { NIGHT_SCHEMA, type Night } from "../trends/nights.ts";
 import { doubtOf } from "../trends/recorded-comparison.ts";
-import { clip, escapeLabel, escapeXml, oneLine, utf8Bytes } from "./escape.ts";
+import { clip, escapeHtml, escapeLabel, escapeXml, oneLine, utf8Bytes } from "./escape.ts";
 import { claimsInOrder, countByVerdict, LEVELS, VERDICTS, whyOf } from "./verdict.ts";
 
 type CaseKind = "held" | "broken" | "open" | "remark" | "skipped";
@@ -49,9 +49,6 @@ const attributes = (values: Record<string, string | number>): string =>
     .map(([name, value]) => ` ${name}="${escapeXml(String(value))}"`)
     .join("");
 
-/** CDATA needs no entities; only its end mark is split. */
-const cdata = (text: string): string => `<![CDATA[${clean(text).replaceAll("]]>", "]]]]><![CDATA[>")}]]>`;
-
 /** The first line that a CI system shows of a case: why, and of a failure what came, unless the reason says so. */
 const messageOf = ({ verdict, reason, got }: Claim): string =>
   verdict !== "fail" || reason.includes(got) ? reason : `${reason} (${got})`;
@@ -77,7 +74,7 @@ const resultOf = (claim: Claim): string => {
   const what = kind === "remark" ? `${verdict} (${level}; the run is not judged by it): ` : "";
   const message = clip(oneLine(what + messageOf(claim)), MESSAGE_MAX);
   const type = verdict === "fail" ? level : verdict;
-  return `<${TAGS[kind]}${attributes({ message, type })}>${cdata(detailsOf(claim))}</${TAGS[kind]}>`;
+  return `<${TAGS[kind]}${attributes({ message, type })}>${escapeHtml(detailsOf(claim))}</${TAGS[kind]}>`;
 };
 
 const caseOf = (claim: Claim, time: string): string => {
@@ -123,7 +120,7 @@ export const junitXml = (run: RunDocument): string => {
   return `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites${whole}>\n${lines.join("\n")}\n</testsuites>\n`;
 };
 
-const STATUS = { held: "passed", broken: "failed", skipped: "skipped", open: "other", remark: "other" } as const;
+const STATUS = { held: "passed", broken: "failed", skipped: "skipped", open: "failed", remark: "other" } as const;
 
 const testOf = (claim: Claim): object => ({
   name: clean(claim.id),
@@ -142,12 +139,13 @@ const testOf = (claim: Claim): object => ({
 });
 
 /**
- * `ctrf.json`: the Common Test Report Format (ctrf.io, schema 0.0). An inconclusive claim and a remark have the status
- * "other", beside the verdict as `rawStatus`. What the format has no field for stands under `extra.floodgate`.
+ * `ctrf.json`: the Common Test Report Format (ctrf.io, schema 0.0). Its readers turn a job red for the status "failed" alone, so an
+ * inconclusive claim has it; a remark is "other". The verdict stands beside it as `rawStatus`, and what the format has no field
+ * for under `extra.floodgate`.
  */
 export const ctrfJson = (run: RunDocument): string => {
   const cases = casesOf(run);
-  const { held: passed, broken: failed, open, remark, skipped } = countByKind(cases);
+  const { held: passed, broken, open, remark: other, skipped } = countByKind(cases);
   const [start, stop] = [run.started_at, run.finished_at].map((at) => Date.parse(at) || 0);
   const report = {
     reportFormat: "CTRF",
@@ -158,7 +156,7 @@ export const ctrfJson = (run: RunDocument): string => {
       tool: { name: "floodgate" },
       summary: {
         tests: cases.length,
-        ...{ passed, failed, skipped, pending: 0, other: open + remark, start, stop },
+        ...{ passed, failed: broken + open, skipped, pending: 0, other, start, stop },
         duration: Math.max(0, Math.round(run.duration_ms)),
       },
       tests: cases.map(testOf),
@@ -177,14 +175,15 @@ export const ctrfJson = (run: RunDocument): string => {
   return `${JSON.stringify(report, null, 2)}\n`;
 };
 
-// `metrics.prom`: a finished run as OpenMetrics 1.0 text. Stages, outcomes and measurements are labels.
+// `metrics.prom`: a finished run as OpenMetrics 1.0 text. Stages, outcomes and measurements are labels. Its types are those that
+// the older text format has as well, because Pushgateway and node_exporter's textfile collector read no other.
 
 type Labels = Record<string, string>;
 type Samples = readonly (readonly [labels: Labels, value: number])[];
-type Type = "gauge" | "counter" | "info" | "stateset";
+type Type = "gauge" | "counter";
 type Family = readonly [name: string, type: Type, help: string, samples: (run: RunDocument) => Samples];
 
-const SUFFIX = { gauge: "", counter: "_total", info: "_info", stateset: "" } as const;
+const SUFFIX = { gauge: "", counter: "_total" } as const;
 
 const labelText = (labels: Labels): string => {
   const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escapeLabel(value)}"`);
@@ -217,8 +216,8 @@ const ofMeasurements =
 
 // biome-ignore format: a family on a line or two
 const FAMILIES: readonly Family[] = [
-  ["run", "info", "The run.", ({ id, profile, seed, commit, target }) => [[{ id, profile, seed: `${seed}`, commit: commit ?? "", target: target.name }, 1]]],
-  ["run_verdict", "stateset", "1 for the verdict of the run.", ({ verdict }) => (["pass", "fail", "inconclusive"] as const).map((v) => [{ floodgate_run_verdict: v }, v === verdict ? 1 : 0])],
+  ["run_info", "gauge", "The run.", ({ id, profile, seed, commit, target }) => [[{ id, profile, seed: `${seed}`, commit: commit ?? "", target: target.name }, 1]]],
+  ["run_verdict", "gauge", "1 for the verdict of the run.", ({ verdict }) => (["pass", "fail", "inconclusive"] as const).map((v) => [{ floodgate_run_verdict: v }, v === verdict ? 1 : 0])],
   ["run_exit_code", "gauge", "0 pass, 1 fail, 4 inconclusive.", one((run) => run.exit_code)],
   ["run_duration_seconds", "gauge", "How long the run took.", one((run) => run.duration_ms / 1000)],
   ["outcomes_seen", "gauge", "Documented outcomes seen.", one(({ coverage }) => coverage.outcomes_seen)],
