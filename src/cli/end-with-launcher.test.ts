@@ -81,6 +81,6 @@ test.skipIf(process.platform !== "linux")("a process that cannot be looked up ha
   } finally {
     child.kill("SIGKILL");
   }
-  await waitUntil(async () => hasEnded(of), { forMs: 5000, pollMs: 10 });
+  await waitUntil(async () => hasEnded(of), { forMs: 30_000, pollMs: 10 });
   expect(hasEnded(of)).toBe(true);
 });

@@ -48,6 +48,9 @@ const FULL = "throw Object.assign(new Error('ENOSPC: planted'), { code: 'ENOSPC'
 const LATER = "setImmediate(() => { throw new TypeError('planted'); })";
 const LATER_REJECTED = "setImmediate(() => void Promise.reject(new TypeError('planted')))";
 
+/** A folder that no attempt before has written to. */
+const fresh = (name: string): string => join(mkdtempSync(join(folder, "out-")), name);
+
 /** Each on a deployment of its own, since one is run on once at a time. */
 let deployments = 0;
 const runs = (out: string): string[] => {
@@ -87,8 +90,8 @@ const LAYERS: Layer[] = [
 describe.concurrent("a command in which something unexpected is thrown", () => {
   test.each(LAYERS)(
     "in %s does not end with 1, and shows neither a stack nor a key",
-    async (layer, plant, args = runs) => {
-      const out = join(folder, `run-${layer.replaceAll(" ", "-")}`);
+    async (_layer, plant, args = runs) => {
+      const out = fresh("run-of-it");
       const { code, said } = await runCommand(args(out), { env: { NODE_OPTIONS: plant } });
       expect(said).not.toMatch(/\n\s+at .*:\d+/);
       expect(said).not.toContain(KEY);
@@ -118,27 +121,27 @@ test.skipIf(process.platform !== "linux")("without /proc a command begins as it 
 
 describe.skipIf(process.platform !== "linux")("a place that takes nothing", () => {
   test("a disk that is full ends with 4 and a sentence, whatever could be written", async () => {
-    const out = join(folder, "small");
+    const out = fresh("small");
     // Node writes the cache of its compiler when nothing handles SIGXFSZ any more.
     const limit = ["-c", `unset NODE_COMPILE_CACHE; ulimit -f 4; exec "$0" "$@"`];
     const args = [process.execPath, "--disable-warning=ExperimentalWarning", ENTRY, ...runs(out)];
     const { code, said } = await commandOf("/bin/bash", [...limit, ...args]);
     expect([code, said]).toEqual([4, expect.stringMatching(/EFBIG/)]);
     const nothing = ["-c", `unset NODE_COMPILE_CACHE; ulimit -f 0; exec "$0" "$@"`];
-    const none = await commandOf("/bin/bash", [...nothing, ...args.slice(0, -1), join(folder, "none")]);
+    const none = await commandOf("/bin/bash", [...nothing, ...args.slice(0, -1), fresh("none")]);
     expect(none.code).toBe(4);
     expect(none.said).toMatch(/a file may not grow any further here \(ulimit -f\) \(EFBIG\); make room/);
     expect(said).not.toMatch(/\n\s+at .*:\d+/);
   });
 
   test("a run folder on a full disk is named before anything is sent", async () => {
-    const out = join(folder, "full");
+    const out = fresh("full");
     const full = planted("node:fs", "writeFileSync", isFile(".room"), FULL);
     const { code, said } = await commandOf(process.execPath, [full, ENTRY, ...runs(out)]);
     expect([code, said]).toEqual([4, expect.stringMatching(/the run folder \S+full .*ENOSPC.*; make room, or/)]);
     // A room that cannot be made for another reason ends no run.
     const denied = planted("node:fs", "writeFileSync", isFile(".room"), FULL.replaceAll("ENOSPC", "EIO"));
-    const other = await commandOf(process.execPath, [denied, ENTRY, ...runs(join(folder, "other"))]);
+    const other = await commandOf(process.execPath, [denied, ENTRY, ...runs(fresh("other"))]);
     expect(other.said).not.toContain("make room");
   });
 
@@ -159,7 +162,7 @@ describe.skipIf(process.platform !== "linux")("a place that takes nothing", () =
   });
 
   test("a recorded run whose reports cannot be written again is judged, said and 4", async () => {
-    const run = join(folder, "artifact");
+    const run = fresh("artifact");
     cpSync(join(REPOSITORY, "reports", "sample"), run, { recursive: true });
     const before = readFileSync(join(run, "run.json"), "utf8");
     const denied = "throw Object.assign(new Error('denied'), { code: 'EACCES' })";
@@ -174,7 +177,7 @@ describe.skipIf(process.platform !== "linux")("a place that takes nothing", () =
   });
 
   test("a result that cannot be printed is 4, and one that nobody reads is no error", async () => {
-    const entry = [process.execPath, ENTRY, ...runs(join(folder, "printed")), "--json"];
+    const entry = [process.execPath, ENTRY, ...runs(fresh("printed")), "--json"];
     const full = await commandOf("/bin/bash", ["-c", `exec "$0" "$@" > /dev/full`, ...entry]);
     expect([full.code, full.said]).toEqual([4, expect.stringContaining("could not be printed")]);
     const closed = startCommand(["load"]);

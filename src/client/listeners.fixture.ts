@@ -1,5 +1,6 @@
 /** Servers of a test on free ports of 127.0.0.1, all closed together with their connections. */
-import { type AddressInfo, createServer, type Server } from "node:net";
+import type { AddressInfo, Server } from "node:net";
+import { freePort } from "../tools/link-probe.ts";
 
 export const openListeners = () => {
   const servers: Server[] = [];
@@ -11,13 +12,8 @@ export const openListeners = () => {
   return {
     /** Resolves to the port. */
     listen,
-    /** A port that refuses connections. */
-    closedPort: async (): Promise<number> => {
-      const server = createServer();
-      const port = await listen(server);
-      await new Promise((resolve) => server.close(resolve));
-      return port;
-    },
+    /** A port that refuses connections, and that the system gives to nobody meanwhile. */
+    closedPort: (): Promise<number> => freePort(),
     close: (): void => {
       for (const server of servers) {
         server.close();

@@ -34,7 +34,7 @@ describe.skipIf(path === null)("a toxiproxy that others use", () => {
   test("a proxy that they disabled meanwhile stays disabled, and one that the fault disabled does not", async () => {
     const target = { base_url: "http://127.0.0.1:1/v1" };
     const undo = { how: "heal-proxy", api_url: rig.server.apiUrl, target } as const;
-    const limits = { signal: AbortSignal.timeout(5_000), callMs: 1_000 };
+    const limits = { signal: AbortSignal.timeout(60_000), callMs: 5_000 };
     const theirs = await broken("two", "reply-lost");
     await theirs.setEnabled(false);
     expect(await UNDO_PORTS.proxy({ ...undo, proxy: "two", disables: false }, limits)).toContain(
@@ -59,7 +59,7 @@ describe.skipIf(path === null)("a toxiproxy that others use", () => {
     expect(await heal(toxiproxy, "six", { mayReset: false })).toMatchObject({ healed: true, serving: "closes" });
     const target = { base_url: "http://127.0.0.1:1/v1" };
     const undo = { how: "heal-proxy", api_url: rig.server.apiUrl, proxy: "six", disables: true, target } as const;
-    const limits = { signal: AbortSignal.timeout(5_000), callMs: 1_000 };
+    const limits = { signal: AbortSignal.timeout(60_000), callMs: 5_000 };
     await expect(UNDO_PORTS.proxy(undo, limits)).rejects.toThrow("nobody answers at its upstream");
   });
 

@@ -28,20 +28,18 @@ describe.skipIf(path === null)("the watchdog beside a proxy", () => {
   let said: string[];
   const watches: RemoteWatch[] = [];
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), "floodgate-watchdog-"));
     upstream = await startUpstream();
     server = await startForTests(path as string);
-    for (const name of ["limiter", "keys", "a-stranger"]) {
-      await server.toxiproxy.createProxy({ name, upstream: upstream.address });
-    }
+    await server.toxiproxy.createProxy({ name: "a-stranger", upstream: upstream.address });
     await server.toxiproxy.proxy("a-stranger").setEnabled(false);
   });
   afterAll(async () => {
     await server?.stop();
     await upstream?.close();
-    rmSync(folder, { recursive: true, force: true });
   });
   beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), "floodgate-watchdog-"));
+    for (const name of ["limiter", "keys"]) await server.toxiproxy.createProxy({ name, upstream: upstream.address });
     said = [];
     const target: Target = {
       schema: "floodgate/target@1",
@@ -56,6 +54,8 @@ describe.skipIf(path === null)("the watchdog beside a proxy", () => {
   afterEach(async () => {
     for (const watch of watches.splice(0)) await watch.close();
     await watchdog.close();
+    for (const name of ["limiter", "keys", "network"]) await server.toxiproxy.removeProxy(name);
+    rmSync(folder, { recursive: true, force: true });
     expect((await server.toxiproxy.proxy("a-stranger").read()).enabled, "a proxy that is not ours").toBe(false);
   });
 
@@ -135,7 +135,6 @@ describe.skipIf(path === null)("the watchdog beside a proxy", () => {
     await waitUntil(async () => watch.lost() !== null, { forMs: HEALED_MS, pollMs: 50 });
     await server.toxiproxy.proxy("network").setEnabled(true);
     await expect(watch.hold(limiter)).rejects.toThrow("no heartbeat");
-    await server.toxiproxy.removeProxy("network");
   });
 
   test("what it cannot heal is not held, and nothing may be broken then", async () => {

@@ -116,7 +116,7 @@ describe("slots and queue", () => {
     submit("a");
     submit("b");
     expect(names()).toBe("a");
-    const untilMs = performance.now() + 5_000;
+    const untilMs = performance.now() + 30_000;
     while (names() !== "ab" && performance.now() < untilMs) await new Promise((resolve) => setTimeout(resolve, 5));
     expect(names()).toBe("ab");
     inference.close();

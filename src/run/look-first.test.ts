@@ -288,7 +288,7 @@ describe.concurrent("every command", () => {
     // The second of a gate is another deployment by its address.
     writeFileSync(`${place}-b.json`, JSON.stringify({ ...target, base_url: target.base_url.replace("/v1", "/b/v1") }));
     const which = name === "gate" ? ["--base", file, "--head", `${place}-b.json`] : ["--target", file];
-    const out = join(folder, `${name}-${how.replace(" ", "-")}-run`);
+    const out = mkdtempSync(`${place}-run-`);
     const ended = await runCommand([...words, ...which, "--out", out]);
     // The end of a run is broken into lines of a terminal.
     expect([ended.code, ended.err.replaceAll(/\s+/g, " ")]).toEqual([code, expect.stringMatching(said)]);

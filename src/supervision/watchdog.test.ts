@@ -138,7 +138,7 @@ describe("the watchdog", () => {
     const undo = undoBy("true");
     const before = journal.about({ kind: "fault", name: "before", undo });
     process.kill(watchdog.pid, "SIGKILL");
-    await waitUntil(async () => !watchdog.isThere(), { forMs: 5_000, pollMs: 10 });
+    await waitUntil(async () => !watchdog.isThere(), { forMs: 30_000, pollMs: 10 });
     expect(() => journal.about({ kind: "fault", name: "f", undo })).toThrow("the watchdog has ended");
     expect(() => journal.about({ kind: "signal", name: "s", undo: { how: "nothing" } })).toThrow(
       "the watchdog has ended",

@@ -162,10 +162,10 @@ describe.skipIf(path === null)("a real toxiproxy", () => {
     test("each rung ends at its deadline, and what is not whole is not called healed", async () => {
       const own = await startForTests(path as string);
       await hang(own);
-      const healing = await heal(own.toxiproxy, "stuck", { callMs: 200 });
+      const healing = await heal(own.toxiproxy, "stuck", { callMs: 1_000 });
       expect(healing.healed).toBe(false);
       expect(healing.did).toEqual(["DELETE toxic stuck", "POST /reset", "enabled=false", "enabled=true"]);
-      expect(healing.trouble.join()).toContain("no answer within 200 ms");
+      expect(healing.trouble.join()).toContain("no answer within 1000 ms");
       await own.stop();
     });
 
@@ -173,7 +173,7 @@ describe.skipIf(path === null)("a real toxiproxy", () => {
       const own = await startForTests(path as string);
       const listen = await hang(own);
       const before = own.pid();
-      const healing = await heal(own.toxiproxy, "stuck", { callMs: 200, restart: own.restart });
+      const healing = await heal(own.toxiproxy, "stuck", { callMs: 1_000, restart: own.restart });
       expect(healing.healed).toBe(true);
       expect(healing.did.at(-1)).toBe("restart of the server");
       expect(own.pid()).not.toBe(before);
@@ -184,7 +184,7 @@ describe.skipIf(path === null)("a real toxiproxy", () => {
     test("a reset that would touch the links of others is left out", async () => {
       const own = await startForTests(path as string);
       await hang(own);
-      const healing = await heal(own.toxiproxy, "stuck", { callMs: 200, mayReset: false });
+      const healing = await heal(own.toxiproxy, "stuck", { callMs: 1_000, mayReset: false });
       expect(healing.did).not.toContain("POST /reset");
       await own.stop();
     });

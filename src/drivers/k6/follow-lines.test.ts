@@ -19,9 +19,9 @@ test("lines are seen while the file is written, whole ones only, and the rest at
   const bytes = Buffer.from("one\ntwö\nthr");
   // The cut goes through a letter.
   await appendFile(path, bytes.subarray(0, 7));
-  await vi.waitFor(() => expect(seen).toEqual(["one"]), 5000);
+  await vi.waitFor(() => expect(seen).toEqual(["one"]), 30_000);
   await appendFile(path, bytes.subarray(7));
-  await vi.waitFor(() => expect(seen).toEqual(["one", "twö"]), 5000);
+  await vi.waitFor(() => expect(seen).toEqual(["one", "twö"]), 30_000);
   await appendFile(path, "ee\nhalf");
   written.resolve();
   await following;

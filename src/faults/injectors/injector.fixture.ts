@@ -8,7 +8,7 @@ export type InjectorUnderTest = {
   isWhole(): Promise<boolean>;
 };
 
-const inTime = (): AbortSignal => AbortSignal.timeout(10_000);
+const inTime = (): AbortSignal => AbortSignal.timeout(60_000);
 
 /** `open` is called in each test, for an injector on something whole. */
 export const injectorSuite = (open: () => Promise<InjectorUnderTest>): void => {

@@ -1,7 +1,7 @@
 /** One suite for every way of breaking and mending: toxiproxy's API, commands that drive a second toxiproxy, and signals. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "../../tools/toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "../../tools/toxiproxy-server.ts";
 import { makeFault } from "../link-faults.ts";
@@ -18,7 +18,6 @@ describe.skipIf(path === null)("over toxiproxy", () => {
   beforeAll(async () => {
     upstream = await startUpstream();
     server = await startForTests(path as string);
-    await server.toxiproxy.createProxy({ name: "limiter", upstream: upstream.address });
     await server.toxiproxy.createProxy({ name: "a-stranger", upstream: upstream.address });
     await server.toxiproxy.proxy("a-stranger").setEnabled(false);
   });
@@ -26,11 +25,13 @@ describe.skipIf(path === null)("over toxiproxy", () => {
     await server?.stop();
     await upstream?.close();
   });
+  beforeEach(() => server.toxiproxy.createProxy({ name: "limiter", upstream: upstream.address }));
   const isWhole = async (): Promise<boolean> => {
     const { enabled, toxics } = await server.toxiproxy.proxy("limiter").read();
     return enabled && toxics.length === 0;
   };
   afterEach(async () => {
+    await server.toxiproxy.removeProxy("limiter");
     expect((await server.toxiproxy.proxy("a-stranger").read()).enabled, "a proxy that is not ours").toBe(false);
   });
 
@@ -102,16 +103,16 @@ describe.skipIf(process.platform !== "linux")("commands that send signals", () =
 
 test("without a status command nobody can be asked, and nothing is claimed", async () => {
   const port = commandsOf({ inject: ["true"], heal: ["true"] });
-  await port.inject(AbortSignal.timeout(5_000));
-  expect(await port.status(AbortSignal.timeout(5_000))).toBe("unknown");
+  await port.inject(AbortSignal.timeout(60_000));
+  expect(await port.status(AbortSignal.timeout(60_000))).toBe("unknown");
 });
 
 test("a status command that cannot look is no answer", async () => {
   const port = commandsOf({ inject: ["true"], heal: ["true"], status: "exit 7" });
-  expect(await port.status(AbortSignal.timeout(5_000))).toBe("unknown");
+  expect(await port.status(AbortSignal.timeout(60_000))).toBe("unknown");
 });
 
 test("healing that ends with 0 and heals nothing is found out", async () => {
   const port = commandsOf({ inject: ["true"], heal: ["true"], status: "true" });
-  await expect(port.heal(AbortSignal.timeout(5_000))).rejects.toThrow("still in force after healing");
+  await expect(port.heal(AbortSignal.timeout(60_000))).rejects.toThrow("still in force after healing");
 });

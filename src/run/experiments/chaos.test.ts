@@ -8,7 +8,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ENTRY, type RunningCommand, startCommand } from "../../cli/command.fixture.ts";
 import { eitherOf, type RunDocument } from "../../history/run-document.ts";
 import { type JournalEntry, openEffects, readJournal } from "../../supervision/journal.ts";
@@ -48,17 +48,17 @@ const watchdogOf = (runner: RunningCommand): number => {
 const locksOf = ({ child }: RunningCommand): string[] =>
   readdirSync(tmpdir()).filter((name) => name.endsWith(".lock") && name.includes(`-${child.pid}-`));
 
-/** A deployment of somebody else's for the tests of one part, which therefore go one after the other. */
+/** A deployment of somebody else's for each attempt at a test of one part; the tests of a part go one after the other. */
 const deployed = () => {
   let folder = "";
   let theirs: ForeignDeployment;
   let untouched: ProxyState;
-  beforeAll(async () => {
+  beforeEach(async () => {
     folder = await mkdtemp(join(tmpdir(), "floodgate-chaos-test-"));
     theirs = await startForeign(folder, toxiproxyPath as string);
     untouched = await theirs.stranger();
   });
-  afterAll(async () => {
+  afterEach(async () => {
     await theirs?.stop();
     await rm(folder, { recursive: true, force: true, maxRetries: 3 });
   });

@@ -17,7 +17,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }));
 const floodgate = (...args: string[]) => runCommand(args);
 
 test("a mutant: exit 1, a crash file that fails again, and holds on the healthy platform", async () => {
-  const out = join(folder, "mutant");
+  const out = await mkdtemp(join(folder, "mutant-"));
   const found = await floodgate(
     "dev",
     "explore",
@@ -46,7 +46,7 @@ test("a mutant: exit 1, a crash file that fails again, and holds on the healthy 
 });
 
 test("the healthy platform: exit 0, and nothing written that nobody needs", async () => {
-  const out = join(folder, "healthy");
+  const out = await mkdtemp(join(folder, "healthy-"));
   const { code, said } = await floodgate("chaos", "--explore", "--for", "2s", "--seed", "5", "--out", out);
   expect(code, said).toBe(0);
   expect(said).toContain("nothing failed in any of them");

@@ -128,7 +128,7 @@ describe("without a target file", () => {
 
       const healed = await healLeftOpen(reports);
       const isAlive = ({ pid, start }: { pid: number; start: string }): boolean => startTimeOf(pid) === start;
-      await waitUntil(async () => !isAlive(ours) && !isAlive(stray), { forMs: 5_000, pollMs: 20 });
+      await waitUntil(async () => !isAlive(ours) && !isAlive(stray), { forMs: 30_000, pollMs: 20 });
       expect([ours, stray, ofOtherRun, others].map(isAlive)).toEqual([false, false, true, true]);
       expect(folders.map((path) => existsSync(path))).toEqual([false, false, true, true, true, true]);
       expect(healed.isWhole).toBe(false);

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { makeFault } from "../../faults/link-faults.ts";
 import { openJournal, type Undo } from "../../supervision/journal.ts";
 import type { Target } from "../../target/target.ts";
@@ -38,10 +38,10 @@ const byCommands = (fault: string, file?: string): Undo => ({
 
 describe("faults by commands", () => {
   let reports: string;
-  beforeAll(async () => {
+  beforeEach(async () => {
     reports = await mkdtemp(join(tmpdir(), "floodgate-left-"));
   });
-  afterAll(() => rmSync(reports, { recursive: true, force: true }));
+  afterEach(() => rmSync(reports, { recursive: true, force: true }));
 
   test("one that was left is refused until it is healed, for its own target alone", async () => {
     const healed = join(reports, "healed");
@@ -95,13 +95,13 @@ describe.skipIf(path === null)("faults on a proxy", () => {
   let server: ToxiproxyServer;
   let upstream: Upstream;
   let reports: string;
-  beforeAll(async () => {
+  beforeEach(async () => {
     reports = await mkdtemp(join(tmpdir(), "floodgate-left-"));
     upstream = await startUpstream(0);
     server = await startForTests(path as string);
     await server.toxiproxy.createProxy({ name: "theirs", upstream: upstream.address });
   });
-  afterAll(async () => {
+  afterEach(async () => {
     await server?.stop();
     await upstream?.close();
     rmSync(reports, { recursive: true, force: true });
@@ -137,15 +137,12 @@ describe.skipIf(path === null)("faults on a proxy", () => {
   });
 
   test("an experiment that heals first does so once, while it holds the target", async () => {
-    const gone = await startUpstream(0);
-    await server.toxiproxy.createProxy({ name: "mute", upstream: gone.address });
-    await gone.close();
+    await server.toxiproxy.createProxy({ name: "mute", upstream: "127.0.0.1:1" });
     const toxiproxy = { api_url: server.apiUrl, proxies: { limiter: "theirs", keys: "mute" } };
     const file = join(reports, "target.json");
     const tenants = [{ org: "org_a", server: { key: "svc_sk_live_a" } }] as NonNullable<Target["tenants"]>;
     const permits = { chaos: true, load_max_rps: 50 };
     writeFileSync(file, JSON.stringify(target({ toxiproxy, permits, tenants })), { mode: 0o600 });
-    await server.toxiproxy.proxy("theirs").removeToxic("a-colleague");
     const said: string[] = [];
     const { document } = await runChaos({
       ...{ seed: 1, reports, out: join(reports, "run"), replay: "-", owned: [], targetFile: file, healFirst: true },

@@ -29,7 +29,7 @@ const chaos = (env: Record<string, string>, ...args: string[]) => runCommand(["c
 const how = { timeout: 300_000, concurrent: true };
 describe.skipIf(toxiproxyOrSkip() === null)("chaos on the embedded deployment", how, () => {
   test.each(stores)("a limiter in %s is killed: refused meanwhile, and the ledger is exact", async (store) => {
-    const out = join(folder, store);
+    const out = await mkdtemp(join(folder, `${store}-`));
     const { code, said } = await chaos({}, "limiter-killed", "--limiter", store, "--out", out);
     expect(code, said).toBe(0);
     const document = JSON.parse(readFileSync(join(out, "run.json"), "utf8")) as RunDocument;
