@@ -52,7 +52,7 @@ const STARTS_PROCESSES = [
   "src/drivers/{failed-processes,foreign-answers,host-notes,one-meaning,one-word,stream-results}.test.ts",
   "src/drivers/k6/{alone,k6-budget,k6,script-account,user-script}.test.ts",
   "src/drivers/open-loop/open-loop.test.ts",
-  "src/faults/{experiment,link-faults,shared-server,watchdog}.test.ts",
+  "src/faults/{experiment,link-faults,replicas,shared-server,watchdog}.test.ts",
   "src/faults/injectors/{injectors,process,redis,sqlite,link}.test.ts",
   "src/tools/{take-toxic-away,find-redis,find-tool,stand-in-proxy,toxiproxy}.test.ts",
   "src/platform/api/tls.test.ts",

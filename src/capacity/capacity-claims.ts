@@ -111,13 +111,13 @@ export const demandVerdict = (answer: Answer, demand: Demand): "pass" | "fail" |
 const ORGANIZATION_BOUND = new Set(["organization", "key", "allowance"]);
 
 /**
- * What to do with the answer, in sentences, most important first. `replicas`: `limits.replicas` of the target file;
- * `organizations`: those that the load came from.
+ * What to do with the answer, in sentences, most important first. `replicas`: `limits.replicas` of the target file, or
+ * `measured` if several numbers are, so that nothing is extrapolated; `organizations`: those that the load came from.
  */
 export const advise = (
   answer: Answer,
   { owner }: FirstLimit,
-  { replicas, organizations }: { replicas: number | null; organizations: number },
+  { replicas, organizations }: { replicas: number | "measured" | null; organizations: number },
   demand: Demand | null,
 ): string[] => {
   const needed = demand === null ? null : neededPerS(demand);
@@ -142,7 +142,7 @@ export const advise = (
   if (owner === "limiter" || owner === "key-service") {
     return [...lines, "More replicas of the API do not help: what they depend on is the limit."];
   }
-  if (answer.kind === "at-least") return lines;
+  if (answer.kind === "at-least" || replicas === "measured") return lines;
   if (replicas === null) {
     lines.push("limits.replicas is not in the target file: with it, the capacity of one replica stands here.");
     if (needed !== null && needed > answer.low) {
@@ -186,7 +186,8 @@ export const limitPhrase = ({ answer, limit }: Pick<Found, "answer" | "limit">):
   return `${isKnown ? "the limit met first" : "some calls were refused, perhaps not by the limit that is met first"}: ${limit.sentence}`;
 };
 
-export const capacityClaims = (found: Found, stage: string, replay: string): Claim[] => {
+/** `isOfMany`: one of several numbers of replicas, over which `compareReplicas` judges a demand. */
+export const capacityClaims = (found: Found, stage: string, replay: string, isOfMany = false): Claim[] => {
   const { answer, advice, demand, objectives } = found;
   const claims = objectives.map((objective, at): Claim => {
     const isFirst = answer.binding === null || answer.binding === at;
@@ -194,7 +195,7 @@ export const capacityClaims = (found: Found, stage: string, replay: string): Cla
     const phrase = limitPhrase(found);
     if (isFirst && phrase !== null) reasons.push(phrase);
     return claimOf({
-      ...{ id: `capacity/${objective}`, stage, replay },
+      ...{ id: `capacity/${objective}${isOfMany ? `/${stage}` : ""}`, stage, replay },
       // A stated demand is the question; the highest rate is then only reported.
       level: demand === null ? "must" : "info",
       verdict: VERDICTS[answer.kind],
@@ -203,7 +204,7 @@ export const capacityClaims = (found: Found, stage: string, replay: string): Cla
       got: isFirst ? answerText(answer) : `holds at ${perS(answer.ratePerS)}`,
     });
   });
-  if (demand === null) return claims;
+  if (demand === null || isOfMany) return claims;
   const asked = claimOf({
     ...{ id: "capacity/demand", stage, replay, verdict: demandVerdict(answer, demand) },
     reason: [answer.reason, ...advice].join("; "),

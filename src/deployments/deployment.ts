@@ -456,7 +456,7 @@ export const remoteProxy = ({ toxiproxy, faults = {}, base_url, watchdog }: Targ
   const { hostname } = new URL(base_url);
   const isByCommands = Object.keys(faults).length > 0;
   return isByCommands && !isLoopbackHost(hostname)
-    ? `the deployment is on ${hostname}: what a command of its faults breaks there ${HOW_TO_WATCH}`
+    ? `the deployment is on ${hostname}: what a command changes there ${HOW_TO_WATCH}`
     : null;
 };
 

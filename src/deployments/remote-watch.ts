@@ -6,8 +6,11 @@ import { bearer, type ControlCall, callControl } from "../client/control-call.ts
 import { clean, shapeOfBody } from "../contract/foreign-text.ts";
 import { isObject, parseJson } from "../contract/refusals.ts";
 
-/** A proxy, or a fault of the target file's `faults`. `disables`: healing must enable the proxy again. */
-export type Held = { proxy: string; disables: boolean } | { fault: string };
+/**
+ * A proxy, a fault of the target file's `faults`, or the number of replicas to set again. `disables`: healing must enable the
+ * proxy again.
+ */
+export type Held = { proxy: string; disables: boolean } | { fault: string; replicas?: number };
 
 /** Heartbeats come every second; three in a row may be lost. */
 export const LEASE_MS = 4_000;

@@ -12,7 +12,7 @@ import { whyNotOwn } from "../supervision/private-file.ts";
 import { carriesMark, hasEnded } from "../supervision/processes.ts";
 import { FOLDER_MARK } from "../supervision/supervisor.ts";
 import { tryEach } from "../supervision/waiting.ts";
-import type { Target } from "../target/target.ts";
+import { forReplicas, type Target } from "../target/target.ts";
 import { isSameTarget } from "../target/target-file.ts";
 import { isServing, type Serving } from "../tools/link-probe.ts";
 import * as proxies from "../tools/toxiproxy.ts";
@@ -180,9 +180,14 @@ const onTarget = (named: Extract<NamedUndo, { target: TargetName }>, given: read
     const how = "`npx floodgate chaos --heal --target FILE`";
     return { trouble: `needs the target file of ${name ?? base_url}: ${how}${was}`, needs: named.target };
   }
-  const { faults = {}, toxiproxy, control } = its.target;
+  const { faults = {}, toxiproxy, control, scale } = its.target;
   switch (named.how) {
     case "command":
+      if (named.replicas !== undefined) {
+        if (scale === undefined) return not(`${its.file} has no scale any more`);
+        const commands = forReplicas(scale.set, named.replicas);
+        return { undo: { ...named, commands, cwd: dirname(resolve(its.file)) } };
+      }
       if (!Object.hasOwn(faults, named.fault)) return not(`${its.file} has no faults["${named.fault}"] any more`);
       return { undo: { ...named, commands: faults[named.fault]?.heal ?? [], cwd: dirname(resolve(its.file)) } };
     case "heal-proxy": {

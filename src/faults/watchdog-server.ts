@@ -26,7 +26,10 @@ type LeaseKeeping = {
 /** Retries for at least ten minutes, because the network may be down for a while. After that a person is needed. */
 const TRIES = { most: 600, againMs: 1_000 };
 
-const nameOf = (held: Held): string => ("proxy" in held ? `proxy "${held.proxy}"` : `faults.${held.fault}`);
+const nameOf = (held: Held): string => {
+  if ("proxy" in held) return `proxy "${held.proxy}"`;
+  return held.replicas === undefined ? `faults.${held.fault}` : `scale to ${held.replicas}`;
+};
 const namesOf = (holds: readonly Held[]): string => holds.map(nameOf).join(", ");
 
 export const createWatchdogLease = ({ healOne, whyNot, say, tries = TRIES }: LeaseKeeping) => {
@@ -124,7 +127,7 @@ const NAME = Type.String({ pattern: "^[\\x20-\\x7e]{1,200}$" });
 const CLOSED = { additionalProperties: false };
 const HELD = Type.Union([
   Type.Object({ proxy: NAME, disables: Type.Boolean() }, CLOSED),
-  Type.Object({ fault: NAME }, CLOSED),
+  Type.Object({ fault: NAME, replicas: Type.Optional(Type.Integer({ minimum: 0 })) }, CLOSED),
 ]);
 const BODY = Type.Object({ holder: NAME, holds: Type.Array(HELD, { maxItems: HOLDS_MOST }) }, CLOSED);
 

@@ -46,6 +46,7 @@ describe.skipIf(path === null)("the watchdog beside a proxy", () => {
       base_url: "http://127.0.0.1:1/v1",
       toxiproxy: { api_url: server.apiUrl, proxies: { limiter: "limiter", keys: "keys" } },
       faults: { "limiter.stopped": { inject: ["false"], heal: [`echo healed >> ${join(folder, "log")}`] } },
+      scale: { set: [`echo {replicas} >> ${join(folder, "replicas")}`], ready: "true {replicas}" },
     };
     const file = join(folder, "target.json");
     const listens = { host: "127.0.0.1", port: 0, token: TOKEN };
@@ -135,6 +136,13 @@ describe.skipIf(path === null)("the watchdog beside a proxy", () => {
     await waitUntil(async () => watch.lost() !== null, { forMs: HEALED_MS, pollMs: 50 });
     await server.toxiproxy.proxy("network").setEnabled(true);
     await expect(watch.hold(limiter)).rejects.toThrow("no heartbeat");
+  });
+
+  test("a number of replicas is set again at the end of the lease, by the commands of its own file", async () => {
+    const watch = open();
+    await watch.hold({ fault: "scale", replicas: 3 });
+    await watch.close();
+    expect(readFileSync(join(folder, "replicas"), "utf8")).toBe("3\n");
   });
 
   test("what it cannot heal is not held, and nothing may be broken then", async () => {

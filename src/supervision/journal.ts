@@ -156,12 +156,13 @@ const planesOf = (value: unknown): PlaneState[] =>
 /** The undo without commands and addresses. A value that is not an undo becomes `nothing`. */
 const namedUndo = (value: unknown, depth = 0): NamedUndo => {
   const said = fieldsOf(value);
-  const { how, proxy, fault, pid, pgid, start, path } = said;
+  const { how, proxy, fault, replicas, pid, pgid, start, path } = said;
   const { base_url, name, file } = fieldsOf(said.target);
   if (typeof base_url === "string") {
     const target = { base_url: textOf(base_url) as string, name: textOf(name), file: textOf(file) };
     if (how === "heal-proxy" && isLike(proxy, NAME)) return { how, proxy, disables: said.disables === true, target };
-    if (how === "command" && isLike(fault, NAME)) return { how, fault, target };
+    if (how === "command" && isLike(fault, NAME))
+      return { how, fault, target, ...(isNumber(replicas) && { replicas }) };
     if (how === "deployment") return { how, planes: planesOf(said.planes), target };
   }
   // Earlier versions wrote `signal` for a process of the run that it had stopped (SIGSTOP), which leads its group.
@@ -252,8 +253,11 @@ type OnTarget = { target: TargetName };
 export type NamedUndo =
   /** `disables`: the fault disables the proxy, so healing has to enable it. */
   | (OnTarget & { how: "heal-proxy"; proxy: string; disables: boolean })
-  /** `fault`: the name under `faults` of the target file, such as `limiter.refused`. */
-  | (OnTarget & { how: "command"; fault: string })
+  /**
+   * `fault`: the name under `faults` of the target file, such as `limiter.refused`. `replicas`: not a fault, but the number to
+   * set by the `scale` of the target file.
+   */
+  | (OnTarget & { how: "command"; fault: string; replicas?: number })
   | (OnTarget & { how: "deployment"; planes: readonly PlaneState[] })
   /** A process of the run, with its group. `end_last`: it is ended after the processes that need it. */
   | (GroupId & { how: "end-process"; end_last: boolean })

@@ -94,6 +94,7 @@ describe("a target file", () => {
       control: { keys: null, limiter: null, api: [] },
       toxiproxy: { api_url: "http://127.0.0.1:8474", proxies: { limiter: "limiter", keys: "keys", edge: "edge" } },
       faults: { "limiter.refused": { inject: ["exec:a"], heal: ["exec:b"] } },
+      scale: { set: ["./scale {replicas}", "./wait"], ready: "./ready {replicas}" },
       observers: { prometheus: { url: "http://p", queries: { cpu: "up" } }, ledger: "exec:c" },
       shedding: "fixed",
       limits: {
@@ -204,6 +205,8 @@ describe("a target file", () => {
     expect(hintsOf({ faults: { "limiter.refused": { inject: ["a"], heal: ["b"], staus: "c" } } })).toEqual([
       "faults.limiter.refused.staus did you mean status",
     ]);
+    expect(hintsOf({ scale: { set: ["./scale 2"], ready: "./ready {replicas}" } })).toHaveLength(1);
+    expect(hintsOf({ scale: { set: [], ready: "./ready" } })).toHaveLength(2);
     expect(hintsOf({ observers: { prometheus: { url: "http://p", queries: {}, querys: {} } } })).toEqual([
       "observers.prometheus.querys did you mean queries",
     ]);

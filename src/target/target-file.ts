@@ -210,6 +210,8 @@ export const checkTarget = (parsed: unknown, file: string): { target: Target; wa
   const orgs = (target.tenants ?? []).map(({ org }) => org);
   const twice = orgs.find((org, at) => orgs.indexOf(org) < at);
   if (twice !== undefined) problems.push(`tenants: expected each organization once; got ${shown(twice)} twice`);
+  if (target.scale?.set.every((command) => !command.includes("{replicas}")))
+    problems.push("scale.set: expected {replicas} in one of the commands, in the number's place; got none");
   if (problems.length > 0) throw new TargetFileError(file, problems);
   return { target, warnings: unreplaced(target) };
 };

@@ -99,6 +99,11 @@ export const TARGET_SCHEMA = object(
       { token: reference("its token") },
       { url: address("where `chaos --watchdog` listens") },
     ),
+    /** `ready` exits with 0 once that many replicas serve. */
+    scale: object("commands that set the number of replicas", NONE, {
+      set: Type.Array(text(), { minItems: 1, description: "a list: commands with {replicas} in the number's place" }),
+      ready: Type.String({ pattern: "\\{replicas\\}", description: "a command with {replicas} in the number's place" }),
+    }),
     observers: object("what else can be read", {
       prometheus: object("a Prometheus", NONE, { url: address("its API"), queries: map("queries by name", text()) }),
       ledger: text("a command"),
@@ -141,6 +146,10 @@ export const TARGET_SCHEMA = object(
     base_url: address("where the API is, with its version segment"),
   },
 );
+
+/** Writes the number into commands of `scale`. It consists of digits, so no shell reads anything else into it. */
+export const forReplicas = (commands: readonly string[], replicas: number): string[] =>
+  commands.map((command) => command.replaceAll("{replicas}", `${replicas}`));
 
 export type Transport = Static<typeof transport>;
 export type Target = Static<typeof TARGET_SCHEMA>;

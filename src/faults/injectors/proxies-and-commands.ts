@@ -126,18 +126,22 @@ export const linkInjector = async (
 /** `status` exits with 0 while the fault is in force, with 1 while it is not. */
 export type FaultCommands = { inject: readonly string[]; heal: readonly string[]; status?: string };
 
-/** `onSpawn` supervises each command: an inject command that outlives the runner could break things again. */
-export const byCommands = (
-  { inject, heal, status }: FaultCommands,
-  { cwd, onSpawn }: { cwd: string; onSpawn(pid: number): () => void },
-) => {
-  const run = async (commands: readonly string[], what: string, signal: AbortSignal): Promise<void> => {
+/** `onSpawn` supervises each command: one that outlives the runner could change the deployment again. */
+type Supervised = { cwd: string; onSpawn(pid: number): () => void };
+
+/** Returns a function that runs commands one after the other, up to the first that fails. */
+export const commandRunner =
+  ({ cwd, onSpawn }: Supervised) =>
+  async (commands: readonly string[], what: string, signal: AbortSignal): Promise<void> => {
     for (const command of commands) {
       const forgets: (() => void)[] = [];
       const spawned = (pid: number): void => void forgets.push(onSpawn(pid));
       await runShellCommand(command, { what, cwd, signal, onSpawn: spawned }).finally(() => forgets[0]?.());
     }
   };
+
+export const byCommands = ({ inject, heal, status }: FaultCommands, supervised: Supervised) => {
+  const run = commandRunner(supervised);
   /** `unknown`: no status command, or it failed. */
   const look = async (signal: AbortSignal): Promise<"in" | "out" | "unknown"> => {
     if (status === undefined) return "unknown";

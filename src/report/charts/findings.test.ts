@@ -3,7 +3,7 @@ import type { Comparison } from "../../gate/paired-comparison.ts";
 import { madeRun } from "../made-run.fixture.ts";
 import { madeSeries } from "../made-series.fixture.ts";
 import { htmlReport } from "../page/html.ts";
-import { capacityChart, gateChart } from "./found-charts.ts";
+import { capacityChart, capacityCharts, gateChart } from "./found-charts.ts";
 import { chartFigure, logTicks } from "./frame.ts";
 
 const compared = (over: Partial<Comparison>): Comparison => ({
@@ -117,6 +117,16 @@ test("both stand on the page before the stages", () => {
   expect(at).not.toContain(-1);
   expect(at).toEqual([...at].sort((a, b) => a - b));
   expect(page).not.toMatch(/NaN/);
+});
+
+test("each number of replicas has a chart with a name of its own", () => {
+  const replicas = [1, 2].map((count) => ({ ...found, replicas: count }));
+  const charts = capacityCharts({ replicas }, "x");
+  expect(charts.map((chart) => [chart?.id, chart?.title.slice(0, 12)])).toEqual([
+    ["x", "Replicas: 1."],
+    ["x-2", "Replicas: 2."],
+  ]);
+  expect(capacityCharts(found, "x")[0]?.title).not.toContain("Replicas");
 });
 
 test.each([

@@ -129,9 +129,12 @@ const shareAllowed = (text: string): number | null => {
   }
 };
 
+const REPLICAS_SHOWN = 8;
+
 /** The share of calls that broke the objective, by offered rate, of `capacity.json`; `null` if no probe was played. */
 export const capacityChart = (found: unknown, id: string): Chart | null => {
   const { probes, ...of } = fieldsOf(found);
+  const { replicas } = shaped(of, { replicas: 0 });
   const answer = shaped(of.answer, ANSWER);
   const which = answer.binding ?? 0;
   const objective = shaped(of.objectives, [""])[which] ?? "the objective";
@@ -158,7 +161,7 @@ export const capacityChart = (found: unknown, id: string): Chart | null => {
   return {
     id,
     height,
-    title: "Rate against what broke the objective.",
+    title: `${replicas > 0 ? `Replicas: ${replicas}. ` : ""}Rate against what broke the objective.`,
     finding: capacityFinding(answer, objective),
     description: `A dot for each probe: its rate across, the share of its calls that broke ${objective} up, with the 95 % interval (Wilson). Hollow dots are probes in which the generator or its host was disturbed.`,
     across: x.ticks(6).map((rate) => ({ at: x(rate), text: figure(rate) })),
@@ -175,6 +178,14 @@ export const capacityChart = (found: unknown, id: string): Chart | null => {
       }),
     },
   };
+};
+
+/** A chart for each number of replicas that was measured, or the one of the deployment as it is. */
+export const capacityCharts = (found: unknown, id: string): (Chart | null)[] => {
+  const measured = listOf(fieldsOf(found).replicas).slice(0, REPLICAS_SHOWN);
+  return (measured.length === 0 ? [found] : measured).map((one, at) =>
+    capacityChart(one, at === 0 ? id : `${id}-${at + 1}`),
+  );
 };
 
 /** Height of a row, most rows, and longest name of the chart of organizations. */

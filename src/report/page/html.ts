@@ -10,7 +10,7 @@ import { STORIES } from "../../workload/catalogue.ts";
 import { type ChartSeries, chartSeriesOf, type Detail, stepPath, WIDTH } from "../charts/chart-series.ts";
 import { curveSection } from "../charts/curve-charts.ts";
 import { faultFacts } from "../charts/faults.ts";
-import { capacityChart, gateChart } from "../charts/found-charts.ts";
+import { capacityCharts, gateChart } from "../charts/found-charts.ts";
 import { bandShapes, type Chart, chartFigure, figuresOverTime } from "../charts/frame.ts";
 import { countsOf, layerAreas, layerShape } from "../charts/layers.ts";
 import { chartsOfStage, loadChart } from "../charts/stage-charts.ts";
@@ -167,7 +167,7 @@ export type Found = { gate?: unknown; capacity?: unknown; curve?: unknown };
 
 /** `hasCurve`: a run of few stages needs no headline, because the section of the curve follows. */
 const headline = (run: RunDocument, series: Series, found: Found, hasCurve: boolean): Markup | null => {
-  const charts = [gateChart(found.gate, "gate-ratios"), capacityChart(found.capacity, "capacity-rates")];
+  const charts = [gateChart(found.gate, "gate-ratios"), ...capacityCharts(found.capacity, "capacity-rates")];
   const figures = charts.flatMap((chart) => (chart === null ? [] : chartFigure(chart)));
   const section = (body: Markup | readonly Markup[]) => html`<section class="card" id="headline">${body}</section>`;
   if (figures.length > 0) return section(figures);

@@ -2,13 +2,18 @@
  * `capacity` on a server whose capacity is known, over real sockets. A slow host can make the server slower than it is meant
  * to be, never faster; so what is asked is that no more is found than can be, and that the run says what it rests on.
  */
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { startCommand } from "../../cli/command.fixture.ts";
 import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
+import { GuardError } from "../../stages/stage-plan.ts";
+import { openEffects, readJournal } from "../../supervision/journal.ts";
 import { UsageError } from "../../supervision/user-file.ts";
+import { waitUntil } from "../../supervision/waiting.ts";
+import type { Target } from "../../target/target.ts";
 import { QUIET } from "../play-quietly.fixture.ts";
 import { type CapacityRun, type CapacityWishes, findCapacity, type PlayedProbe, planCapacity } from "./capacity.ts";
 
@@ -18,13 +23,18 @@ const MOST_PER_S = (SLOTS * 1000) / SERVICE_MS;
 
 type Rig = { stub: StubApi; folder: string };
 
+/** Where `scale` of a target file writes each number that it sets; one replica runs before. */
+const numbersSet = ({ folder }: Pick<Rig, "folder">): string[] =>
+  existsSync(join(folder, "set")) ? readFileSync(join(folder, "set"), "utf8").trim().split("\n") : [];
+const replicasOf = (rig: Pick<Rig, "folder">): number => Number(numbersSet(rig).at(-1) ?? 1);
+
 /** A deployment of its own for each, whose slots are few. */
 const withRig = async (body: (rig: Rig) => Promise<void>): Promise<void> => {
   const stub = await startStubApi();
   const folder = await mkdtemp(join(tmpdir(), "floodgate-capacity-"));
   let running = 0;
   stub.instead = (_, res) => {
-    if (running >= SLOTS) {
+    if (running >= SLOTS * replicasOf({ folder })) {
       res.writeHead(429, { "content-type": "application/json", "retry-after": "1" });
       res.end('{"error":"b2b_overloaded"}');
       return true;
@@ -45,13 +55,16 @@ const withRig = async (body: (rig: Rig) => Promise<void>): Promise<void> => {
   }
 };
 
-const targetWith = async ({ stub, folder }: Rig, permits = {}): Promise<string> => {
+const targetWith = async ({ stub, folder }: Rig, permits = {}, more: Partial<Target> = {}): Promise<string> => {
   const path = join(folder, "target.json");
-  await writeFile(path, JSON.stringify(stub.target({ limits: { replicas: 1 }, permits })), { mode: 0o600 });
+  await writeFile(path, JSON.stringify(stub.target({ limits: { replicas: 1 }, permits, ...more })), { mode: 0o600 });
   return path;
 };
 
+const SCALE = { set: ["echo {replicas} >> set"], ready: '[ "$(tail -n 1 set)" = {replicas} ]' };
+
 const wishesOf = async (rig: Rig, more: Partial<CapacityWishes> = {}): Promise<CapacityWishes> => ({
+  ...{ replicas: [], withoutOneReplica: false },
   targetFile: more.targetFile ?? (await targetWith(rig)),
   owned: [],
   story: "catalog-reads",
@@ -160,4 +173,124 @@ describe.concurrent("capacity", () => {
       await expect(planCapacity(wishes)).rejects.toThrow(UsageError);
     }),
   );
+});
+
+describe.concurrent("replicas", () => {
+  const scaled = (rig: Rig, scale = SCALE): Promise<string> => targetWith(rig, { chaos: true }, { scale });
+  const openFaults = ({ folder }: Rig) =>
+    openEffects(readJournal(join(folder, "run/journal.ndjson")).entries).filter(({ kind }) => kind === "fault");
+
+  test("each number is measured in a stage of its own, compared, and the number before is set again", () =>
+    withRig(async (rig) => {
+      const demandFile = join(rig.folder, "demand.json");
+      await writeFile(demandFile, JSON.stringify({ peak_rps: 20 * MOST_PER_S }));
+      const wishes = { targetFile: await scaled(rig), replicas: [1, 2], demandFile };
+      const { document, found, lines } = await findCapacity(await runOf(rig, wishes));
+      expect(found).toBeNull();
+      expect(numbersSet(rig)).toEqual(["1", "2", "1"]);
+      expect(openFaults(rig)).toEqual([]);
+      expect(document.stages.map(({ name }) => name)).toEqual(["capacity-of-1", "capacity-of-2"]);
+      const { replicas } = JSON.parse(readFileSync(join(rig.folder, "run/capacity.json"), "utf8"));
+      for (const { replicas: count, answer } of replicas) expect(answer.low).toBeLessThan(1.05 * count * MOST_PER_S);
+      const claims = new Map(document.claims.map((claim) => [claim.id, claim]));
+      expect(claims.get("capacity/refusals<=1%/capacity-of-2")).toMatchObject({ level: "info" });
+      expect(claims.get("capacity/demand")?.verdict).not.toBe("pass");
+      const [one, two] = replicas;
+      if (one.answer.kind !== "found" || two.answer.kind !== "found") return;
+      expect(two.answer.ratePerS).toBeGreaterThan(1.3 * one.answer.ratePerS);
+      expect(claims.get("capacity/demand")?.verdict).toBe("fail");
+      expect(lines.join("\n")).toMatch(/2 replicas carry/);
+    }));
+
+  test("a number that something else changed during the search is said to be unknown", () =>
+    withRig(async (rig) => {
+      const ready = "if [ {replicas} = 1 ]; then exit 0; fi; [ ! -e asked ] && touch asked";
+      const policy = { startPerS: 20, tolerance: 0.2, playS: 2, warmUpS: 0.2, bracketS: 0.5, narrowS: 1, confirmS: 1 };
+      const wishes = { targetFile: await scaled(rig, { ...SCALE, ready }), replicas: [2], policy };
+      const { document } = await findCapacity(await runOf(rig, wishes));
+      const claims = document.claims.filter(({ id }) => id.startsWith("capacity/"));
+      expect(new Set(claims.map(({ verdict }) => verdict))).toEqual(new Set(["inconclusive"]));
+      expect(document.exit_code).toBe(4);
+      expect(document.measurements.map(({ name }) => name)).not.toContain("capacity_rps");
+      expect(numbersSet(rig)).toEqual(["2", "1"]);
+    }));
+
+  test("a number that cannot be set leaves its claims open, sends nothing, and ends the series", () =>
+    withRig(async (rig) => {
+      const set = ["[ {replicas} = 3 ] && exit 1; echo {replicas} >> set"];
+      const wishes = { targetFile: await scaled(rig, { ...SCALE, set }), replicas: [3, 2] };
+      const { document } = await findCapacity(await runOf(rig, wishes));
+      expect(document.claims.find(({ id }) => id === "capacity/replicas")?.verdict).toBe("inconclusive");
+      expect(document.exit_code).toBe(4);
+      expect(document.stages).toMatchObject([{ name: "capacity-of-3", calls: { sent: 0 } }]);
+      expect(numbersSet(rig)).toEqual(["1"]);
+    }));
+
+  test("kill -9 in the middle of a search: the watchdog sets the number again", () =>
+    withRig(async (rig) => {
+      const out = join(rig.folder, "run");
+      const words = ["--scenario", "catalog-reads", "--slo", "refusals<=1%", "--replicas", "2", "--out", out];
+      const command = startCommand(["capacity", "--target", await scaled(rig), ...words]);
+      await waitUntil(async () => rig.stub.asked.length > 0, { forMs: 60_000, pollMs: 20 });
+      expect(numbersSet(rig)).toEqual(["2"]);
+      command.child.kill("SIGKILL");
+      await waitUntil(async () => numbersSet(rig).length > 1, { forMs: 30_000, pollMs: 20 });
+      expect(numbersSet(rig)).toEqual(["2", "1"]);
+      await waitUntil(async () => openFaults(rig).length === 0, { forMs: 10_000, pollMs: 20 });
+      expect(openFaults(rig)).toEqual([]);
+    }));
+
+  test("without a target file the reference platform gets replicas behind its load balancer", () =>
+    withRig(async (rig) => {
+      const policy = { startPerS: 20, tolerance: 0.5, playS: 1, warmUpS: 0.2, bracketS: 0.5, narrowS: 1, confirmS: 1 };
+      const request = await runOf(rig, { replicas: [2], policy });
+      const { document } = await findCapacity({ ...request, targetFile: undefined });
+      expect(document.target.embedded).toBe(true);
+      expect(document.stages).toMatchObject([{ name: "capacity-of-2" }]);
+      expect(document.stages[0]?.calls.answered).toBeGreaterThan(0);
+      expect(document.claims.find(({ id }) => id === "run/cleaned-up")).toBeUndefined();
+    }));
+
+  test("a plan lists the commands, and the guard wants permits.chaos", () =>
+    withRig(async (rig) => {
+      const allowed = await wishesOf(rig, { targetFile: await scaled(rig), replicas: [2] });
+      const commands = ["echo 2 >> set", '[ "$(tail -n 1 set)" = 2 ]'];
+      expect(await planCapacity(allowed)).toMatchObject({ replicas: [2], commands, refused_by_guard: [] });
+      const targetFile = await targetWith(rig, { writes: true }, { scale: SCALE });
+      const refused = { ...(await runOf(rig, { targetFile })), replicas: [2] };
+      expect((await planCapacity(refused)).refused_by_guard).toHaveLength(1);
+      await expect(findCapacity(refused)).rejects.toThrow(GuardError);
+      expect(numbersSet(rig)).toEqual([]);
+    }));
+
+  test.each<[number[], number | undefined, number[]]>([
+    [[], 3, [2, 3]],
+    [[1, 2], 3, [1, 2]],
+    [[4], 3, [4, 3]],
+  ])("--replicas %j without one, where there are %s: %j is measured", (replicas, before, expected) =>
+    withRig(async (rig) => {
+      const limits = { replicas: before };
+      const targetFile = await targetWith(rig, { chaos: true }, { scale: SCALE, limits });
+      const wishes = await wishesOf(rig, { targetFile, replicas, withoutOneReplica: true });
+      expect((await planCapacity(wishes)).replicas).toEqual(expected);
+    }),
+  );
+
+  test.each<[string, Partial<Target>, RegExp]>([
+    ["the number is not known", { limits: {} }, /expected limits.replicas/],
+    ["of one replica none is left", { limits: { replicas: 1 } }, /2 or more; got 1/],
+  ])("--without-one-replica where %s", (_, more, expected) =>
+    withRig(async (rig) => {
+      const targetFile = await targetWith(rig, { chaos: true }, { scale: SCALE, ...more });
+      const wishes = await wishesOf(rig, { targetFile, withoutOneReplica: true });
+      await expect(planCapacity(wishes)).rejects.toThrow(expected);
+    }),
+  );
+
+  test("a target file without scale lacks it", () =>
+    withRig(async (rig) => {
+      const wishes = await runOf(rig, { targetFile: await targetWith(rig, { chaos: true }), replicas: [2] });
+      expect((await planCapacity(wishes)).lacks.join()).toContain("`scale`");
+      await expect(findCapacity(wishes)).rejects.toThrow(UsageError);
+    }));
 });

@@ -3,29 +3,33 @@
 import * as claiming from "../../capacity/capacity-claims.ts";
 import { generatorDoubt } from "../../capacity/generator-limit.ts";
 import * as probing from "../../capacity/probe.ts";
+import { compareReplicas, type OfReplicas } from "../../capacity/replicas.ts";
 import { answerSoFar, nextStep, POLICY, type SearchPolicy, SHORT_POLICY } from "../../capacity/search.ts";
 import { type Deployment, openDeployment, type RunContext, stoppedBy } from "../../deployments/deployment.ts";
+import { plannedEmbedded } from "../../deployments/tenants.ts";
 import { hostDoubts, levelHost } from "../../drivers/driver.ts";
+import { ownReplicas, replicasByCommands, scaleRefusals } from "../../faults/replicas.ts";
 import type { CallLine } from "../../history/line.ts";
 import { parseObjectives } from "../../history/objectives.ts";
-import { type Calibration, type Claim, groupOf, stageOutcome } from "../../history/run-document.ts";
+import { type Calibration, type Claim, groupOf, ruleOf, stageOutcome } from "../../history/run-document.ts";
 import { type StageMeasure, stageMeasure } from "../../history/tally.ts";
 import { calibrationDoubts, inDoubt, OTHERS_HALF } from "../../history/time-doubts.ts";
 import { ofCutOffStage } from "../../invariants/invariant.ts";
 import { playLevel } from "../../stages/play.ts";
-import { plannedTarget, prepareTarget, readTarget } from "../../stages/stage-plan.ts";
+import { type PreparedTarget, plannedTarget, prepareTarget, readTarget } from "../../stages/stage-plan.ts";
 import { IDLE_LOOK_MS, othersOnIdleMachine, witnessedFacts } from "../../stages/witnesses.ts";
 import { called, readUserJson, UsageError } from "../../supervision/user-file.ts";
 import { pause } from "../../supervision/waiting.ts";
-import type { Target } from "../../target/target.ts";
+import { forReplicas, type Target } from "../../target/target.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { type Arrivals, constant } from "../../workload/load-profiles.ts";
 import { calibrateRun } from "../calibration/calibrate.ts";
-import { type Asked, type RunResult, recordRun } from "../recorded-run.ts";
+import { type Asked, recordRun } from "../recorded-run.ts";
 
 export type CapacityWishes = {
-  targetFile: string;
+  /** Without it, replicas of the reference platform are started. */
+  targetFile: string | undefined;
   owned: readonly string[];
   story: string;
   arrivals: Arrivals;
@@ -33,6 +37,9 @@ export type CapacityWishes = {
   slo: string | undefined;
   demandFile: string | undefined;
   short: boolean;
+  /** The numbers of replicas to measure, in turn; empty if the deployment stays as it is. */
+  replicas: readonly number[];
+  withoutOneReplica: boolean;
   policy?: Partial<SearchPolicy>;
 };
 
@@ -49,6 +56,7 @@ const SHARE_OF_PERMIT: Record<Arrivals, number> = { poisson: 0.6, uniform: 0.9 }
 const RATE_CALIBRATED_PER_S = 200;
 /** The default bound on errors: a deployment that answers 503 refuses nothing and is fast. */
 const NO_ERRORS = "errors<=1%";
+type Scale = NonNullable<Target["scale"]>;
 const INTENT = { load: true, faults: false, requests: 1 };
 
 const orUsageError = <T>(about: string, read: () => T): T => {
@@ -73,17 +81,33 @@ const objectivesOf = (story: string, slo: string | undefined, target: Target): p
   });
 };
 
+/** The numbers to measure; of the highest of `--replicas`, or of `limits.replicas`, one replica may fail. */
+const replicasAsked = ({ replicas, withoutOneReplica }: CapacityWishes, { limits }: Target) => {
+  if (!withoutOneReplica) return { replicas, ofReplicas: null };
+  const ofReplicas = Math.max(...(replicas.length > 0 ? replicas : [limits?.replicas ?? 0]));
+  const expected =
+    "--without-one-replica: expected limits.replicas of the target file, or the highest of --replicas, to be";
+  if (!Number.isInteger(ofReplicas) || ofReplicas < 2) throw new UsageError(`${expected} 2 or more; got ${ofReplicas}`);
+  return { replicas: [...new Set([...replicas, ofReplicas - 1, ofReplicas])], ofReplicas };
+};
+
 /** Composes what to find out, from options and target file. Throws `UsageError` for a user's mistake. */
-const questionOf = ({ story, arrivals, slo, demandFile, short, policy }: CapacityWishes, target: Target) => {
+const questionOf = (wishes: CapacityWishes, target: Target) => {
+  const { story, arrivals, slo, demandFile, short, policy, targetFile } = wishes;
+  const { replicas, ofReplicas } = replicasAsked(wishes, target);
+  const isFixed = replicas.length > 0 && targetFile !== undefined && target.scale === undefined;
   const objectives = objectivesOf(story, slo, target);
   const readDemand = (file: string) => orUsageError(`--demand ${file}: `, () => claiming.demandOf(readUserJson(file)));
   const demand = demandFile === undefined ? null : readDemand(demandFile);
   const played = called("scenario", story, STORIES.values(), `expected one of ${[...STORIES.keys()].join(", ")}`);
   const maxPerS = (target.permits?.load_max_rps ?? Number.POSITIVE_INFINITY) * SHARE_OF_PERMIT[arrivals];
   return {
-    ...{ story, arrivals, objectives, demand, limits: objectives.map(({ limit }) => limit) },
+    ...{ story, arrivals, objectives, demand, limits: objectives.map(({ limit }) => limit), replicas, ofReplicas },
     policy: { ...(short ? SHORT_POLICY : POLICY), maxPerS, ...policy },
-    lacks: played.missing(viewOf(target)),
+    lacks: [
+      ...played.missing(viewOf(target)),
+      ...(isFixed ? ["`scale` (commands that set the number of replicas)"] : []),
+    ],
   };
 };
 
@@ -94,8 +118,12 @@ const LOOKS_S = (2 * IDLE_LOOK_MS) / 1000;
 
 /** Plans from the target file alone: reads no secret, locks nothing, sends nothing. Rates are calls per second. */
 export const planCapacity = async (wishes: CapacityWishes) => {
-  const { target, refusals } = await readTarget(wishes.targetFile, wishes.owned, INTENT);
-  const { story, arrivals, objectives, policy, lacks } = questionOf(wishes, target);
+  const { targetFile, owned } = wishes;
+  const read = targetFile === undefined ? null : await readTarget(targetFile, owned, INTENT);
+  const { target, refusals } = read ?? { target: plannedEmbedded(), refusals: [] };
+  const { scale } = target;
+  const { story, arrivals, objectives, policy, lacks, replicas } = questionOf(wishes, target);
+  const isScaled = read !== null && replicas.length > 0;
   const { maxPerS, startPerS, playS, confirmS, warmUpS } = policy;
   const doubled = Array.from({ length: BRACKETS_SHOWN }, (_, i) => startPerS * 2 ** i);
   return {
@@ -111,9 +139,13 @@ export const planCapacity = async (wishes: CapacityWishes) => {
     ],
     // Each failed confirmation prolongs the search by half of `playS`, twice at the most. A probe takes `warmUpS` or more,
     // and stands between two looks at the idle machine.
-    seconds_at_most: Math.ceil((2 * playS + 4 * (confirmS + warmUpS)) * (1 + LOOKS_S / warmUpS)),
+    seconds_at_most:
+      Math.ceil((2 * playS + 4 * (confirmS + warmUpS)) * (1 + LOOKS_S / warmUpS)) * Math.max(1, replicas.length),
+    replicas,
+    /** What is run before each search; `scale.set` is run once more at the end. */
+    commands: scale ? replicas.flatMap((count) => forReplicas([...scale.set, scale.ready], count)) : [],
     lacks,
-    refused_by_guard: refusals,
+    refused_by_guard: [...refusals, ...(isScaled ? scaleRefusals(target) : [])],
   };
 };
 
@@ -128,6 +160,7 @@ const playProbe = async (
   context: RunContext,
   deployment: Deployment,
   { story, arrivals, objectives, limits }: Question,
+  stage: string,
   plan: probing.ProbePlan,
   number: number,
   measure: StageMeasure,
@@ -145,9 +178,9 @@ const playProbe = async (
     );
   };
   const job = {
-    ...{ stage: STAGE, story, arrivals, view: viewOf(deployment.target) },
+    ...{ stage, story, arrivals, view: viewOf(deployment.target) },
     seed: (context.seed + number * SEED_STEP) % 2 ** 31,
-    idPrefix: `${context.run}.${STAGE}.p${number}.c`,
+    idPrefix: `${context.run}.${stage}.p${number}.c`,
     profile: constant(plan.ratePerS, plan.warmUpS + plan.playS),
   };
   const before = await othersOnIdle();
@@ -169,7 +202,7 @@ const playProbe = async (
       stealShare: host?.steal_share ?? null,
       throttledShare: host?.throttled_share ?? null,
       othersShare: before === null || after === null ? null : Math.max(before, after),
-      notes: hostDoubts(STAGE, levelHost(host)),
+      notes: hostDoubts(stage, levelHost(host)),
     },
     failure: counts === undefined ? (problems[0]?.reason ?? "the driver did not end its schedule") : null,
   };
@@ -211,69 +244,147 @@ const asCalibrated = (
   objectives: readonly probing.ShareObjective[],
   failed: readonly Calibration[],
 ): Claim => {
-  const isOfAll = claim.id === "capacity/demand";
-  const limitsMs = objectives.flatMap(({ text, limitMs }) =>
-    limitMs !== undefined && (isOfAll || claim.id === `capacity/${text}`) ? [limitMs] : [],
-  );
+  const own = objectives.filter(({ text }) => ruleOf(claim) === `capacity/${text}`);
+  const limitsMs = (own.length > 0 ? own : objectives).flatMap(({ limitMs }) => limitMs ?? []);
   const doubts = limitsMs.length === 0 ? [] : calibrationDoubts(failed, Math.min(...limitsMs));
   const isDecided = claim.verdict === "pass" || claim.verdict === "fail";
   if (doubts.length === 0 || !isDecided) return claim;
   return { ...claim, verdict: "inconclusive", reason: inDoubt(doubts, `${claim.verdict}, ${claim.reason}`) };
 };
 
-/** Throws for a user's mistake before anything is sent. `found` is `null` if the search did not end. */
-export const findCapacity = async (request: CapacityRun): Promise<RunResult & { found: claiming.Found | null }> => {
-  const prepared = await prepareTarget(request.targetFile, request.owned, INTENT);
-  const question = questionOf(request, prepared.target);
-  const { story, objectives, demand, policy, lacks } = question;
+const unknownAnswer = (reason: string): claiming.Answer => ({
+  ...{ kind: "unknown", ratePerS: 0, low: 0, high: null, binding: null, reason, generator: "no probe was judged" },
+});
+
+/** Replicas that have just been started are slower at first: so many seconds at this share of what is expected do not count. */
+const COLD_S = 5;
+const COLD_SHARE = 0.5;
+
+/** `replicas`: the number that was set, why that failed, what doubts it afterwards, and calls per second to warm it up by. */
+type OfMany = {
+  replicas: number;
+  failed: string | null;
+  coldPerS: number;
+  whyNot(count: number): Promise<string | null>;
+};
+
+/** Searches on a deployment as it stands, and adds the stage. */
+const searchStage = async (
+  context: RunContext,
+  deployment: Deployment,
+  question: Question,
+  request: CapacityRun,
+  ofMany: OfMany | null = null,
+) => {
+  const { objectives, policy, demand } = question;
+  const stage = ofMany === null ? STAGE : `${STAGE}-of-${ofMany.replicas}`;
+  const began = performance.now();
+  const measure = stageMeasure(stage);
+  const { othersOnIdle = () => othersOnIdleMachine(deployment.target.base_url, OTHERS_HALF, context.signal) } = request;
+  // The calls to warm up by, number -1 to `play`, come before probe 0.
+  const first = ofMany === null ? 0 : 1;
+  const play = (plan: probing.ProbePlan, number: number) =>
+    playProbe(context, deployment, question, stage, plan, first + number, measure, othersOnIdle);
+  const searched = async () => {
+    if (ofMany === null) return search(context, play, question, (probe) => request.onProbe(probe, objectives));
+    const { replicas, failed, coldPerS, whyNot } = ofMany;
+    if (failed !== null)
+      return { answer: unknownAnswer(`${replicas} replicas: ${failed}`), probes: [], cutOff: "nothing was sent" };
+    const ratePerS = Math.min(Math.max(policy.startPerS, coldPerS), policy.maxPerS);
+    const cold = { purpose: "bracket", ratePerS, warmUpS: policy.warmUpS, playS: COLD_S } as const;
+    await play({ ...cold, mayStopEarly: false, dispersions: [] }, -1);
+    const found = await search(context, play, question, (probe) => request.onProbe(probe, objectives));
+    const moved = found.cutOff === null ? await whyNot(replicas) : null;
+    if (moved === null) return found;
+    return { ...found, answer: unknownAnswer(`the number of replicas changed meanwhile: ${moved}`) };
+  };
+  const { answer, probes, cutOff } = await searched();
+  const isOfTime = answer.binding !== null && objectives[answer.binding]?.isTime === true;
+  const limit = claiming.firstLimit(probes, answer.ratePerS, isOfTime);
+  const organizations = Math.max(1, ...probes.map((probe) => probe.organizations));
+  const replicas = ofMany === null ? (deployment.target.limits?.replicas ?? null) : "measured";
+  const found: claiming.Found = {
+    ...{ answer, limit, demand },
+    advice: claiming.advise(answer, limit, { replicas, organizations }, demand),
+    objectives: objectives.map(({ text }) => text),
+    calls: probes.reduce((sum, { calls }) => sum + calls, 0),
+  };
+  const protocols = [...new Set(probes.flatMap((probe) => probe.protocols ?? []))].sort();
+  const { summary, measurements } = measure.end({ durationMs: performance.now() - began });
+  const failed = context.failedChecks("open-loop");
+  const cut = (claim: Claim): Claim =>
+    cutOff === null ? claim : { ...ofCutOffStage(claim), reason: `${cutOff}; so far: ${claim.reason}` };
+  const judged = (claims: readonly Claim[]) => claims.map((one) => cut(asCalibrated(one, objectives, failed)));
+  const { facts, notes } = await witnessedFacts(context, deployment, stage, `${context.run}.${stage}`);
+  await context.addStage(
+    stageOutcome({
+      summary: { ...summary, driver: "open-loop", ...(protocols.length === 0 ? {} : { protocols }) },
+      facts,
+      claims: judged(claiming.capacityClaims(found, stage, context.replay, ofMany !== null)),
+      // Times and rates pooled over probes at many rates mean nothing.
+      measurements: [
+        ...measurements.filter(({ name }) => name === "refusal_ms_p99"),
+        ...claiming.capacityMeasurement(found, stage),
+      ],
+      notes: [...notes, ...new Set(probes.flatMap(({ generator }) => generator.notes))].slice(0, 10),
+    }),
+  );
+  return { found: { ...found, probes }, cutOff, judged };
+};
+
+/** Searches with each number of replicas in turn, up to the first that could not be measured. */
+const searchReplicas = async (
+  context: RunContext,
+  deployment: Deployment,
+  question: Question,
+  request: CapacityRun,
+): Promise<string[]> => {
+  const { own, target } = deployment;
+  const replicas =
+    own === undefined
+      ? replicasByCommands(context, deployment, target.scale as Scale)
+      : ownReplicas({ ...deployment, own });
+  const measured: (OfReplicas & { probes: readonly PlayedProbe[] })[] = [];
+  let judged = (claims: readonly Claim[]): readonly Claim[] => claims;
+  for (const count of question.replicas) {
+    const scaled = await replicas.set(count).catch(({ message }: Error) => message);
+    const [there, failed] = typeof scaled === "string" ? [deployment, scaled] : [scaled, null];
+    const coldPerS = Math.max(0, ...measured.map(({ answer, replicas: of }) => (COLD_SHARE * count * answer.low) / of));
+    const ofMany = { replicas: count, failed, coldPerS, whyNot: replicas.whyNot };
+    const { found, cutOff, ...rest } = await searchStage(context, there, question, request, ofMany);
+    measured.push({ ...found, replicas: count });
+    judged = rest.judged;
+    if (cutOff !== null) break;
+  }
+  // After a stop the end of the run sets the number again, within the time that a stop has.
+  const isNotSet = ({ message }: Error) => `The number of replicas is not set again: ${message}.`;
+  const closing = context.signal.aborted ? "" : await replicas.restore().catch(isNotSet);
+  await context.folder.writeJson("capacity.json", { replicas: measured });
+  const { lines, claims } = compareReplicas(measured, question, closing, context.replay);
+  context.add({ claims: judged(claims) });
+  return lines;
+};
+
+/** Throws for a user's mistake before anything is sent. `found` is `null` if the search did not end, `lines` compares replicas. */
+export const findCapacity = async (request: CapacityRun) => {
+  const { targetFile, owned } = request;
+  const isScaled = request.replicas.length > 0 || request.withoutOneReplica;
+  const targets: PreparedTarget[] =
+    targetFile === undefined
+      ? []
+      : [await prepareTarget(targetFile, owned, INTENT, isScaled ? scaleRefusals : undefined)];
+  const question = questionOf(request, targets[0]?.target ?? plannedEmbedded());
+  const { story, objectives, policy, lacks } = question;
   if (lacks.length > 0) throw new UsageError(`the target file lacks what ${story} needs: ${lacks.join("; ")}`);
   const about = { profile: "capacity", canJudge: (name: string) => groupOf(name) === "capacity" };
-  const { came: found, ...result } = await recordRun({ ...request, ...about, targets: [prepared] }, async (context) => {
+  const { came, ...result } = await recordRun({ ...request, ...about, targets }, async (context) => {
     const deployment = await openDeployment(context);
     const peaks = new Map([["open-loop", Math.min(policy.maxPerS, RATE_CALIBRATED_PER_S)] as const]);
     if (objectives.some(({ isTime }) => isTime)) await calibrateRun(context, { peaks });
-    const { limits = {} } = deployment.target;
-    const began = performance.now();
-    const measure = stageMeasure(STAGE);
-    const { othersOnIdle = () => othersOnIdleMachine(deployment.target.base_url, OTHERS_HALF, context.signal) } =
-      request;
-    const play = (plan: probing.ProbePlan, number: number) =>
-      playProbe(context, deployment, question, plan, number, measure, othersOnIdle);
-    const { answer, probes, cutOff } = await search(context, play, question, (probe) =>
-      request.onProbe(probe, objectives),
-    );
-    const isOfTime = answer.binding !== null && objectives[answer.binding]?.isTime === true;
-    const limit = claiming.firstLimit(probes, answer.ratePerS, isOfTime);
-    const organizations = Math.max(1, ...probes.map((probe) => probe.organizations));
-    const found: claiming.Found = {
-      ...{ answer, limit, demand },
-      advice: claiming.advise(answer, limit, { replicas: limits.replicas ?? null, organizations }, demand),
-      objectives: objectives.map(({ text }) => text),
-      calls: probes.reduce((sum, { calls }) => sum + calls, 0),
-    };
-    const protocols = [...new Set(probes.flatMap((probe) => probe.protocols ?? []))].sort();
-    const { summary, measurements } = measure.end({ durationMs: performance.now() - began });
-    const failed = context.failedChecks("open-loop");
-    const cut = (claim: Claim): Claim =>
-      cutOff === null ? claim : { ...ofCutOffStage(claim), reason: `${cutOff}; so far: ${claim.reason}` };
-    await context.folder.writeJson("capacity.json", { ...found, probes });
-    const { facts, notes } = await witnessedFacts(context, deployment, STAGE, `${context.run}.${STAGE}`);
-    await context.addStage(
-      stageOutcome({
-        summary: { ...summary, driver: "open-loop", ...(protocols.length === 0 ? {} : { protocols }) },
-        facts,
-        claims: claiming
-          .capacityClaims(found, STAGE, context.replay)
-          .map((one) => cut(asCalibrated(one, objectives, failed))),
-        // Times and rates pooled over probes at many rates mean nothing.
-        measurements: [
-          ...measurements.filter(({ name }) => name === "refusal_ms_p99"),
-          ...claiming.capacityMeasurement(found, STAGE),
-        ],
-        notes: [...notes, ...new Set(probes.flatMap(({ generator }) => generator.notes))].slice(0, 10),
-      }),
-    );
-    return found;
+    if (isScaled) return { found: null, lines: await searchReplicas(context, deployment, question, request) };
+    const { found } = await searchStage(context, deployment, question, request);
+    await context.folder.writeJson("capacity.json", found);
+    return { found, lines: [] };
   });
-  return { ...result, found };
+  return { ...result, found: came?.found ?? null, lines: came?.lines ?? [] };
 };

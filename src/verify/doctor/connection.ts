@@ -136,11 +136,12 @@ const toxiproxyLook = async ({ api_url, proxies = {} }: NonNullable<Target["toxi
   }
 };
 
-const notRun = ({ faults, fixtures, observers }: Target): Finding[] => {
+const notRun = ({ faults, fixtures, observers, scale }: Target): Finding[] => {
   const named = [
     ...Object.keys(faults ?? {}).map((name) => `faults.${name}`),
     ...Object.entries(fixtures ?? {}).flatMap(([name, command]) => (command === null ? [] : [`fixtures.${name}`])),
     ...(observers?.ledger === undefined ? [] : ["observers.ledger"]),
+    ...(scale === undefined ? [] : ["scale.set", "scale.ready"]),
   ];
   return named.length === 0 ? [] : [finding("skipped", "commands", `${named.join(", ")}: not run by doctor`)];
 };

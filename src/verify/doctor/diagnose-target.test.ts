@@ -128,6 +128,12 @@ describe("doctor on the reference platform", () => {
     expect(named(diagnosis, "smoke")?.text).toContain("at most 9/s");
     expect(named(diagnosis, "smoke")?.text).toContain("permits.load_max_rps (10)");
     expect(named(diagnosis, "chaos")?.state).toBe("skipped");
+    expect(named(diagnosis, "scale")).toBeUndefined();
+    const scale = { set: ["false {replicas}"], ready: "false {replicas}" };
+    const scaled = await diagnose({ ...reference.target, scale, permits: { chaos: true } });
+    expect([named(scaled, "scale")?.state, named(scaled, "commands")?.state]).toEqual(["ok", "skipped"]);
+    const refused = await diagnose({ ...reference.target, scale, permits: { chaos: false } });
+    expect(named(refused, "scale")?.state).toBe("skipped");
   });
 });
 

@@ -33,7 +33,7 @@ import {
   tried,
 } from "./single-calls.ts";
 import { findStreamEnds, writeStreamEnds } from "./stream-ends.ts";
-import { faultFinding, scenarioFindings, verifyFindings } from "./what-would-run.ts";
+import { faultFinding, scaleFindings, scenarioFindings, verifyFindings } from "./what-would-run.ts";
 
 type KeyTrial = Readonly<Record<"name" | "where" | "means", string>> & {
   readonly origin?: string | undefined;
@@ -392,7 +392,7 @@ export const diagnoseTarget = async (
     { title, findings: about },
     ...asked,
     { title: "What verify would do", findings: verifyFindings(target) },
-    { title: "Scenarios", findings: [...scenarioFindings(target), faultFinding(target)] },
+    { title: "Scenarios", findings: [...scenarioFindings(target), faultFinding(target), ...scaleFindings(target)] },
   ];
   return { sections: all.filter(({ findings }) => findings.length > 0), refusedByGuard, spent: budget.spent };
 };

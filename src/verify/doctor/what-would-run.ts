@@ -93,6 +93,13 @@ export const faultFinding = (target: Target): Finding => {
   return finding("skipped", "chaos", "refused: permits.chaos of the target file is not true");
 };
 
+/** Empty if the target file has no `scale`. */
+export const scaleFindings = ({ scale, permits }: Target): Finding[] => {
+  const refused = permits?.chaos === true ? "" : "refused: permits.chaos of the target file is not true";
+  const text = refused || "capacity --replicas can change the number of replicas";
+  return scale === undefined ? [] : [finding(refused === "" ? "ok" : "skipped", "scale", text)];
+};
+
 /** What the story asks of a target file without tenants, without the remark that the file has 0 of them. */
 const needsOf = (story: Story, view: TargetView): string => {
   const asked = story.missing({ ...view, tenants: [] }).map((text) => text.replace(/ \(the target file has 0\)$/, ""));
@@ -201,6 +208,9 @@ export const proposeTarget = (parts: ProposalParts): Record<string, unknown> => 
     ...(streamEnds === undefined ? {} : { stream_end: streamEnds }),
     "// shedding": "fixed when the deployment sheds at caps that you state in limits; adaptive; else unknown.",
     shedding: "unknown",
+    "// scale":
+      "Commands that set the number of replicas, and one that ends with 0 once so many serve: for capacity --replicas, which needs permits.chaos and sets limits.replicas again.",
+    "//scale": { set: ["./scale {replicas}"], ready: "./ready {replicas}" },
     "// exclusive":
       "Take away the slashes where nobody else calls it during a run: then sheds are judged call by call, and doctor --find-limits writes what it finds.",
     "//exclusive": true,
