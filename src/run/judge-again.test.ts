@@ -155,6 +155,15 @@ test("a wrong answer in the history is condemned again", async () => {
   expect([document.verdict, document.exit_code]).toEqual(["fail", 1]);
 });
 
+test.each([2, 3, 5, 130, 143])("a run that ended with %d, which no claim says, keeps that code", async (exit_code) => {
+  const folder = await recordRun(["401", "200"]);
+  const run = JSON.parse(readFileSync(join(folder, "run.json"), "utf8")) as object;
+  await openRunFolder(folder).writeJson("run.json", { ...run, exit_code });
+  expect(judgeAgain(folder).document.exit_code).toBe(exit_code);
+  await openRunFolder(folder).writeJson("run.json", { ...run, exit_code: 0 });
+  expect(judgeAgain(folder).document.exit_code).toBe(1);
+});
+
 test("a credential that was written down fails a run whose keys were all refused, also by a document without its mark", async () => {
   const path = await recordRun(["401", "401"], { log: `key svc_sk_live_${"4b".repeat(16)}\n` });
   const run = JSON.parse(readFileSync(join(path, "run.json"), "utf8")) as { exit_code: number; claims: Claim[] };

@@ -239,8 +239,9 @@ export const judgeAgain = (folder: string) => {
     return is === was ? [] : [{ id: is.id, was, is }];
   });
   const follows = verdictOf(claims, seen, recorded.required ?? []);
-  const isStopped = recorded.exit_code > EXIT.inconclusive;
-  const exit_code = isStopped ? recorded.exit_code : (unreached ?? follows.exit_code);
+  // Any other code says what stopped the run or kept it from the target, which is not judged again.
+  const isOfClaims = [EXIT.pass, EXIT.fail, EXIT.inconclusive].some((code) => code === recorded.exit_code);
+  const exit_code = isOfClaims ? (unreached ?? follows.exit_code) : recorded.exit_code;
   const document: doc.RunDocument = shown({ ...recorded, ...follows, claims, exit_code });
   // Gauges and CPU are in a file of their own, which older runs do not have.
   const samples = join(folder, "samples.ndjson");
