@@ -82,6 +82,9 @@ const noProgress = () => ({
 
 type Recorded = { folder: RunFolder; recorder: Recorder; started: Date; progress: ReturnType<typeof noProgress> };
 
+/** By the clock that has no steps: a wall clock that is set ahead or back meanwhile changes no duration. */
+const now = (): Date => new Date(wallUs() / 1000);
+
 const WHOLE = "the run comes to its end";
 const WRITTEN = "every line and every report stands in the run folder";
 
@@ -167,7 +170,7 @@ const documentOf = (
   return reporting.composeDocument({
     ...{ ...progress, deployments: progress.deployments.length > 0 ? progress.deployments : named },
     ...{ id: folder.id, profile, seed, started, stages },
-    ...{ finished: reporting.finishedNow(), outcomesSeen: recorder.outcomesSeen() },
+    ...{ finished: now(), outcomesSeen: recorder.outcomesSeen() },
     ...{ ...end, claims: [...found, ...(end.claims ?? [])] },
   });
 };
@@ -213,7 +216,7 @@ export const recordRun = async <T>(
   body: (context: RunContext) => Promise<T>,
 ): Promise<RunResult & { came: T | null }> => {
   const { profile, events, replay, targets, reports, out } = request;
-  const started = new Date();
+  const started = now();
   let supervisor: Supervisor | null = null;
   let came: T | null = null;
   using atEnd = new DisposableStack();

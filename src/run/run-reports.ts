@@ -20,10 +20,6 @@ import { fileProblem, RECORDED_BOUNDS, readUserJson } from "../supervision/user-
 import { addSpent, NOTHING_SPENT } from "../workload/budget.ts";
 import { EXIT, worstExit } from "./exit-codes.ts";
 
-/** The moment at which a run ends. If the wall clock was set back, the monotonic clock tells it, so that no run ends before it begins. */
-export const finishedNow = (wallMs = Date.now()): Date =>
-  new Date(Math.max(wallMs, performance.timeOrigin + performance.now()));
-
 /** The time limit of git: a hanging disk must not keep a finished run from its report. */
 const GIT_MS = 5_000;
 /**
