@@ -638,6 +638,19 @@ test.concurrent.each([
   },
 );
 
+test.concurrent.each([
+  ["trims the empty line behind the last event", /(event: (?:done|summary_done|end)\ndata: .*\n)\n$/, "$1", "fail"],
+  ["adds a comment behind the last event", /(event: (?:done|summary_done|end)\ndata: .*\n\n)$/, "$1: edge 7\n", "pass"],
+] as const)("a gateway that %s is judged by what clients lose", async (_, last, instead, verdict) => {
+  for (const ends of [undefined, { control: "done", summary: "summary_done", button: "end" }]) {
+    const body = (text: string): string => text.replace(last, instead);
+    const result = await verifyBehind(() => null, ["stream-is-not-cut-every-time"], { body }, { stream_end: ends });
+    const claim = claimOf(result, "stream-is-not-cut-every-time");
+    expect(claim?.verdict).toBe(verdict);
+    expect(/no empty line ends the last event/.test(claim?.reason ?? "")).toBe(verdict === "fail");
+  }
+});
+
 test.concurrent("an answer out of a cache is told as such", async () => {
   const cached: Page = { status: 200, type: "application/json", body: '{"styles":[]}', headers: { age: "3" } };
   const result = await verifyBehind(

@@ -129,13 +129,18 @@ const AS_BROWSERS_ASK: Partial<TestCall> = {
 const endOf = ({ received: { ended, error } }: Answer): string =>
   `${ended}${error === undefined ? "" : ` (${foreign.foreignError(error)})`}`;
 
+const UNFINISHED =
+  "no empty line ends the last event, so clients drop it (HTML standard, section 9.2.6): does something in front of the API trim the stream?";
+
+/** An event that clients drop is lost, as in a stream that is cut. */
 const isCut = (specimen: Specimen, { target: { stream_end } }: Context): boolean => {
   const { ended, aborted } = specimen.answer.received;
   const names = specimen.sse.frames.map(({ event }) => event);
   // Where the last event is not stated, one that came only once may be it: a cut after it loses nothing.
   const isOnce = names.length > 0 && names.indexOf(names.at(-1) ?? null) === names.length - 1;
   const mayBeOver = isOnce && typeof stream_end?.[specimen.stream] !== "string";
-  return isStream(specimen) && !aborted && (ended === "truncated" || ended === "reset") && !mayBeOver;
+  const isBroken = (ended === "truncated" || ended === "reset") && !mayBeOver;
+  return isStream(specimen) && !aborted && (isBroken || specimen.sse.unfinished);
 };
 
 /** This many cuts in a row are no accident of the network. */
@@ -290,7 +295,8 @@ export const STREAM_RULES: readonly Rule[] = [
         }
         const got = `cut off after ${last.sse.frames.length} events, ${TRIES} times out of ${TRIES}: ${endOf(last.answer)}`;
         checks.require(!isCut(last, context), last.answer, "a whole stream", got);
-        if (isCut(last, context) && isByTime(cutMs))
+        if (isCut(last, context) && last.sse.unfinished) checks.note(UNFINISHED);
+        else if (isCut(last, context) && isByTime(cutMs))
           checks.note(`each time after about ${(Math.min(...cutMs) / 1000).toFixed(1)} s: ${ENDED_BY_TIME}`);
         if (last !== first && !isCut(last, context)) checks.note(`${first.stream}: cut off at first`);
       }

@@ -101,16 +101,17 @@ export const keepPieces = (chunks: Chunk[], mostBytes: number) => {
 /** `event`: `null` without an event line. `inOrder`: that line came before `data`. `atUs`: when the frame ended. */
 type SseFrame = { event: string | null; data: string | null; json: unknown; inOrder: boolean; atUs: number };
 
-/** Lines end with LF, CRLF or CR. `atUs`: when the line's end arrived. Added empty lines close the last frame. */
+/** Lines end with LF, CRLF or CR, and the last one perhaps with the text. `atUs`: when the line's end arrived. */
 const linesOf = (chunks: readonly Chunk[]): { text: string; atUs: number }[] => {
-  const whole = [...chunks.map(({ text }) => text), "\n\n"].join("");
+  const whole = chunks.map(({ text }) => text).join("");
   let [from, pieces, arrived] = [0, 0, 0];
-  return Array.from(whole.matchAll(/\r\n|\n|\r/g), ({ 0: end, index }) => {
+  const lines = Array.from(whole.matchAll(/\r\n|\n|\r|$/g), ({ 0: end, index }) => {
     const text = whole.slice(from, index);
     from = index + end.length;
     while (arrived < from && pieces < chunks.length) arrived += chunks[pieces++]?.text.length ?? 0;
     return { text, atUs: chunks[pieces - 1]?.atUs ?? 0 };
   });
+  return lines.at(-1)?.text === "" ? lines.slice(0, -1) : lines;
 };
 
 const FIELD = /^(event|data|id|retry)(?::[ ]?(.*))?$/;
@@ -119,7 +120,7 @@ export type SseText = ReturnType<typeof readSseText>;
 
 /**
  * Reads frames strictly (item 166), because a client's parser forgives errors. `strange`: lines that are no field, comment
- * or empty line.
+ * or empty line. `unfinished`: no empty line ends the last event, so clients drop it (HTML standard, section 9.2.6).
  */
 export const readSseText = (chunks: readonly Chunk[]) => {
   const frames: SseFrame[] = [];
@@ -127,7 +128,13 @@ export const readSseText = (chunks: readonly Chunk[]) => {
   let event: string | null = null;
   let data: string[] = [];
   let inOrder = true;
-  for (const [i, { text: line, atUs }] of linesOf(chunks).entries()) {
+  const close = (atUs: number): void => {
+    const all = data.length === 0 ? null : data.join("\n");
+    frames.push({ event, data: all, json: all === null ? undefined : parseJson(all), inOrder, atUs });
+    [event, data, inOrder] = [null, [], true];
+  };
+  const lines = linesOf(chunks);
+  for (const [i, { text: line, atUs }] of lines.entries()) {
     const text = i === 0 ? line.replace(/^\uFEFF/, "") : line;
     const [, name, value = ""] = FIELD.exec(text) ?? [];
     if (name === "event") {
@@ -135,10 +142,9 @@ export const readSseText = (chunks: readonly Chunk[]) => {
       event = value;
     } else if (name === "data") data.push(value);
     else if (text !== "" && name === undefined && !text.startsWith(":")) strange.push(text);
-    if (text !== "" || (event === null && data.length === 0)) continue;
-    const all = data.length === 0 ? null : data.join("\n");
-    frames.push({ event, data: all, json: all === null ? undefined : parseJson(all), inOrder, atUs });
-    [event, data, inOrder] = [null, [], true];
+    if (text === "" && (event !== null || data.length > 0)) close(atUs);
   }
-  return { frames, strange };
+  const unfinished = data.length > 0;
+  if (event !== null || unfinished) close(lines.at(-1)?.atUs ?? 0);
+  return { frames, strange, unfinished };
 };
