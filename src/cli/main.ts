@@ -24,7 +24,7 @@ const COMMANDS: Readonly<Record<string, Entry>> = {
   init: [() => import("./doctor.ts"), "init --target https://maps.example --i-own maps.example", "init --target 127.0.0.1:8080 --out local.json"],
   gate: [() => import("./gate.ts"), "gate --base base.json --head head.json", "gate --before RUN-A --after RUN-B"],
   capacity: [() => import("./capacity.ts"), "capacity --target staging.json --slo 'refusals<=1%,p99<=800ms'", "capacity --target staging.json --demand launch.json --replicas 2,3,4"],
-  trends: [() => import("./trends.ts"), "trends add reports/latest --dir nights", "trends add RUN --dir nights --commit a1b2c3d"],
+  trends: [() => import("./trends.ts"), "trends add reports/latest --dir nights", "trends show --dir nights"],
   report: [() => import("./report.ts"), "report reports/latest", "report reports/runs/A reports/runs/B"],
   serve: [() => import("./serve.ts"), "serve --write-target target.json", "serve --slots 24 --service-ms 200 --write-target target.json"],
   demo: [() => import("./demo.ts"), "demo", "demo never-sheds --page never-sheds.html"],

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { madeNight } from "../trends/nights.fixture.ts";
-import type { Night } from "../trends/nights.ts";
+import { monthFile, type Night } from "../trends/nights.ts";
 import { runCommand } from "./command.fixture.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "floodgate-trends-"));
@@ -75,4 +75,45 @@ test("a folder that is a file, a month that is a folder, and a missing --dir are
   const all = await Promise.all([add(file, file), add(file, dir), runCommand(["trends", "add", file])]);
   expect(all.map(({ code }) => code)).toEqual([2, 2, 2]);
   expect(all[2]?.err).toContain("--dir DIR");
+});
+
+const filled = (name: string, nights: readonly Night[]): string => {
+  const dir = join(folder, name);
+  mkdirSync(dir);
+  for (const night of nights) appendFileSync(join(dir, monthFile(night)), `${JSON.stringify(night)}\n`);
+  return dir;
+};
+const doubling = Array.from({ length: 20 }, (_, day) => {
+  const value = (day < 12 ? 100 : 200) + (day % 3);
+  return madeNight(day, { measurements: { "steady-mix/latency_ms_p50": [value, null, null, 900] } });
+});
+
+test("what got worse comes first in 80 columns, is warned of, and fails nothing", async () => {
+  const dir = filled("worse", doubling);
+  const [shown, json] = await Promise.all([
+    runCommand(["trends", "show", "--dir", dir]),
+    runCommand(["trends", "show", "--dir", dir, "--json"]),
+  ]);
+  expect([shown.code, json.code]).toEqual([0, 0]);
+  expect(shown.out).toMatch(/WORSE steady-mix\/latency_ms_p50 +101 +201 +\+99 %/);
+  expect(shown.out).toContain("npx floodgate gate --base c000011.json --head c000012.json");
+  expect(Math.max(...shown.out.split("\n").map(({ length }) => length))).toBeLessThanOrEqual(80);
+  expect(shown.err).toContain("warning");
+  const [figure] = JSON.parse(json.out).figures;
+  expect(figure).toMatchObject({
+    figure: "steady-mix/latency_ms_p50",
+    worse: "higher",
+    changes: [{ to: { commit: "c000012" } }],
+  });
+});
+
+test("too few nights are said, and fail nothing; no nights and no folder are a mistake", async () => {
+  const all = await Promise.all(
+    [filled("few", doubling.slice(0, 11)), filled("none", []), join(folder, "absent")].map((dir) =>
+      runCommand(["trends", "show", "--dir", dir]),
+    ),
+  );
+  expect(all.map(({ code }) => code)).toEqual([0, 2, 2]);
+  expect(all[0]?.out).toContain("too few");
+  expect(all[0]?.err).toBe("");
 });

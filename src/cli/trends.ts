@@ -2,6 +2,8 @@
 import { appendFileSync, existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { InvalidArgumentError } from "commander";
+import { someOf } from "../contract/lists.ts";
+import { trendsDocument, trendsLines } from "../report/trends-text.ts";
 import {
   atPlace,
   makeFolders,
@@ -10,13 +12,15 @@ import {
   UsageError,
   UserFileError,
 } from "../supervision/user-file.ts";
+import { trendsOf } from "../trends/changes.ts";
 import { COMMIT, isMonthFile, monthFile, type Night, readNights, whyNoNight } from "../trends/nights.ts";
 import { commandOf, type OptionRow } from "./options.ts";
-import { printNote, printResult } from "./printing.ts";
+import { printNote, printResult, printShown } from "./printing.ts";
 
 /** A month of nights is 130 KB; a folder that many jobs write to has more. */
 const MONTH_BYTES_MOST = 64 << 20;
 const PAGE = "trends.html";
+const WORSE_NAMED = 5;
 
 const DIR: OptionRow = ["--dir <dir>", "the folder of nights: a file a month, a line a night"];
 
@@ -83,7 +87,31 @@ const addCommand = () =>
     printResult(`${night.id} (${night.verdict}) was added to ${file}`);
   });
 
-const COMMANDS = [addCommand];
+const SHOWN = `
+Nights of one profile, target and kind of machine are compared: those of the
+newest night that passed. A change is a level that holds for three nights or
+more, found by E-divisive (window 50, p <= 0.0001 over the number of figures).
+
+Trends decide nothing: the exit code is 0 whatever changed, because a night fails
+by its own claims, and the gate between two commits proves a change; 2 where the
+folder cannot be read.`;
+
+const showCommand = () =>
+  commandOf("show", {
+    about: "what changed, and since which commit",
+    options: [DIR, ["--json", "print all of it as JSON on stdout"]],
+    help: SHOWN,
+  }).action((options: { dir?: string; json?: boolean }) => {
+    const dir = folderOf(options);
+    const trends = trendsOf(readFolder(dir));
+    if (trends === null)
+      throw new UsageError(`${dir} has no nights; \`npx floodgate trends add RUN --dir ${dir}\` adds one`);
+    printShown(options.json, { document: trendsDocument(trends), lines: trendsLines(trends) });
+    const worse = trends.figures.filter(({ changes }) => (changes.at(-1)?.worseBy ?? 0) > 1).map(({ name }) => name);
+    if (worse.length > 0) printNote(`warning: worse than before: ${someOf(worse, WORSE_NAMED)}`);
+  });
+
+const COMMANDS = [addCommand, showCommand];
 
 export const trendsCommand = () => {
   const trends = commandOf("trends", { about: "keep nights and compare them: what changed, since which commit" });

@@ -12,6 +12,10 @@ export type Strictness = {
   leastChange: number;
   /** The fewest values on either side of a point. */
   leastEach: number;
+  /** The smallest variance that is believed: a few equal values in a row do not show that there is no noise. */
+  leastVariance: number;
+  /** Whether values that follow each other may be alike without a change, so that they count as fewer. */
+  mayBeCorrelated: boolean;
 };
 
 /** `at`: the first value of the new level; `before` and `after`: means of the values up to the next points. */
@@ -22,21 +26,34 @@ const WINDOW = 50;
 /** How much larger p may be in the first pass, which looks at one window alone. */
 const FIRST_PASS = 10;
 
-const squaresOf = (values: readonly number[], centre: number): number => sumOf(values.map((x) => (x - centre) ** 2));
+const squaresOf = (values: readonly number[]): number => sumOf(values.map((x) => x * x));
+
+/**
+ * By how much a correlation r of neighbours widens a difference of means: n values count as n (1 - r) / (1 + r). Source:
+ * Bayley & Hammersley, "The Effective Number of Independent Observations in an Autocorrelated Time Series", JRSS Suppl. 8 (1946).
+ */
+const widenedBy = (residuals: readonly number[]): number => {
+  const products = residuals.slice(1).map((x, i) => x * (residuals[i] as number));
+  // The estimate of n values is too low by about 1/n.
+  const lag = Math.min(0.9, sumOf(products) / squaresOf(residuals) + 1 / residuals.length);
+  return lag > 0 ? Math.sqrt((1 + lag) / (1 - lag)) : 1;
+};
 
 /**
  * Compares both sides of `at` by Student's t. Variances divide by n, as Otava's do, so that the same series has the same
  * points there and here; with few values that makes p smaller than Student's.
  */
-const compareAt = (values: readonly number[], from: number, at: number, to: number): ChangePoint => {
-  const [left, right] = [values.slice(from, at), values.slice(at, to)];
-  const [before, after] = [mean(left) ?? 0, mean(right) ?? 0];
-  const freedom = to - from - 2;
-  const part = (side: readonly number[], centre: number) => (squaresOf(side, centre) * (side.length - 1)) / side.length;
-  const variance = (part(left, before) + part(right, after)) / freedom;
-  const t = Math.abs(after - before) / Math.sqrt(variance * (1 / left.length + 1 / right.length));
+const compareAt = (values: readonly number[], [from, at, to]: readonly number[], strictness: Strictness) => {
+  const sides = [values.slice(from, at), values.slice(at, to)];
+  const [before = 0, after = 0] = sides.map((side) => mean(side) ?? 0);
+  const residuals = sides.map((side, i) => side.map((x) => x - (i === 0 ? before : after)));
+  const freedom = sumOf(sides.map(({ length }) => length)) - 2;
+  const squares = residuals.map((side) => (squaresOf(side) * (side.length - 1)) / side.length);
+  const variance = Math.max(strictness.leastVariance, sumOf(squares) / freedom);
+  const wide = strictness.mayBeCorrelated && variance > 0 ? widenedBy(residuals.flat()) : 1;
+  const t = Math.abs(after - before) / Math.sqrt(variance * sumOf(sides.map(({ length }) => 1 / length))) / wide;
   const p = freedom < 1 || Number.isNaN(t) ? 1 : Math.max(0, 1 - studentWithin(t, freedom));
-  return { at, p, before, after };
+  return { at: at as number, p, before, after };
 };
 
 /** The split of a stretch at which the energy distance of what lies before and after is largest, and that distance. */
@@ -65,7 +82,7 @@ const stretches = (points: readonly number[], length: number): [from: number, to
   [...points, length].map((to, i) => [points[i - 1] ?? 0, to]);
 
 /** Splits one window as long as the best split of all its stretches is significant. */
-const splitsOf = (values: readonly number[], { pMost, leastEach }: Strictness): number[] => {
+const splitsOf = (values: readonly number[], strictness: Strictness): number[] => {
   /** `near[j][i]`: the sum of the distances of value j from the first i values. */
   const near = values.map((one) => {
     let sum = 0;
@@ -74,11 +91,13 @@ const splitsOf = (values: readonly number[], { pMost, leastEach }: Strictness): 
   let points: number[] = [];
   for (;;) {
     const found = stretches(points, values.length).flatMap(([from, to]) => {
-      const split = bestSplit(near, from, to, leastEach);
+      const split = bestSplit(near, from, to, strictness.leastEach);
       return split === null ? [] : [{ ...split, from, to }];
     });
     const [best] = found.toSorted((a, b) => b.distance - a.distance);
-    if (best === undefined || compareAt(values, best.from, best.at, best.to).p > pMost * FIRST_PASS) return points;
+    if (best === undefined) return points;
+    const { p } = compareAt(values, [best.from, best.at, best.to], strictness);
+    if (p > strictness.pMost * FIRST_PASS) return points;
     points = [...points, best.at].sort((a, b) => a - b);
   }
 };
@@ -98,7 +117,11 @@ export const changePoints = (values: readonly number[], strictness: Strictness):
     const ends = stretches(points, values.length);
     const compared = points.map((at, i) => {
       const [from, to] = [(ends[i] as [number, number])[0], (ends[i + 1] as [number, number])[1]];
-      return { ...compareAt(values, from, at, to), isShort: Math.min(at - from, to - at) < leastEach };
+      const point = compareAt(values, [from, at, to], strictness);
+      // Values that lie nearer to the other level, such as one before two accidents, do not hold a level.
+      const isBelow = (x: number): boolean => x < (point.before + point.after) / 2 === point.before < point.after;
+      const holds = [values.slice(from, at).filter(isBelow), values.slice(at, to).filter((x) => !isBelow(x))];
+      return { ...point, isShort: holds.some(({ length }) => length < leastEach) };
     });
     const byP = compared.toSorted((a, b) => b.p - a.p);
     const sizeOf = ({ before, after }: ChangePoint): number => Math.abs(after - before);

@@ -56,6 +56,18 @@ const RULES: readonly (readonly [matches: RegExp, worse: "higher" | "lower", mar
 
 const ruleOf = (name: string) => RULES.find(([matches]) => matches.test(name));
 
+export type Compared = { worse: "higher" | "lower"; turn: (value: number) => number };
+
+/** How a measurement is compared; `null` if it is not. `turn`: its logarithm, with the sign that makes worse higher. */
+export const comparedBy = (name: string): Compared | null => {
+  const rule = ruleOf(name);
+  if (rule === undefined) return null;
+  const [, worse, , added] = rule;
+  const sign = worse === "higher" ? 1 : -1;
+  // A value below 0 is noise and counts as 0.
+  return { worse, turn: (value) => sign * Math.log(Math.max(1e-9, Math.max(0, value) + added)) };
+};
+
 type RecordedVerdict = "regression" | "no-regression" | "inconclusive";
 
 export type RecordedComparison = ReturnType<typeof compareRecorded>;
@@ -119,8 +131,8 @@ const incomplete = (before: readonly RunFigures[], after: readonly RunFigures[])
 const FIRST_NAMED = 5;
 
 /** Calls take longer at a higher rate, so a stage whose offered rates differ by more than this factor is not compared in times. */
-const RATES_APART = 1.25;
-const DEPENDS_ON_RATE = /^(?:latency|ttfe|event_gap|refusal)_ms_|^goodput$/;
+export const RATES_APART = 1.25;
+export const DEPENDS_ON_RATE = /^(?:latency|ttfe|event_gap|refusal)_ms_|^goodput$/;
 
 const typicalOf = (values: Measured): number => median(values.map(({ value }) => value)) as number;
 
@@ -144,14 +156,10 @@ const judge = (before: readonly RunFigures[], after: readonly RunFigures[], othe
     const second = now.get(measurement) ?? [];
     const [{ stage, name } = { stage: "", name: "" }] = first;
     if (other.has(stage) && DEPENDS_ON_RATE.test(name)) return [];
-    const [, worse, margin, added] = ruleOf(name) ?? [];
-    if (margin === undefined || first.length !== before.length || second.length !== after.length) return [];
-    /** Logarithms, with the sign that makes worse higher. A value below 0 is noise and counts as 0. */
-    const turned = (values: Measured): number[] =>
-      values.map(({ value }) => {
-        const ln = Math.log(Math.max(1e-9, Math.max(0, value) + (added ?? 0)));
-        return worse === "higher" ? ln : -ln;
-      });
+    const [compared, [, , margin] = []] = [comparedBy(name), ruleOf(name)];
+    if (compared === null || margin === undefined) return [];
+    if (first.length !== before.length || second.length !== after.length) return [];
+    const turned = (values: Measured): number[] => values.map(({ value }) => compared.turn(value));
     return [{ measurement, margin, first, second, was: turned(first), is: turned(second) }];
   });
   const pWorse = holm(series.map(({ was, is }) => rankSumP(was, is)));
