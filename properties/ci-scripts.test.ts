@@ -1,5 +1,6 @@
 /** The scripts that users' CI calls (.ci/for-users), by the real shell: whose folder is shown, where runs go, and what a cancelled job leaves. */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -9,6 +10,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ENTRY, processesAbout } from "../src/cli/command.fixture.ts";
 import { isAlive, type ProcessId, signalProcess, startTimeOf } from "../src/supervision/processes.ts";
 import { waitUntil } from "../src/supervision/waiting.ts";
+import { madeNight } from "../src/trends/nights.fixture.ts";
 
 const SCRIPTS = fileURLToPath(new URL("../.ci/for-users", import.meta.url));
 
@@ -235,4 +237,31 @@ describe.skipIf(process.platform !== "linux")("a command whose shell was killed"
     const isClean = async (): Promise<boolean> => (await isGone()) && secrets().length === 0;
     expect((await waitUntil(isClean, { forMs: 20_000, pollMs: 50 })).met).toBe(true);
   });
+});
+
+test("nights that two jobs keep at once are both on the branch, once; a run without a night is red", async () => {
+  const git = (...args: string[]) => spawnSync("git", args, { cwd: folder, env: stepEnv(), encoding: "utf8" });
+  git("init", "-q", "--bare", "origin.git");
+  const jobs = [1, 2].map((day) => {
+    mkdirSync(join(folder, `run-${day}`));
+    writeFileSync(join(folder, `run-${day}/night.json`), JSON.stringify(madeNight(day)));
+    git("init", "-q", `clone-${day}`);
+    git("-C", `clone-${day}`, "remote", "add", "origin", join(folder, "origin.git"));
+    return () =>
+      spawn(join(SCRIPTS, "keep-night"), [`run-${day}`], {
+        cwd: folder,
+        env: stepEnv({ FLOODGATE_NIGHTS_CLONE: join(folder, `clone-${day}`) }),
+      });
+  });
+  const codes = (all: ChildProcess[]) => Promise.all(all.map((child) => once(child, "exit").then(([code]) => code)));
+  expect(await codes(jobs.map((start) => start()))).toEqual([0, 0]);
+  expect(await codes(jobs.slice(0, 1).map((start) => start()))).toEqual([0]);
+  const { stdout } = git("-C", "origin.git", "show", "floodgate-nights:2026-09.ndjson");
+  const kept = stdout
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line).seed);
+  expect(kept.sort()).toEqual([1, 2]);
+  expect(readdirSync(folder).filter((name) => name.startsWith("tmp."))).toEqual([]);
+  expect(script("keep-night", ["absent"], { FLOODGATE_NIGHTS_CLONE: join(folder, "clone-1") }).code).toBe(2);
 });

@@ -115,5 +115,44 @@ test("too few nights are said, and fail nothing; no nights and no folder are a m
   );
   expect(all.map(({ code }) => code)).toEqual([0, 2, 2]);
   expect(all[0]?.out).toContain("too few");
-  expect(all[0]?.err).toBe("");
+  expect(all[0]?.err).not.toContain("warning");
+});
+
+test("other tools get the nights that are compared, of each figure its direction", async () => {
+  const some = doubling.map((night, day) => ({
+    ...night,
+    verdict: day === 3 ? ("fail" as const) : night.verdict,
+    measurements: {
+      ...night.measurements,
+      "curve/goodput_retention": [0.9, 0.8, 1, 90],
+      ...(day === 5 ? {} : { "curve/knee_rps": [70, null, null, 90] }),
+    },
+  }));
+  const dir = filled("exported", some);
+  const formats = [["otava"], ["benchmark-action"], ["benchmark-action", "--bigger"], []];
+  const [otava, smaller, bigger, none] = await Promise.all(
+    formats.map(([name, ...more]) =>
+      runCommand(["trends", "export", "--dir", dir, ...(name === undefined ? [] : ["--format", name]), ...more]),
+    ),
+  );
+  const rows = JSON.parse(otava?.out ?? "");
+  expect(rows).toHaveLength(19);
+  expect(rows[0]).toEqual({
+    timestamp: Date.UTC(2026, 8, 1, 2) / 1000,
+    attributes: { id: some[0]?.id, commit: "c000000" },
+    metrics: [
+      { name: "steady-mix/latency_ms_p50", value: 100, unit: "ms", direction: -1 },
+      { name: "curve/goodput_retention", value: 0.9, unit: "ratio", direction: 1 },
+    ],
+  });
+  expect(otava?.err).toContain("curve/knee_rps");
+  const extra = `${some[19]?.id}, c000019`;
+  expect(JSON.parse(smaller?.out ?? "")).toEqual([
+    { name: "steady-mix/latency_ms_p50", unit: "ms", value: 201, extra },
+  ]);
+  expect(JSON.parse(bigger?.out ?? "")).toEqual([
+    { name: "curve/goodput_retention", unit: "ratio", value: 0.9, range: "0.8 to 1", extra },
+    { name: "curve/knee_rps", unit: "1/s", value: 70, extra },
+  ]);
+  expect(none?.code).toBe(2);
 });

@@ -3,24 +3,29 @@ import { appendFileSync, existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { InvalidArgumentError } from "commander";
 import { someOf } from "../contract/lists.ts";
+import { htmlTrends } from "../report/page/html-trends.ts";
 import { trendsDocument, trendsLines } from "../report/trends-text.ts";
+import { shown } from "../run/run-reports.ts";
+import { writePrivateFile } from "../supervision/private-file.ts";
 import {
   atPlace,
   makeFolders,
+  notWritten,
   readUserFile,
   readUserJson,
   UsageError,
   UserFileError,
 } from "../supervision/user-file.ts";
-import { trendsOf } from "../trends/changes.ts";
+import { type Trends, trendsOf } from "../trends/changes.ts";
+import { benchmarkRows, otavaRows } from "../trends/export.ts";
 import { COMMIT, isMonthFile, monthFile, type Night, readNights, whyNoNight } from "../trends/nights.ts";
 import { commandOf, type OptionRow } from "./options.ts";
-import { printNote, printResult, printShown } from "./printing.ts";
+import { printJson, printNote, printResult, printShown } from "./printing.ts";
 
 /** A month of nights is 130 KB; a folder that many jobs write to has more. */
 const MONTH_BYTES_MOST = 64 << 20;
 const PAGE = "trends.html";
-const WORSE_NAMED = 5;
+const NAMED_MOST = 5;
 
 const DIR: OptionRow = ["--dir <dir>", "the folder of nights: a file a month, a line a night"];
 
@@ -96,22 +101,65 @@ Trends decide nothing: the exit code is 0 whatever changed, because a night fail
 by its own claims, and the gate between two commits proves a change; 2 where the
 folder cannot be read.`;
 
+/** The nights of a folder, compared; masked and clean, since a page and other tools show them. */
+const trendsIn = (options: { dir?: string }): Trends => {
+  const dir = folderOf(options);
+  const trends = trendsOf(readFolder(dir));
+  if (trends !== null) return shown(trends);
+  throw new UsageError(`${dir} has no nights; \`npx floodgate trends add RUN --dir ${dir}\` adds one`);
+};
+
 const showCommand = () =>
   commandOf("show", {
     about: "what changed, and since which commit",
-    options: [DIR, ["--json", "print all of it as JSON on stdout"]],
+    options: [
+      DIR,
+      ["--out <file>", `where the page is written (default: ${PAGE} in the folder)`],
+      ["--json", "print all of it as JSON on stdout"],
+    ],
     help: SHOWN,
-  }).action((options: { dir?: string; json?: boolean }) => {
-    const dir = folderOf(options);
-    const trends = trendsOf(readFolder(dir));
-    if (trends === null)
-      throw new UsageError(`${dir} has no nights; \`npx floodgate trends add RUN --dir ${dir}\` adds one`);
+  }).action(async (options: { dir?: string; out?: string; json?: boolean }) => {
+    const trends = trendsIn(options);
+    const page = options.out ?? join(folderOf(options), PAGE);
     printShown(options.json, { document: trendsDocument(trends), lines: trendsLines(trends) });
     const worse = trends.figures.filter(({ changes }) => (changes.at(-1)?.worseBy ?? 0) > 1).map(({ name }) => name);
-    if (worse.length > 0) printNote(`warning: worse than before: ${someOf(worse, WORSE_NAMED)}`);
+    if (worse.length > 0) printNote(`warning: worse than before: ${someOf(worse, NAMED_MOST)}`);
+    await writePrivateFile(page, htmlTrends(trends)).catch((error) => {
+      throw notWritten(`the page ${page}`, error);
+    });
+    printNote(`page: ${page}`);
   });
 
-const COMMANDS = [addCommand, showCommand];
+const EXPORTED = `
+otava: JSON for Apache Otava, which finds changes as well. Its otava.yaml:
+  tests:
+    nights:
+      type: json
+      file: nights.json
+benchmark-action: the newest night for github-action-benchmark, as
+customSmallerIsBetter; with --bigger the figures for customBiggerIsBetter.`;
+
+const exportCommand = () =>
+  commandOf("export", {
+    about: "print nights for other tools",
+    options: [
+      DIR,
+      ["--format <format>", "for which tool", ["otava", "benchmark-action"]],
+      ["--bigger", "benchmark-action: the figures of which more is better"],
+    ],
+    help: EXPORTED,
+  }).action((options: { dir?: string; format?: string; bigger?: true }) => {
+    const trends = trendsIn(options);
+    if (options.format === "benchmark-action") {
+      printJson(benchmarkRows(trends, options.bigger === true ? "lower" : "higher"));
+    } else if (options.format === "otava") {
+      const { rows, leftOut } = otavaRows(trends);
+      printJson(rows);
+      if (leftOut.length > 0) printNote(`left out, because a night lacks them: ${someOf(leftOut, NAMED_MOST)}`);
+    } else throw new UsageError("trends export needs --format otava or --format benchmark-action");
+  });
+
+const COMMANDS = [addCommand, showCommand, exportCommand];
 
 export const trendsCommand = () => {
   const trends = commandOf("trends", { about: "keep nights and compare them: what changed, since which commit" });
