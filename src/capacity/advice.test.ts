@@ -121,7 +121,18 @@ describe("a demand", () => {
     [1, { kind: "never", ratePerS: 0, low: 0, high: 0.5 }, "fail"],
     [39, { kind: "unknown" }, "inconclusive"],
   ])("of %d/s", (peak_rps, more, verdict) => {
-    expect(demandVerdict(answerOf(more), demandOf({ peak_rps }))).toBe(verdict);
+    const limit = limitBy("429 b2b_overloaded");
+    expect(demandVerdict({ answer: answerOf(more), limit }, demandOf({ peak_rps }))).toBe(verdict);
+  });
+
+  test.each([
+    ["429 org_overloaded", "inconclusive"],
+    ["429 rate_limited", "inconclusive"],
+    ["429 limiter_unavailable", "fail"],
+  ])("beyond what is found is not refuted by a limit of those who sent: %s", (outcome, verdict) => {
+    const found = { answer: answerOf(), limit: limitBy(outcome) };
+    expect(demandVerdict(found, demandOf({ peak_rps: 49 }))).toBe(verdict);
+    expect(demandVerdict(found, demandOf({ peak_rps: 39 }))).toBe("pass");
   });
 
   test.each([

@@ -3,7 +3,7 @@
  * the claims `capacity/<objective>`, the measurement of a report, and the probes as a table of 80 columns.
  */
 import { outcomeOf, type RefusalName } from "../contract/refusals.ts";
-import { type Claim, claimOf, type Measurement } from "../history/run-document.ts";
+import { type Claim, claimOf, type Measurement, type Verdict } from "../history/run-document.ts";
 import { add } from "../history/statistics/statistics.ts";
 import { generatorDoubt } from "./generator-limit.ts";
 import { judgeTallies, type ProbeResult, perS } from "./probe.ts";
@@ -99,16 +99,20 @@ export const demandOf = (value: unknown): Demand => {
 
 export const neededPerS = ({ peakPerS, growth, headroom }: Demand): number => peakPerS * growth * (1 + headroom);
 
-/** Passes if the low end of the interval carries the demand, fails if the high end does not. */
-export const demandVerdict = (answer: Answer, demand: Demand): "pass" | "fail" | "inconclusive" => {
+const ORGANIZATION_BOUND = new Set(["organization", "key", "allowance"]);
+
+/**
+ * Passes if the low end of the interval carries the demand, fails if the high end does not, unless a limit of those who sent
+ * was met first: the deployment may carry more from others.
+ */
+export const demandVerdict = ({ answer, limit }: Pick<Found, "answer" | "limit">, demand: Demand): Verdict => {
   const needed = neededPerS(demand);
   if (answer.kind !== "unknown" && answer.low >= needed) return "pass";
+  if (ORGANIZATION_BOUND.has(limit.owner)) return "inconclusive";
   if ((answer.kind === "found" || answer.kind === "never") && answer.high !== null && answer.high < needed)
     return "fail";
   return "inconclusive";
 };
-
-const ORGANIZATION_BOUND = new Set(["organization", "key", "allowance"]);
 
 /**
  * What to do with the answer, in sentences, most important first. `replicas`: `limits.replicas` of the target file, or
@@ -206,7 +210,7 @@ export const capacityClaims = (found: Found, stage: string, replay: string, isOf
   });
   if (demand === null || isOfMany) return claims;
   const asked = claimOf({
-    ...{ id: "capacity/demand", stage, replay, verdict: demandVerdict(answer, demand) },
+    ...{ id: "capacity/demand", stage, replay, verdict: demandVerdict(found, demand) },
     reason: [answer.reason, ...advice].join("; "),
     expected: `${objectives.join(", ")} at ${perS(neededPerS(demand))}`,
     got: answerText(answer),

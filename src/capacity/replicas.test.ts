@@ -82,6 +82,14 @@ describe("a demand", () => {
   });
 });
 
+test("a limit of those who sent leaves a demand open, with what to do about it", () => {
+  const limit = { owner: "organization", outcome: "429 org_overloaded", share: 0.1, sentence: "a cap" } as const;
+  const bound = [1, 2].map((count) => ({ ...of(count, found(100)), limit, advice: ["Add tenants."] }));
+  const { text, verdicts } = compared(bound, { demand: demanded(400) });
+  expect(verdicts).toMatchObject({ demand: "inconclusive" });
+  expect(text.match(/Add tenants/g)).toHaveLength(1);
+});
+
 test("without a demand the share that is left without one replica is measured, and judged by nothing", () => {
   const { text, claims } = compared([of(2, found(200)), of(3, found(300))], { ofReplicas: 3 });
   expect(text).toMatch(/Without one of 3 replicas 67 % is left \(6\d % to 7\d %, 95 %\)/);

@@ -55,10 +55,11 @@ export const compareReplicas = (
   const each = rows.map(({ replicas, answer }) => {
     return `${counted(replicas)}: ${answer.kind === "unknown" ? answer.reason : answerText(answer)}`;
   });
+  const advice = new Set(rows.flatMap((row) => row.advice));
   const [left, whole] = [1, 0].map((fewer) => rows.find(({ replicas }) => replicas + fewer === ofReplicas));
   const ratio = left && whole ? ratioOf(left, whole) : null;
   const share = (of: number): string => `${(100 * of).toFixed(0)} %`;
-  const lines = [...each, ...rows.slice(1).flatMap((row) => scalingText(row, rows[0]))];
+  const lines = [...each, ...rows.slice(1).flatMap((row) => scalingText(row, rows[0])), ...advice];
   if (ratio !== null)
     lines.push(
       `Without one of ${ofReplicas} replicas ${share(ratio.value)} is left (${share(ratio.low)} to ${share(ratio.high)}, 95 %).`,
@@ -70,7 +71,7 @@ export const compareReplicas = (
     ...{ reason: lines.join("; "), expected: "the highest rate of each number of replicas" },
   });
   if (demand === null) return { lines: [...lines, closing], claims: [found] };
-  const by = Map.groupBy(rows, ({ answer }) => demandVerdict(answer, demand));
+  const by = Map.groupBy(rows, (row) => demandVerdict(row, demand));
   const numbers = (verdict: Verdict): number[] => by.get(verdict)?.map(({ replicas }) => replicas) ?? [];
   const [smallest] = numbers("pass");
   const needed = perS(neededPerS(demand));
@@ -84,7 +85,10 @@ export const compareReplicas = (
   const judged = (id: string, isPass: boolean, isFail: boolean, of: string): Claim =>
     claimOf({
       ...{ ...common, id: `capacity/${id}`, verdict: isPass ? "pass" : isFail ? "fail" : "inconclusive" },
-      ...{ reason: [...carried, closing].join(" "), expected: `${rows[0].objectives.join(", ")} at ${needed} ${of}` },
+      ...{
+        reason: [...carried, ...advice, closing].join(" "),
+        expected: `${rows[0].objectives.join(", ")} at ${needed} ${of}`,
+      },
     });
   const isTooFew = numbers("fail").length === rows.length;
   const claims = [found, judged("demand", smallest !== undefined, isTooFew, "with a measured number of replicas")];

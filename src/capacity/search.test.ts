@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { bisect } from "../history/statistics/statistics.ts";
 import type { Arrivals } from "../workload/load-profiles.ts";
-import { type Answer, demandVerdict } from "./capacity-claims.ts";
+import { type Answer, demandVerdict, firstLimit } from "./capacity-claims.ts";
 import type { ProbeResult } from "./probe.ts";
 import { nextStep, POLICY, type SearchPolicy } from "./search.ts";
 import {
@@ -154,7 +154,9 @@ describe("the capacity search", () => {
     const always = (result: ProbeResult): ProbeResult => ({ ...result, generator: { ...result.generator, ...by } });
     const { answer } = search(MDCC, [REFUSALS(0.01)], 1, {}, "poisson", always);
     expect(answer).toMatchObject({ kind: "unknown", reason: expect.stringMatching(said) });
-    expect(demandVerdict(answer, { peakPerS: 1000, growth: 1, headroom: 0 })).toBe("inconclusive");
+    expect(demandVerdict({ answer, limit: firstLimit([], 0, false) }, { peakPerS: 1000, growth: 1, headroom: 0 })).toBe(
+      "inconclusive",
+    );
   });
 
   test("beside programs that came and went the same is found as without them", () => {
