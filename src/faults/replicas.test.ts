@@ -59,7 +59,7 @@ test("each number is set and journalled, and the one before is set again", async
   await replicas.set(3);
   expect(openFaults()).toMatchObject([{ name: "scale to 3", undo: { replicas: 2 } }]);
   expect(await replicas.whyNot(3)).toBeNull();
-  expect(await replicas.restore()).toContain("2 replicas are set again, and ready");
+  expect(await replicas.restore()).toContain("set to 2 again, and they are ready");
   expect(setNumbers()).toEqual(["1", "3", "2"]);
   expect(openFaults()).toEqual([]);
   await supervisor.close();

@@ -64,7 +64,7 @@ export const replicasByCommands = (
       // Closed after the next entry was written, so that one is open all the time.
       now?.effect.over();
       now = { count, effect };
-      events.step(`capacity: setting ${count} replicas, then waiting until they are ready`);
+      events.step(`capacity: setting the number of replicas to ${count}, then waiting until they are ready`);
       await run("set", count, AbortSignal.any([signal, AbortSignal.timeout(times.setMs)]));
       effect.done();
       const why = await whyNotWithin(count, times.readyMs);
@@ -79,7 +79,7 @@ export const replicasByCommands = (
       await now.effect.takeBack();
       if (held === null) return `The last number, ${now.count}, stays: limits.replicas does not state the one before.`;
       const why = await whyNotWithin(before, times.readyMs);
-      return `${before} replicas are set again${why === null ? ", and ready" : `; ${why}`}.`;
+      return `The number of replicas is set to ${before} again${why === null ? ", and they are ready" : `; ${why}`}.`;
     },
   };
 };
