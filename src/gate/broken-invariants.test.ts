@@ -42,6 +42,20 @@ describe("what breaks on the head alone", () => {
     expect(claim.reason).toContain("broken on both, so not new: tells-when-to-retry (1 block)");
   });
 
+  test("is open where no block of the base could be judged by it", () => {
+    const head = finding("head", 0, "streams-cut", "fail");
+    for (const verdict of ["skipped", "inconclusive"] as const) {
+      const claim = judged(finding("base", 0, "streams-cut", verdict), finding("base", 0, "a", "pass"), head);
+      expect(claim).toMatchObject({ verdict: "inconclusive", evidence: ["call-0"] });
+      expect(claim.reason).toContain("streams-cut (1 block)");
+    }
+    const once = [finding("base", 0, "streams-cut", "skipped"), finding("base", 1, "streams-cut", "pass")];
+    expect(judged(...once, head).verdict).toBe("fail");
+    const other = [finding("base", 0, "a", "pass"), finding("head", 0, "a", "fail")];
+    const both = judged(finding("base", 0, "streams-cut", "skipped"), ...other, head);
+    expect(both).toMatchObject({ verdict: "fail", evidence: ["call-0"] });
+  });
+
   test("a side that mostly does not answer is not compared: inconclusive, unless the head alone is so", () => {
     const both = judged(finding("base", 0, "answered", "fail"), finding("head", 0, "answered", "fail"));
     expect(both).toMatchObject({ verdict: "inconclusive", evidence: ["call-0"] });
