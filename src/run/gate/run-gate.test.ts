@@ -207,6 +207,15 @@ describe("a comparison of two targets", () => {
     expect(bounded.said).toMatch(/no limit of the base was reached at 50 calls\/s/);
   });
 
+  test("a permit below the base's capacity hides what a head loses there, so it is no pass", async () => {
+    const permitting = (perS: number) =>
+      run({ target: { permits: { load_max_rps: perS } }, head: { slots: SLOTS * 0.7 } });
+    const claims = (await permitting(50)).verdicts;
+    expect(claims).toMatchObject({ "gate/pairs": "inconclusive", "gate/goodput": "pass" });
+    // The base carries 80 calls/s.
+    expect((await permitting(110)).verdicts).toMatchObject({ "gate/pairs": "pass", "gate/goodput": "fail" });
+  });
+
   test.each(["base", "head"] as const)("says at once that the %s does not answer", async (isDead) => {
     await expect(run({ isDead })).rejects.toThrow(
       `the ${isDead} answers no call at http://127.0.0.1:1/${isDead} (connection_refused)`,
