@@ -240,19 +240,28 @@ describe("a disk that is full", () => {
     }
   });
 
-  test("is told beside another error, which it may be behind", async (context) => {
-    const disk = smallDisk();
-    if (disk === null) return context.skip("SKIPPED: only root can mount a small disk");
-    try {
-      const { document } = await recordRun({ ...request(), out: join(disk, "run") }, async () => {
-        expect(() => writeFileSync(join(disk, "other"), Buffer.alloc(1 << 20))).toThrow("ENOSPC");
-        throw new Error("status 500");
-      });
-      expect(document.claims.find(({ id }) => id === "run/completed")?.reason).toBe(
-        "status 500; the disk of the run folder is full",
-      );
-    } finally {
-      execFileSync("umount", [disk]);
-    }
-  });
+  test.for(["still", "no longer"])(
+    "is told beside another error, which it may be behind: %s full",
+    async (now, context) => {
+      const disk = smallDisk();
+      if (disk === null) return context.skip("SKIPPED: only root can mount a small disk");
+      try {
+        const { document } = await recordRun({ ...request(), out: join(disk, "run") }, async () => {
+          expect(() => writeFileSync(join(disk, "other"), Buffer.alloc(1 << 20))).toThrow("ENOSPC");
+          if (now === "no longer") rmSync(join(disk, "other"));
+          throw new Error("status 500");
+        });
+        const roomy = await recordRun(request(), async () => {
+          throw new Error("status 500");
+        });
+        const [told, other] = [document, roomy.document].map(({ claims }) =>
+          claims.find(({ id }) => id === "run/completed"),
+        );
+        expect(told?.reason).toBe("status 500; the disk of the run folder is full");
+        expect(other?.reason).toBe("status 500");
+      } finally {
+        execFileSync("umount", [disk]);
+      }
+    },
+  );
 });
