@@ -5,6 +5,7 @@ import { known } from "../history/statistics/statistics.ts";
 import { LOWEST_IF_GUESSED, profileDurationS, upAndDown } from "../workload/load-profiles.ts";
 import { uniform } from "../workload/random.ts";
 import { kneeRamp } from "../workload/stories/reads.ts";
+import { SHARE_OF_PERMIT, TOP_OF_CURVE } from "../workload/story.ts";
 import { type Curve, type Estimate, type LossSystem, levelsOf, type PlannedLevel } from "./curve.ts";
 import { judgeCurve } from "./curve-claims.ts";
 import { openCurve } from "./curve-fold.ts";
@@ -842,6 +843,18 @@ describe("a curve needs", () => {
       verdict: "skipped",
       reason: expect.stringContaining("permits.load_max_rps"),
     });
+  });
+
+  test("a permit for twice the knee, and the number that it takes is told", () => {
+    const profile = upAndDown(KNEE_PER_S, LONG_S, 1.6 * KNEE_PER_S);
+    const fold = openCurve({ stage: STAGE, planned: levelsOf(profile), notPlayed: [2, 3, 5, 10] });
+    const server = queueing({ slots: 16, inFlight: 16, serviceMs: 200, service: "constant" });
+    for (const line of playRamp(server, profile, 1, { stage: STAGE })) fold.see(line);
+    const curve = fold.end(START_US) as Curve;
+    const kept = claimsOf(curve).find(({ id }) => id === "curve/goodput_retention");
+    const told = Number(/load_max_rps of (\d+)/.exec(kept?.reason ?? "")?.[1]);
+    const topPerS = SHARE_OF_PERMIT * TOP_OF_CURVE * told;
+    expect(topPerS / (curve.knee.overall?.value ?? 0)).toBeCloseTo(2, 1);
   });
 
   test("objectives that are stated are kept by single calls", () => {

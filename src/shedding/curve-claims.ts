@@ -14,6 +14,7 @@ import {
   type StageFacts,
 } from "../history/run-document.ts";
 import { sumOf } from "../history/statistics/statistics.ts";
+import { SHARE_OF_PERMIT, TOP_OF_CURVE } from "../workload/story.ts";
 import type { Curve, CurveLevel, Estimate, Pass } from "./curve.ts";
 import { type Finding, found, machineDoubts, skipped } from "./finding.ts";
 import * as measures from "./measures.ts";
@@ -105,7 +106,8 @@ const kept = (times: number, least: number): Pick<CurveClaim, "expected" | "need
       const words = `goodput kept at ${Number(times.toPrecision(2))} times the knee`;
       if (measures.retentionAt(curve, times) === null && curve.notPlayed.length > 0) {
         const perS = times * (curve.knee.overall?.value ?? 0);
-        return skipped(`${times} times the knee (${rate(perS)}), which is beyond what permits.load_max_rps allows`);
+        const permit = Math.ceil(perS / (SHARE_OF_PERMIT * TOP_OF_CURVE));
+        return skipped(`${times} times the knee (${rate(perS)}): permits.load_max_rps of ${permit} or more`);
       }
       const finding = against(measures.retentionAt(curve, times), bound, words);
       const kneePerS = curve.knee.overall?.value ?? Number.POSITIVE_INFINITY;

@@ -33,6 +33,8 @@ export const costsOfPlan = (
 
 /** The share of `permits.load_max_rps` that a schedule may use: sessions are minted and refusals retried beside it. */
 export const SHARE_OF_PERMIT = 0.9;
+/** The highest level of a curve, as a share of that: calls that keep their distance wait 4.5 gaps there on average (M/D/1). */
+export const TOP_OF_CURVE = 0.9;
 
 export type ProfileWish = { readonly ratePerS?: number; readonly durationS?: number; readonly maxPerS?: number };
 

@@ -7,7 +7,7 @@ import { oncePerView, type TargetView } from "../callers/target-view.ts";
 import * as shapes from "../load-profiles.ts";
 import { saltOf, uniform } from "../random.ts";
 import { exchangeStep, type Step, type StepWish } from "../step.ts";
-import { profileAt, type Story, storyOf } from "../story.ts";
+import { profileAt, type Story, storyOf, TOP_OF_CURVE } from "../story.ts";
 
 type Shape = (ratePerS: number, durationS: number) => shapes.Profile;
 
@@ -129,8 +129,6 @@ const stormOver =
   };
 
 const CURVE_S = 300;
-/** The highest level, as a share of the permit: calls that keep their distance wait 4.5 gaps there on average (M/D/1). */
-const TOP_OF_PERMIT = 0.9;
 
 /** Streams at levels from half of the knee to ten times it, as far as permitted, and down again. `ratePerS`: the knee. */
 const levelsAroundKnee: Story["profile"] = (view, wish = {}) => {
@@ -138,7 +136,7 @@ const levelsAroundKnee: Story["profile"] = (view, wish = {}) => {
   const lowest = lowestLevel(view, wish.ratePerS);
   const { maxPerS = Number.POSITIVE_INFINITY } = wish;
   const levels: Shape = (kneePerS, durationS) => ({
-    ...shapes.upAndDown(kneePerS, durationS, TOP_OF_PERMIT * maxPerS, serviceMs / 1000, lowest),
+    ...shapes.upAndDown(kneePerS, durationS, TOP_OF_CURVE * maxPerS, serviceMs / 1000, lowest),
     leastGapUs: 1e6 / maxPerS,
   });
   return profileAt(streamsPerS, CURVE_S, levels)(view, wish);
