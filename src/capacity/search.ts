@@ -160,7 +160,7 @@ const intervalOf = ({ limits, clean, broken, results }: State) => {
     const confirmed = isConfirmed ? `confirmed at ${safe}` : `${between}: its safe end was not confirmed`;
     return {
       ...{ kind: isNarrow && isConfirmed ? "found" : "unknown", ratePerS: middle, low, high },
-      reason: isNarrow ? confirmed : `${between}: the time was used up before the interval was narrow`,
+      reason: isNarrow ? confirmed : `${between}, too wide an interval for an answer`,
       binding: medians.indexOf(Math.min(...medians)),
       generator: generatorEvidence(results, middle),
     };
