@@ -74,6 +74,7 @@ test("a folder that is a file, a month that is a folder, and a missing --dir are
   mkdirSync(join(dir, "2026-09.ndjson"), { recursive: true });
   const all = await Promise.all([add(file, file), add(file, dir), runCommand(["trends", "add", file])]);
   expect(all.map(({ code }) => code)).toEqual([2, 2, 2]);
+  expect(all[1]?.err).toContain(join(dir, "2026-09.ndjson"));
   expect(all[2]?.err).toContain("--dir DIR");
 });
 
@@ -114,7 +115,7 @@ test("too few nights are said, and fail nothing; no nights and no folder are a m
     ),
   );
   expect(all.map(({ code }) => code)).toEqual([0, 2, 2]);
-  expect(all[0]?.out).toContain("too few");
+  expect(all[0]?.out).toContain("Too few");
   expect(all[0]?.err).not.toContain("warning");
 });
 

@@ -34,15 +34,22 @@ const folderOf = ({ dir }: { dir?: string }): string => {
   return dir;
 };
 
+const monthText = (path: string): string => {
+  try {
+    return readUserFile(path, MONTH_BYTES_MOST);
+  } catch (error) {
+    if (!(error instanceof UserFileError)) throw error;
+    throw new UsageError(`${path} cannot be read: ${error.message}; move it out of the folder`);
+  }
+};
+
 /** Reads a folder of nights, and says on stderr what in it is none. */
 const readFolder = (dir: string): Night[] => {
   const names = atPlace(`--dir ${dir}`, () => readdirSync(dir)).filter(
     (name) => !name.startsWith(".") && name !== PAGE,
   );
   const foreign = names.filter((name) => !isMonthFile(name));
-  const files = names
-    .filter(isMonthFile)
-    .map((name) => ({ name, text: readUserFile(join(dir, name), MONTH_BYTES_MOST) }));
+  const files = names.filter(isMonthFile).map((name) => ({ name, text: monthText(join(dir, name)) }));
   const { nights, unread } = readNights(files);
   for (const name of foreign)
     printNote(`warning: ${name} in ${dir} is no month of nights, such as 2026-11.ndjson: not read`);
@@ -85,7 +92,7 @@ const addCommand = () =>
     }
     atPlace(`--dir ${dir}`, () => {
       makeFolders(dir);
-      const isCut = existsSync(file) && !readUserFile(file, MONTH_BYTES_MOST).endsWith("\n");
+      const isCut = existsSync(file) && !monthText(file).endsWith("\n");
       // One write in append mode: two jobs that add at once do not write over each other.
       appendFileSync(file, `${isCut ? "\n" : ""}${JSON.stringify(night)}\n`);
     });

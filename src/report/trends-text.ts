@@ -1,4 +1,5 @@
 /** Nights for a terminal of 80 columns and for programs: what changed first, then every figure. */
+import { someOf } from "../contract/lists.ts";
 import { median } from "../history/statistics/statistics.ts";
 import { type Change, deployedOf, type Figure, gateCommand, NIGHTS_LEAST, type Trends } from "../trends/changes.ts";
 import type { Night } from "../trends/nights.ts";
@@ -19,7 +20,7 @@ export const betweenText = ({ from, to }: Change): string => {
   const [base, head] = [deployedOf(from), deployedOf(to)];
   const days = `between ${dayOf(from)} and ${dayOf(to)}`;
   if (base === null || head === null) return `${days}; \`trends add --commit\` states what was deployed`;
-  if (base === head) return `${days}, both on ${oneLine(base)}: look at the machine`;
+  if (base === head) return `${days}, both on ${oneLine(base)}: the machine changed, not the commit`;
   const isOtherJudge = !to.target.embedded && from.commit !== to.commit;
   const other = isOtherJudge ? `; Floodgate changed as well, ${from.commit}…${to.commit}` : "";
   return `${days}, ${oneLine(base)}…${oneLine(head)}${other}`;
@@ -45,11 +46,13 @@ export const nightsText = (trends: Trends): string => {
     ({ whyNot }) => whyNot,
   );
   const why = [...left].map(([word, { length }]) => `${length} ${word}`);
-  const few = comparedNights(trends) < NIGHTS_LEAST ? `; too few: changes are looked for from ${NIGHTS_LEAST} on` : "";
+  const few = comparedNights(trends) < NIGHTS_LEAST ? ` Too few: a change needs ${NIGHTS_LEAST} to be seen.` : "";
   const span = `${dayOf(nights[0] as Night)} to ${dayOf(nights.at(-1) as Night)}`;
-  return `${counted(nights.length, "night")}, ${span}; ${comparedNights(trends)} compared${why.length === 0 ? "" : `, not ${why.join(", ")}`}${few}.`;
+  const out = why.length === 0 ? "" : `; left out: ${why.join(", ")}`;
+  return `${counted(nights.length, "night")} from ${span}, ${comparedNights(trends)} compared${out}.${few}`;
 };
 
+const OTHERS_NAMED = 4;
 const NAME = 47;
 const row = (name: string, ...cells: readonly string[]): string =>
   `${clip(name, NAME).padEnd(NAME)}${cells.map((cell) => cell.padStart(11)).join("")}`.trimEnd();
@@ -72,7 +75,7 @@ const changeLines = (found: readonly Found[]): string[] => {
         changeText(one),
       ),
     ),
-    ...(command === null ? [] : ["  proved, or not, by target files of both:", `  ${command}`]),
+    ...(command === null ? [] : ["  The gate decides, with a target file of each commit:", `  ${command}`]),
     "",
   ];
 };
@@ -84,7 +87,9 @@ export const trendsLines = (trends: Trends): string[] => {
   const isDue = comparedNights(trends) >= NIGHTS_LEAST;
   return [
     ...wrapped(`${oneLine(group)}: ${nightsText(trends)}`),
-    ...others.flatMap((other) => wrapped(`Not of this kind, and not compared: ${oneLine(other)}.`)),
+    ...(others.length === 0
+      ? []
+      : wrapped(`Nights of another kind are not compared: ${someOf(others, OTHERS_NAMED)}.`)),
     "",
     ...(changes.length > 0
       ? [row("what changed", "before", "after", "change")]

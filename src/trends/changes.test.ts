@@ -138,7 +138,7 @@ describe("what is compared", () => {
     const trends = trendsOf(nights);
     expect(changesIn(nights)).toEqual([]);
     expect(new Set(trends?.nights.map(({ whyNot }) => whyNot))).toEqual(
-      new Set([null, "fail", "inconclusive", "another length"]),
+      new Set([null, "fail", "inconclusive", "of another length"]),
     );
     expect(trends?.figures[0]?.values).toHaveLength(50);
   });

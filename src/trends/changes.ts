@@ -41,7 +41,7 @@ const shownNights = (nights: readonly Night[]): ShownNight[] => {
   const typicalMs = medianOf(nights.filter(({ verdict }) => verdict === "pass").map((one) => one.duration_ms));
   return nights.map((night) => {
     const isOther = areApart(night.duration_ms, typicalMs, LENGTHS_APART);
-    const whyNot = night.verdict !== "pass" ? night.verdict : isOther ? "another length" : null;
+    const whyNot = night.verdict !== "pass" ? night.verdict : isOther ? "of another length" : null;
     return { ...night, whyNot };
   });
 };
@@ -62,7 +62,7 @@ const valuesOf = (name: string, nights: readonly ShownNight[]): Value[] => {
 
 type Turn = (value: number) => number;
 
-/** Two nights scatter at least as a night's own interval says. 3.92: standard deviations in a 95 % interval. */
+/** Nights scatter at least as much as a night's own interval says: 3.92 standard deviations are a 95 % interval. */
 const leastVariance = (values: readonly Value[], turn: Turn): number =>
   medianOf(
     values.flatMap(({ low, high }) => (low === null || high === null ? [] : ((turn(high) - turn(low)) / 3.92) ** 2)),

@@ -83,7 +83,7 @@ export const htmlTrends = (trends: Trends): string => {
   ];
   const charts = figuresOverTime(sorted.map((one, i) => chartOf(trends, one, `f${i}`)));
   const body = html`<header><p class="brand">Floodgate</p><p class="muted">night after night</p></header>
-<section class="card"><h2>${group}</h2><p>${nightsText(trends)}</p>${others.map((other) => html`<p class="small muted">Not of this kind: ${other}.</p>`)}</section>
+<section class="card"><h2>${group}</h2><p>${nightsText(trends)}</p>${others.length > 0 && html`<p class="small muted">Nights of another kind are not compared: ${others.join(", ")}.</p>`}</section>
 ${card("changed", "What changed", rows.length === 0 ? html`<p>No change seen.</p>` : changed)}
 ${lines.length > 0 && card("failed", "Claims that failed", codes(lines))}
 ${card("figures", "Figures", html`<div class="beside">${charts}</div>`)}`;
