@@ -43,7 +43,7 @@ const isShedBelow = async (context: Context, callers: readonly Caller[], first: 
     if (one === undefined || served === 0) return null;
     counts.push(shed.length);
     if (counts.length === TIMES) return { one, size, counts };
-    const calm = await load.restedWave(context, Math.ceil(served / 2), callers);
+    const calm = await load.restedWave(context, Math.ceil(load.sideBySide(answers) / 2), callers);
     if (load.shedIn(calm).length > 0 || servedIn(calm) === 0) return null;
     answers = await load.restedWave(context, size, callers);
   }
@@ -247,7 +247,8 @@ export const CAP_RULES: readonly Rule[] = [
       let served = 0;
       for (;;) {
         const answers = await load.restedWave(context, size, callers);
-        served = Math.max(served, servedIn(answers));
+        // How many were served in all says little: where sending takes long, streams end before others begin.
+        served = Math.max(served, load.sideBySide(answers));
         const shed = load.shedIn(answers);
         const last = shed.at(-1);
         const isMuch = shed.length >= Math.max(SHED_MIN, answers.length * SHED_SHARE);
@@ -258,7 +259,7 @@ export const CAP_RULES: readonly Rule[] = [
         if (last === undefined || !isLost)
           return servedIn(answers) > 0 ? checks.fine() : checks.unclear("nothing was served for another reason");
         if (performance.now() < endMs) continue;
-        const before = Math.max(...above.map(servedIn));
+        const before = Math.max(...above.map(surelyTogether));
         // No slot was lost if earlier bursts served no more at best; `overload-keeps-the-caps` reports the low cap.
         if (served >= ALMOST_FULL * before && (await shedBelowGlobal(context)) !== null)
           return `as many are served as ever, ${served}, and that is far below the cap of ${cap}`;
