@@ -8,8 +8,18 @@ import { idleOtherCores, portHere, watchMachineUse } from "./witnesses.ts";
 
 const children: ChildProcess[] = [];
 afterEach(() => {
-  for (const child of children.splice(0)) child.kill("SIGKILL");
+  for (const child of children.splice(0)) {
+    child.kill("SIGKILL");
+    try {
+      process.kill(-(child.pid as number), "SIGKILL");
+    } catch {
+      // It leads no group, or nobody of its group is left.
+    }
+  }
 });
+
+/** Longer than a test takes, which ends it. */
+const LONG_MS = 240_000;
 
 /** Burns a core for so long; `detached` through a shell that ends at once, so that it is nobody's child here. */
 const burn = (forMs: number, isOurs: boolean, as = ""): void => {
@@ -40,25 +50,31 @@ describe.skipIf(process.platform !== "linux")("who used the cores", () => {
   });
 
   test.skipIf(!canGiveWay)("what gives way to everybody takes no core from anybody", async () => {
-    for (let i = 0; i < availableParallelism(); i++) burn(6_000, false, "exec chrt -i 0");
+    for (let i = 0; i < availableParallelism(); i++) burn(LONG_MS, false, "exec chrt -i 0");
     await waitUntil(async () => givingWay().size >= availableParallelism(), { forMs: 60_000, pollMs: 20 });
-    const [before, machine] = [givingWay(), machineTime()];
-    const ended = watchMachineUse(null);
-    const beganMs = performance.now();
-    await wait(1_600);
-    const { other_cores: others } = ended();
-    const seconds = (performance.now() - beganMs) / 1000;
-    const [after, now] = [givingWay(), machineTime()];
-    const givenWay = givenWayTicks(before, after) / TICKS_PER_S / seconds;
-    const idle = ((now?.idle ?? 0) + (now?.steal ?? 0) - (machine?.idle ?? 0) - (machine?.steal ?? 0)) / TICKS_PER_S;
-    const all = ((now?.all ?? 0) - (machine?.all ?? 0)) / TICKS_PER_S;
-    expect(givenWay).toBeGreaterThan(0.1);
+    const measured = async () => {
+      const [before, machine] = [givingWay(), machineTime()];
+      const ended = watchMachineUse(null);
+      const beganMs = performance.now();
+      await wait(1_600);
+      const { other_cores: others } = ended();
+      const seconds = (performance.now() - beganMs) / 1000;
+      const [after, now] = [givingWay(), machineTime()];
+      const idle = ((now?.idle ?? 0) + (now?.steal ?? 0) - (machine?.idle ?? 0) - (machine?.steal ?? 0)) / TICKS_PER_S;
+      const all = ((now?.all ?? 0) - (machine?.all ?? 0)) / TICKS_PER_S;
+      return { others, used: (all - idle) / seconds, givenWay: givenWayTicks(before, after) / TICKS_PER_S / seconds };
+    };
+    // While others want every core, those who give way get none.
+    let seen = await measured();
+    for (const untilMs = performance.now() + 120_000; seen.givenWay <= 0.1 && performance.now() < untilMs; )
+      seen = await measured();
+    expect(seen.givenWay).toBeGreaterThan(0.1);
     // What is left is what others used who did not give way.
-    expect(others).toBeLessThan((all - idle) / seconds - 0.8 * givenWay);
+    expect(seen.others).toBeLessThan(seen.used - 0.8 * seen.givenWay);
   });
 
   test.skipIf(!canPin)("on the core that a run is pinned to, others are seen, however idle the rest is", async () => {
-    burn(6_000, false, "exec taskset -c 0");
+    burn(LONG_MS, false, "exec taskset -c 0");
     const module = new URL("witnesses.ts", import.meta.url).href;
     const code = `const ended = (await import(${JSON.stringify(module)})).watchMachineUse(null);
       await new Promise((resolve) => setTimeout(resolve, 1_500)); console.log(JSON.stringify(ended()));`;
@@ -77,7 +93,7 @@ describe.skipIf(process.platform !== "linux")("who used the cores", () => {
       idleOtherCores({ cores: 2, target_cores: null, other_cores: used }, "http://192.0.2.1/v1", signal);
     expect(await look(0.1)).toEqual({});
     expect(await look(null)).toEqual({});
-    for (let i = 0; i < availableParallelism(); i++) burn(3_000, false);
+    for (let i = 0; i < availableParallelism(); i++) burn(LONG_MS, false);
     expect((await look(1.5)).idle_other_cores).toBeGreaterThan(0.2);
   });
 
