@@ -93,9 +93,9 @@ describe("a stream ends in exactly one of eight ways", () => {
   });
 
   test("timeout: no first event, a silence, or too long altogether", async () => {
-    const silent = await served((_, res) => void res.writeHead(200, SSE).flushHeaders(), {}, { firstEventMs: 60 });
+    const silent = await served((_, res) => void res.writeHead(200, SSE).flushHeaders(), {}, { firstEventMs: 600 });
     expect(silent).toMatchObject({ status: 200, ended: "timeout", error: "first-event-timeout" });
-    const stuck = await served((_, res) => void res.writeHead(200, SSE).write(token), {}, { idleMs: 60 });
+    const stuck = await served((_, res) => void res.writeHead(200, SSE).write(token), {}, { idleMs: 600 });
     expect(stuck).toMatchObject({ ended: "timeout", error: "idle-timeout", seen: { events: 1 } });
     let drip: NodeJS.Timeout | undefined;
     const endless = await served(
@@ -104,7 +104,7 @@ describe("a stream ends in exactly one of eight ways", () => {
         drip = setInterval(() => res.write(token), 10);
       },
       {},
-      { callMs: 120, idleMs: 100 },
+      { callMs: 1_200, idleMs: 1_000 },
     );
     clearInterval(drip);
     expect(endless).toMatchObject({ ended: "timeout", error: "call-timeout" });
@@ -118,7 +118,7 @@ describe("a stream ends in exactly one of eight ways", () => {
         drip = setInterval(() => res.write(": ping\n\n"), 10);
       },
       {},
-      { firstEventMs: 120, idleMs: 60 },
+      { firstEventMs: 1_200, idleMs: 600 },
     );
     clearInterval(drip);
     expect(seen).toMatchObject({ ended: "timeout", error: "first-event-timeout", seen: { events: 0 } });

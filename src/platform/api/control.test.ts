@@ -188,7 +188,8 @@ describe("gauges and deployment", () => {
       await on.call(stream);
       return performance.now() - began;
     };
-    const usualMs = await tookMs();
+    // A machine that stalls adds to a time and takes nothing off it.
+    const usualMs = Math.min(await tookMs(), await tookMs(), await tookMs());
     expect((await change({ service_factor: 40 })).status).toBe(200);
     expect(await tookMs()).toBeGreaterThan(2 * usualMs);
     await change({ service_factor: 1 });

@@ -17,7 +17,7 @@ afterEach(() => stub.close());
 /** A token bucket and a cap on streams; a read holds no place. A refused key stays refused until it has rested. */
 const limited = async (restMs = 0): Promise<void> => {
   stub = await startStubApi();
-  stub.streamMs = 150;
+  stub.streamMs = 400;
   tookMs = [];
   let tokens = BURST;
   let atMs = performance.now();
@@ -102,7 +102,7 @@ test("a deployment that admits nobody is said", async () => {
 
 test("a balancer's limit that comes before the key's is named", async () => {
   stub = await startStubApi();
-  stub.streamMs = 150;
+  stub.streamMs = 400;
   let reads = 0;
   stub.instead = ({ path }, res) => {
     reads += path.includes("/chat/") ? 0 : 1;
