@@ -187,5 +187,8 @@ describe("a key's bucket", () => {
     expect(writtenRate({ value: 50, low: 49.9, high: 50.2 })).toBe(50);
     expect(writtenRate({ value: 16.7, low: 16.5, high: 16.8 })).toBe(16.8);
     expect(writtenRate({ value: 50, low: 45, high: 55 })).toBe(55);
+    // Tokens that come in steps of 100 ms, 10 a second.
+    expect(writtenRate({ value: 9.87, low: 9.85, high: 9.88 })).toBe(10);
+    expect(writtenRate({ value: 10.04, low: 10.02, high: 10.05 })).toBeCloseTo(10.05, 1);
   });
 });

@@ -225,13 +225,15 @@ export const bucketFound = (lines: readonly CallLine[]): BucketFound => {
 
 /** An interval narrower than this share holds at most one whole number that people would set. */
 const NARROW = 0.01;
+/** A limiter that adds its tokens in steps lets a narrow interval end below its rate, by less than this share. */
+const STEPPED = 0.02;
 
 /**
- * The rate to write into a target file: the whole number in a narrow interval, because people set limits; else the upper
- * end, which causes no false failure.
+ * The rate to write into a target file: the whole number in a narrow interval or just above it, because people set
+ * limits; else the upper end, which causes no false failure.
  */
 export const writtenRate = ({ low, high }: Estimate): number => {
-  const whole = Math.round((low + high) / 2);
-  const upper = Math.ceil(high * 100) / 100;
-  return high - low <= NARROW * high && whole > 0 && whole >= low && whole <= high ? whole : upper;
+  const wholes = high - low <= NARROW * high ? [Math.round((low + high) / 2), Math.ceil(high)] : [];
+  const fits = (whole: number): boolean => whole > 0 && whole >= low && whole <= (1 + STEPPED) * high;
+  return wholes.find(fits) ?? Math.ceil(high * 100) / 100;
 };

@@ -91,6 +91,18 @@ describe("what is written", () => {
     expect(said(found({ bucket: { found: false, code: "never-refused" }, pressMet }))).toMatch(words);
   });
 
+  test("a rate of which only a wide interval is known is no number, and a narrow one is", () => {
+    const bucket = (low: number, high: number) =>
+      found({
+        bucket: { found: true, burst: { least: 1, most: 7 }, ratePerS: { value: (low + high) / 2, low, high } },
+      });
+    const wide = bucket(49.07, 2118.64);
+    const { limits } = decideLimits(wide, TARGET);
+    expect([limits.rate_per_s, limits.burst, limits.org_in_flight]).toEqual([undefined, undefined, 32]);
+    expect(said(wide)).toMatch(/skipped rate_per_s: not found exactly: 49\.07 to 2118\.64/);
+    expect(decideLimits(bucket(49.3, 55.5), TARGET).limits).toMatchObject({ rate_per_s: 55.5, burst: 7 });
+  });
+
   test("where replicas in turn could not have shown themselves, no cap is written", () => {
     const alone = { ...climbed("organization", 32, 32), isChecked: false };
     expect(decideLimits(found({ alone, together: null }), TARGET).isFixed).toBe(false);

@@ -45,13 +45,17 @@ export const decideLimits = (found: LimitsFound, target: Target) => {
       return [lacks("rate_per_s", `the key was not refused at ${found.pressedPerS?.toFixed(0)} calls/s`, raise)];
     }
     const { burst, ratePerS } = bucket;
-    const { low, high } = ratePerS;
+    const [low, high] = [ratePerS.low, ratePerS.high].map((perS) => perS.toFixed(2));
+    if (!isKnown(ratePerS)) {
+      const text = `not found exactly: ${low} to ${high}, with a burst of ${range(burst)}`;
+      return [finding("skipped", "rate_per_s", text, "if you know them, state limits.rate_per_s and limits.burst")];
+    }
     const written = writtenRate(ratePerS);
-    const upper = written > high || written < low || !Number.isInteger(written) ? ", its upper end" : "";
+    const upper = Number.isInteger(written) ? "" : ", its upper end";
     limits.rate_per_s = written;
     limits.burst = burst.most;
     return [
-      finding("ok", "rate_per_s", `${written}${upper} (${low.toFixed(2)} to ${high.toFixed(2)})`),
+      finding("ok", "rate_per_s", `${written}${upper} (${low} to ${high})`),
       finding("ok", "burst", `${burst.most} (${range(burst)})`),
     ];
   };
