@@ -226,17 +226,17 @@ export const notWritten = (what: string, error: NodeJS.ErrnoException): UsageErr
 const neverOver = (path: string): UsageError =>
   new UsageError(`${path} is there already and is not overwritten: name another file with --out, or move it`);
 
-const writeNew = (path: string, text: string, given: string): Promise<void> =>
+/** Writes a new file, readable by its owner only, since it may hold keys. Throws `UsageError`. `given`: as the user named it. */
+export const writeNew = (path: string, text: string, given = path): Promise<void> =>
   writePrivateFile(path, text, { mayReplace: false }).catch((error: NodeJS.ErrnoException) => {
     if (error.code === "EEXIST") throw neverOver(given);
     throw notWritten(`--out ${given}`, error);
   });
 
-/** Writes a new file, readable by its owner only, since it may hold keys. Throws `UsageError`. `given`: as the user named it. */
 export const writeNewJson = (path: string, value: unknown, given = path): Promise<void> =>
   writeNew(path, `${JSON.stringify(value, null, 2)}\n`, given);
 
-/** Throws `UsageError` if `writeNewJson` would, before anything is sent: it writes an empty file there and removes it. */
+/** Throws `UsageError` if `writeNew` would, before anything is sent: it writes an empty file there and removes it. */
 export const checkNewFile = async (path: string, given = path): Promise<void> => {
   await writeNew(path, "", given);
   await rm(path);

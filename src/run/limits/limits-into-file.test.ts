@@ -139,6 +139,7 @@ describe("what is written", () => {
 describe("the copy", () => {
   const FILE = {
     "//": "a comment",
+    "//two": "another",
     schema: "floodgate/target@1",
     base_url: "https://maps.example/v1",
     credentials: { server: { key: "env:KEY" } },
@@ -146,23 +147,33 @@ describe("the copy", () => {
     "//limits": { slots: 1 },
     permits: { load_max_rps: 50 },
   };
+  const TEXT = JSON.stringify(FILE, null, 2).replace("//two", "//");
   const decided = decideLimits(found({ together: null }), TARGET);
+  const withFound = (text: string, isExclusive: boolean) =>
+    JSON.parse(withLimits(text, decided, isExclusive)) as Record<string, unknown>;
 
   test("has the file's members in their order, limits behind their example", () => {
-    const copy = withLimits(FILE, decided, true);
-    expect(Object.keys(copy)).toEqual([...Object.keys(FILE).slice(0, 6), "limits", "permits"]);
+    const copy = withFound(TEXT, true);
+    const names = Object.keys(FILE).filter((name) => name !== "//two");
+    expect(Object.keys(copy)).toEqual([...names.slice(0, 6), "limits", "permits"]);
     expect(copy).toMatchObject({ shedding: "fixed", credentials: { server: { key: "env:KEY" } } });
     expect(Object.keys(copy.limits as object)[0]).toBe("replicas");
   });
 
   test("keeps limits that were not found, in place", () => {
-    const copy = withLimits({ limits: { revocation_budget_ms: 5, burst: 1 }, name: "x" }, decided, true);
+    const copy = withFound('{ "limits": { "revocation_budget_ms": 5, "burst": 1 }, "name": "x" }', true);
     expect(copy.limits).toMatchObject({ revocation_budget_ms: 5, burst: 100, org_in_flight: 32 });
     expect(Object.keys(copy)).toEqual(["limits", "name", "shedding"]);
   });
 
+  test("has every other line of the file, also comments of one name", () => {
+    const lines = withLimits(TEXT, decided, true).split("\n");
+    const kept = TEXT.split("\n").filter((line) => !line.includes('"shedding"'));
+    expect(kept.filter((line) => !lines.includes(line))).toEqual([]);
+  });
+
   test("comments where others may have called", () => {
-    const copy = withLimits(FILE, decided, false);
+    const copy = withFound(TEXT, false);
     expect(copy.shedding).toBe("unknown");
     const names = Object.keys(copy.limits as object);
     expect(names.length).toBeGreaterThan(4);

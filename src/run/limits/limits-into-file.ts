@@ -3,9 +3,9 @@
  * leave only one number; it is written as a comment unless the file states `exclusive`.
  */
 import { resolve } from "node:path";
-import { isObject } from "../../contract/refusals.ts";
 import { isContradiction, isExact, type WholeBounds, writtenRate } from "../../shedding/caps-found.ts";
-import { readUserJson, UsageError, writeNewJson } from "../../supervision/user-file.ts";
+import { readUserFile, UsageError, WRITTEN_BOUNDS, writeNew } from "../../supervision/user-file.ts";
+import { withMember } from "../../target/edit-members.ts";
 import type { Target } from "../../target/target.ts";
 import { type Finding, finding } from "../../verify/doctor/finding.ts";
 import { CALLS_MOST, type Climbed, isKnown, type LimitsFound, SECONDS_MOST } from "./find-limits.ts";
@@ -151,34 +151,25 @@ export const decideLimits = (found: LimitsFound, target: Target) => {
   return { findings, limits, isFixed };
 };
 
-type Members = Record<string, unknown>;
-const membersOf = (value: unknown): Members => (isObject(value) ? value : {});
-
 /** `limits` follows the first of these members that the file has, or stands at the end; `init` writes `//limits`. */
 const BEFORE_LIMITS = ["//limits", "exclusive", "shedding"];
 const UNSURE =
   'Found by calls, and true if nobody else called meanwhile. State "exclusive": true and find them again, or take away the slashes.';
 
-/** The file's members in their order, with the limits found; as comments unless `exclusive` is stated. */
-export const withLimits = (file: unknown, { limits, isFixed }: Decided, isExclusive: boolean): Members => {
-  const members = membersOf(file);
-  const known = NAMES.filter((name) => limits[name] !== undefined);
-  const found = known.map((name) => [isExclusive ? name : `//${name}`, limits[name]]);
-  const own = { ...(isExclusive ? {} : { "// found": UNSURE }), ...membersOf(members.limits) };
-  const value = { ...own, ...Object.fromEntries(found) };
-  const entries = Object.entries(members);
-  const places = BEFORE_LIMITS.map((key) => entries.findIndex(([name]) => name === key));
-  const behind = places.find((at) => at >= 0) ?? entries.length - 1;
-  if (members.limits === undefined) entries.splice(behind + 1, 0, ["limits", value]);
-  const all = { ...Object.fromEntries(entries), limits: value };
-  return isFixed && isExclusive ? { ...all, shedding: "fixed" } : all;
+/** The file's text with the limits found, as comments unless `exclusive` is stated; all else stays as it was. */
+export const withLimits = (file: string, { limits, isFixed }: Decided, isExclusive: boolean): string => {
+  const names = NAMES.filter((name) => limits[name] !== undefined);
+  const found = names.map((name): [string, unknown] => [isExclusive ? name : `//${name}`, limits[name]]);
+  const members = isExclusive ? found : [["// found", UNSURE] as const, ...found];
+  const text = members.reduce((made, [name, value]) => withMember(made, ["limits", name], value, BEFORE_LIMITS), file);
+  return isFixed && isExclusive ? withMember(text, ["shedding"], "fixed") : text;
 };
 
 export const copyOf = (file: string, out: string | undefined) => out ?? `${file.replace(/\.json$/i, "")}.limits.json`;
 
 /** Writes the copy, readable by its owner only, since it may hold keys. */
 export const writeCopy = async (file: string, path: string, decided: Decided, isExclusive: boolean): Promise<void> =>
-  writeNewJson(path, withLimits(readUserJson(resolve(file)), decided, isExclusive));
+  writeNew(path, withLimits(readUserFile(resolve(file), WRITTEN_BOUNDS.maxBytes), decided, isExclusive));
 
 export const copyFinding = (path: string, { limits }: Decided, { exclusive }: Target): Finding => {
   const names = Object.keys(limits).join(", ");

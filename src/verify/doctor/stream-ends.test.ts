@@ -159,11 +159,19 @@ describe("doctor finds out which event ends a stream of each kind", () => {
 
 test("the field is put behind the last member of the file, in whatever way that is written", () => {
   const ends = { control: "done", button: 'e"nd' };
-  const texts = ['{"a":1}', '{ "a": 1 }\n', '{\n  "// note": "}",\n  "a": { "b": [] }\n}\n', '{\r\n\t"a": "}"\r\n}'];
+  const texts = [
+    "{}",
+    '{"a":1}',
+    '\uFEFF{"a":1}',
+    '{ "a": 1 }\n',
+    '{\n  "// note": "}",\n  "a": { "b": [] }\n}\n',
+    '{\r\n\t"a": "}"\r\n}',
+  ];
   for (const text of texts) {
     const written = withStreamEnds(text, ends) as string;
-    expect(JSON.parse(written)).toEqual({ ...(JSON.parse(text) as object), stream_end: ends });
+    const [before, after] = [text, written].map((one) => JSON.parse(one.replace("\uFEFF", "")) as object);
+    expect(after).toEqual({ ...before, stream_end: ends });
     expect(written.startsWith(text.slice(0, text.lastIndexOf("}")).trimEnd())).toBe(true);
   }
-  for (const text of ["{}", "[1]", '{"stream_end":{}}']) expect(withStreamEnds(text, ends)).toBeNull();
+  for (const text of ["[1]", "{", '{"stream_end":{}}']) expect(withStreamEnds(text, ends)).toBeNull();
 });

@@ -1,14 +1,15 @@
 /** Finds the event that ends a kind of stream (item 173): the last one of two streams, only there, without content. */
 import { chmod, lstat, readFile } from "node:fs/promises";
 import { foreignId, foreignName, isWord } from "../../contract/foreign-text.ts";
-import { isError, isObject } from "../../contract/refusals.ts";
+import { isError, isObject, parseJson } from "../../contract/refusals.ts";
 import { ROUTE_NAMES, type RouteName, routeOf, type Stream } from "../../contract/routes.ts";
 import { ERROR_EVENT, NO_LAST_EVENT, STREAMS, type StatedStreamEnds, VOCABULARIES } from "../../contract/streams.ts";
 import { writePrivateFile } from "../../supervision/private-file.ts";
+import { withMember } from "../../target/edit-members.ts";
 import type { Target } from "../../target/target.ts";
 import type { CredentialRef, StepWish } from "../../workload/step.ts";
 import { type Finding, finding } from "./finding.ts";
-import { type Answered, isPassing, refusalAdvice, type SingleCalls, withSingleCalls } from "./single-calls.ts";
+import { type Answered, isPassing, refusalAdvice, type SingleCalls } from "./single-calls.ts";
 
 const CALLS_PER_KIND = 2;
 
@@ -123,18 +124,10 @@ export const findStreamEnds = async (target: Target, calls: SingleCalls, works: 
   return { findings: looked.map(([found]) => found), found: Object.fromEntries(named) };
 };
 
-export const askStreamEnds = (target: Target, folder: string, works: ReadonlySet<string>) =>
-  withSingleCalls(target, folder, (calls) => findStreamEnds(target, calls, works));
-
-/** Inserts the field after an object's last member; `null` if the text is no object with members or has the field. */
+/** Adds the field behind the last member; `null` if the text is no object or has the field. */
 export const withStreamEnds = (text: string, ends: StatedStreamEnds): string | null => {
-  const value: unknown = JSON.parse(text);
-  if (!isObject(value) || "stream_end" in value || Object.keys(value).length === 0) return null;
-  const members = text.slice(0, text.lastIndexOf("}")).trimEnd();
-  const indent = /\n([ \t]+)"/.exec(text)?.[1];
-  const names = Object.entries(ends).map(([kind, name]) => `${JSON.stringify(kind)}: ${JSON.stringify(name)}`);
-  const separator = indent === undefined ? ", " : `,\n${indent}`;
-  return `${members}${separator}"stream_end": { ${names.join(", ")} }${text.slice(members.length)}`;
+  const value = parseJson(text.replace(/^\uFEFF/, ""));
+  return isObject(value) && value.stream_end == null ? withMember(text, ["stream_end"], ends) : null;
 };
 
 /** Replaces the file atomically, but leaves a symbolic link alone. Returns whether the file was written. */
