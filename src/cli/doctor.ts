@@ -71,7 +71,7 @@ const closing = (exitCode: number, { target, iOwn = [] }: DoctorOptions, copy: s
 };
 
 const judgedFields = (target: Target): Finding[] => {
-  const misspelt = misspeltRequired(target).map((text) => finding("warn", "file", text));
+  const misspelt = misspeltRequired(target).map((text) => finding("wrong", "file", text));
   try {
     checkObjectives(target);
     return misspelt;

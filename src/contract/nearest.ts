@@ -36,10 +36,14 @@ const SHOWN = 3;
 /** A word of fewer letters is a part of too many names. */
 const PART_MIN = 3;
 
-/** The message for an unknown name. It offers the nearest known name, else those that contain the word, else `listing`. */
+/**
+ * The message for an unknown name. It offers the nearest known name, else those that contain the word, else `listing`; for
+ * names that a comma joins it says how they are separated.
+ */
 export const noSuch = (what: string, word: string, names: Iterable<string>, listing: string): string => {
   const known = [...names];
   const holding = word.length < PART_MIN ? [] : known.filter((name) => name.includes(word));
+  if (word.includes(",")) return `there is no ${what} "${word}"; separate several by blanks, not by commas`;
   const meant = nearest(word, known) ?? holding.slice(0, SHOWN).join(", ");
   return `there is no ${what} "${word}"; ${meant === "" ? listing : `did you mean ${meant}?`}`;
 };

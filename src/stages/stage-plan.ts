@@ -227,27 +227,44 @@ export const stageMissing = (plan: LoadStage, can: Disturbable, view: TargetView
 const GROUPS: ReadonlySet<string> = new Set([
   ...INVARIANTS.map(({ id }) => id),
   ...CLAIM_FAMILIES.map(({ pattern }) => groupOf(pattern)),
-  ...["load", "chaos", "verify", "verify-alone"],
+  ...["load", "chaos"],
 ]);
 
-const STAGES: ReadonlySet<string> = new Set([...STORIES.keys(), ...EXPERIMENTS.keys(), "deployment-states"]);
-const RULE_IDS: ReadonlySet<string> = new Set(RULES.map(({ id }) => id));
+/** Every stage of any command, without the number of a part. */
+const STAGES: ReadonlySet<string> = new Set([
+  ...STORIES.keys(),
+  ...EXPERIMENTS.keys(),
+  ...["deployment-states", "verify", "after-load", "soak", "soak-mix", "soak-charged", "script", "explore"],
+  ...["gate", "capacity", "run", "growth"],
+]);
+const RULE_IDS: ReadonlySet<string> = new Set([...RULES.map(({ id }) => id), "budget"]);
+const MEASURES: ReadonlySet<string> = new Set(
+  CLAIM_FAMILIES.flatMap(({ pattern }) => /^curve\/(.*)/.exec(pattern)?.[1] ?? []),
+);
+/** Groups in which a target file, a script or a comparison names what stands behind the slash. */
+const NAMED_ELSEWHERE = ["slo", "growth", "refusals-in-budget", "thresholds", "schedules", "gate", "capacity", "run"];
 
-/** The known name nearest to an unknown one in `required`; an unwarned user would get an inconclusive run. */
+const isIn = (names: ReadonlySet<string>, name: string): boolean =>
+  names.has(name) || names.has(name.replace(/-\d+$/, ""));
+
+/** The name that an impossible one in `required` most likely means, `""` if none is near; `null` if the name is possible. */
 const meantBy = (name: string): string | null => {
-  const [group = "", part] = name.split("/");
-  const parts = group === "verify" ? RULE_IDS : STAGES;
-  if (part === undefined) return GROUPS.has(name) || STAGES.has(name) ? null : nearest(name, [...GROUPS, ...STAGES]);
-  const meantGroup = GROUPS.has(group) ? group : nearest(group, GROUPS);
-  const meantPart = parts.has(part) ? part : nearest(part, parts);
-  const meant = `${meantGroup}/${meantPart}`;
-  return meantGroup === null || meantPart === null || name === meant ? null : meant;
+  const [group = "", ...rest] = name.split("/");
+  const part = rest.join("/");
+  const isGroup = GROUPS.has(group);
+  if (rest.length === 0) return isGroup || isIn(STAGES, group) ? null : (nearest(name, [...GROUPS, ...STAGES]) ?? "");
+  const parts = group === "verify" ? RULE_IDS : group === "curve" ? MEASURES : STAGES;
+  if (isGroup && (isIn(parts, part) || NAMED_ELSEWHERE.includes(group))) return null;
+  const [meantGroup, meantPart] = [isGroup ? group : nearest(group, GROUPS), nearest(part, parts)];
+  return meantGroup === null || meantPart === null ? "" : `${meantGroup}/${meantPart}`;
 };
 
 export const misspeltRequired = ({ required = [] }: Pick<Target, "required">): string[] =>
   required.flatMap((name) => {
     const meant = meantBy(name);
-    return meant === null ? [] : [`required: no claim is known as ${name}; did you mean ${meant}?`];
+    const lists = "npx floodgate explain lists the claims, load and chaos --list the stages";
+    const hint = meant === "" ? lists : `did you mean ${meant}?`;
+    return meant === null ? [] : [`required: no claim is known as ${name}; ${hint}`];
   });
 
 export class GuardError extends Error {
@@ -279,10 +296,12 @@ export const readTarget = async (file: string, owned: readonly string[], intent:
     const expected = 'expected "h1" for an http:// address; HTTP/2 is agreed upon over TLS only, and got "h2"';
     throw new TargetFileError(file, [`transport.protocol: ${expected}`]);
   }
+  const misspelt = misspeltRequired(target);
+  if (misspelt.length > 0) throw new TargetFileError(file, misspelt);
   return {
     file,
     target,
-    warnings: [...warnings, ...misspeltRequired(target), ...inClear(target)],
+    warnings: [...warnings, ...inClear(target)],
     budget: guardBudget(statedBudget(target)),
     secrets: createSecrets(folder),
     refusals: await guardTarget(target, owned, typeof intent === "function" ? intent(target) : intent),

@@ -5,7 +5,7 @@ import { LINK_FAULTS } from "../../faults/link-faults.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
 import { madeClaim } from "../../report/made-run.fixture.ts";
 import { mergeClaims } from "../../report/verdict.ts";
-import { intentOf, isIncidental, shortened } from "../../stages/stage-plan.ts";
+import { intentOf, isIncidental, misspeltRequired, shortened } from "../../stages/stage-plan.ts";
 import type { Target } from "../../target/target.ts";
 import { guardTarget } from "../../target/target-file.ts";
 import { proposeTarget } from "../../verify/doctor/what-would-run.ts";
@@ -100,4 +100,8 @@ test("--short takes a fifth of the time, and never less than a stage needs", () 
   // Compared call by call, they need a hundred calls of each.
   const compared = nightly.map(shortened).filter((plan) => plan.kind === "load" && plan.isolation !== undefined);
   expect(compared.map((plan) => plan.kind === "load" && plan.durationS)).toEqual([12, 12]);
+});
+
+test.each(suites)("the target file may require each stage of %s", (_, stages) => {
+  expect(misspeltRequired({ required: stages.flatMap(({ name }) => [name, `reached/${name}`]) })).toEqual([]);
 });
