@@ -111,6 +111,14 @@ describe("from an address to a checked target file", () => {
     }
   });
 
+  test("a key that the deployment refuses is said by init, which keeps the file", async () => {
+    const env = { FLOODGATE_SERVER_KEY: "svc_sk_live_nobody_issued_this_one" };
+    const made = await run(["init", "--target", stub.url, "--out", "refused.json"], env);
+    expect(made.code).toBe(2);
+    expect(made.out).toMatch(/ {2}wrong {4}server: .*401/);
+    expect(existsSync(join(folder, "refused.json"))).toBe(true);
+  });
+
   test("a key that the file holds stands in no output, also where it is wrong", async () => {
     const secret = "a-key-of-no-known-shape-7261";
     const target = { schema: "floodgate/target@1", base_url: stub.url, credentials: { server: { key: secret } } };

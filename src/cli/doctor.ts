@@ -19,10 +19,9 @@ import { listenForStop } from "../supervision/stop-signals.ts";
 import { checkNewFile, UsageError, writeNewJson } from "../supervision/user-file.ts";
 import type { Target } from "../target/target.ts";
 import { checkTarget, lockTarget, ORIGIN_TO_REPLACE, readTargetFile } from "../target/target-file.ts";
-import { diagnoseTarget } from "../verify/doctor/diagnose-target.ts";
+import { diagnoseTarget, tryProposal } from "../verify/doctor/diagnose-target.ts";
 import { type Probed, probeAddress } from "../verify/doctor/find-base-url.ts";
 import { type Finding, finding, type Section, worstOf } from "../verify/doctor/finding.ts";
-import { askStreamEnds } from "../verify/doctor/stream-ends.ts";
 import { calibrationSection, machineHere, toolsHere } from "../verify/doctor/this-machine.ts";
 import { KEY_VARIABLES, proposeTarget } from "../verify/doctor/what-would-run.ts";
 import { TargetUnreachableError } from "../verify/reach.ts";
@@ -218,14 +217,21 @@ const nextSteps = ({ out, origin }: InitOptions, { host }: HttpAddress, has: Rec
   ];
 };
 
-const streamEndsOf = async (proposal: object, path: string, origin?: string): Promise<StatedStreamEnds | undefined> => {
-  const has = new Set(isSet(KEY_VARIABLES.server) ? ["server"] : []);
-  if (isSet(KEY_VARIABLES.publishable) && origin !== undefined) has.add("publishable");
-  if (has.size === 0) return undefined;
+/** `worst`: what makes the file useless as it stands; `null` if nothing does, or nothing was tried. */
+type Tried = { worst: ReturnType<typeof worstOf>; streamEnds?: StatedStreamEnds | undefined };
+
+/** Tries the keys that are exported. */
+const tryKeys = async (proposal: object, path: string, origin?: string): Promise<Tried> => {
   const { target } = checkTarget(proposal, path);
-  const { findings, found } = await askStreamEnds(target, dirname(path), has);
-  printResult(`${findingsText([{ title: "Streams", findings }])}\n\n`);
-  return Object.keys(found).length === 0 ? undefined : found;
+  const { publishable, server } = target.credentials ?? {};
+  const credentials = {
+    ...(isSet(KEY_VARIABLES.publishable) && origin !== undefined && { publishable }),
+    ...(isSet(KEY_VARIABLES.server) && { server }),
+  };
+  if (Object.keys(credentials).length === 0) return { worst: null };
+  const { sections, found } = await tryProposal({ ...target, credentials }, dirname(path));
+  printResult(`${findingsText(sections)}\n\n`);
+  return { worst: worstOf(sections), streamEnds: Object.keys(found).length === 0 ? undefined : found };
 };
 
 const probe = async (...[given, ...asked]: Parameters<typeof probeAddress>): Promise<Probed> => {
@@ -266,14 +272,20 @@ const init = async (options: InitOptions): Promise<void> => {
     origin: origin?.replace(/\/+$/, ""),
     ca,
   };
-  const streamEnds = probed === null ? undefined : await streamEndsOf(proposeTarget(parts), path, origin);
+  const tried: Tried = probed === null ? { worst: null } : await tryKeys(proposeTarget(parts), path, origin);
+  const { worst, streamEnds } = tried;
   await writeNewJson(path, proposeTarget({ ...parts, streamEnds }), out);
   const notAsked = [
     ...wrapped(`${url.host} is not loopback, so nothing was sent: base_url stands as you wrote it.`),
     ...wrapped(`If the host is yours, --i-own ${url.host} lets init look for itself.`),
   ];
   const written = `Written: ${out} (no secret is in it: keys are read from the environment)\n`;
-  printResult([...(probed === null ? notAsked : []), written, ...nextSteps(options, url, has)].join("\n"));
+  const useless =
+    worst === null
+      ? []
+      : wrapped(`It cannot be used as it is: see the lines that begin with ${worst}, and mend that first.`);
+  printResult([...(probed === null ? notAsked : []), written, ...useless, ...nextSteps(options, url, has)].join("\n"));
+  if (worst !== null) process.exitCode = EXIT_OF[worst];
 };
 
 export const initCommand = () =>

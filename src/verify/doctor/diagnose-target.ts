@@ -31,6 +31,7 @@ import {
   showsNothing,
   titleOf,
   tried,
+  withSingleCalls,
 } from "./single-calls.ts";
 import { findStreamEnds, writeStreamEnds } from "./stream-ends.ts";
 import { faultFinding, scaleFindings, scenarioFindings, verifyFindings } from "./what-would-run.ts";
@@ -301,9 +302,24 @@ const unreadable = async (target: Target, secrets: Secrets): Promise<Finding[]> 
 
 type Parts = { target: Target; folder: string; secrets: Secrets; calls: SingleCalls; budget: Budget };
 
+const worksOf = (roles: readonly Finding[]): ReadonlySet<string> =>
+  new Set(roles.flatMap(({ state, name }) => (state === "ok" || state === "warn" ? [name] : [])));
+
+/** Tries the keys of the target file that `init` proposes, and looks for the events that end its streams. */
+export const tryProposal = (target: Target, folder: string) =>
+  withSingleCalls(target, folder, async (calls) => {
+    const budget = createBudget(target, false);
+    const roles = await tryRoles({ target, folder, secrets: createSecrets(folder), calls, budget });
+    const { findings, found } = await findStreamEnds(target, calls, worksOf(roles));
+    const sections = [
+      { title: "Roles", findings: roles },
+      { title: "Streams", findings },
+    ];
+    return { sections: sections.filter((one) => one.findings.length > 0), found };
+  });
+
 const streamFindings = async (file: string, { target, calls }: Parts, roles: readonly Finding[]) => {
-  const works = new Set(roles.flatMap(({ state, name }) => (state === "ok" || state === "warn" ? [name] : [])));
-  const { findings, found } = await findStreamEnds(target, calls, works);
+  const { findings, found } = await findStreamEnds(target, calls, worksOf(roles));
   if (target.stream_end !== undefined || Object.keys(found).length === 0) return findings;
   const field = `"stream_end": ${JSON.stringify(found)}`;
   const meant = `written into ${file}: ${field}; a stream without that event is judged as cut from now on`;
