@@ -221,10 +221,10 @@ const replaySchedule = (crash: ScheduleCrash, file: string) => {
 };
 
 const replayRule = async (file: string, { target: targetFile, iOwn: owned = [] }: ReplayOptions) => {
+  const crash = await readCrash(file);
   if (targetFile === undefined) {
     throw new UsageError("dev replay needs --target FILE, the target file of the deployment on which the case failed");
   }
-  const crash = await readCrash(file);
   const intent = { load: crash.allowed.includes("load"), faults: false, requests: CALLS_AT_MOST };
   const { target, secrets } = await prepareTarget(targetFile, owned, intent);
   return { what: crash.rule, replayed: await replayCrash(crash, target, secrets) };

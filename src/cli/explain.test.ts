@@ -38,6 +38,7 @@ test("every claim about the curve is explained by a text of its own, which says 
     expect(judged).toMatch(new RegExp(`^${level}: `));
     expect(spec).toContain(220);
   }
+  for (const name of ["__proto__", "constructor"]) expect(meaningOf(name)).toBeUndefined();
   expect(() => explain("curve/hysterese")).toThrow("did you mean curve/hysteresis?");
 });
 

@@ -33,7 +33,7 @@ import { type Printed, type PrintedPart, planMark } from "../workload/handover.t
 import { arrivalTimesUs, profileDurationS } from "../workload/load-profiles.ts";
 import type { Story } from "../workload/story.ts";
 import { calibrateRun, calibrationPlanOf } from "./calibration/calibrate.ts";
-import { textBlocks } from "./read-run.ts";
+import { misfitAt, textBlocks } from "./read-run.ts";
 import { type Asked, type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
 import { scenarioStage } from "./suites/suites.ts";
 
@@ -236,14 +236,19 @@ const printedLines = (path: string) =>
 const EXPECTED =
   'expected a part of a distributed run, which begins with a line of type "part"; k6 writes one with -e PART=FILE. Run folders are compared without --merge';
 
+const PART = {
+  ...{ type: "part", story: "", seed: 0, idPrefix: "", profile: { pieces: [{}] }, arrivals: "", target: {}, atUs: 0 },
+  view: { tenants: [{}], roles: {}, limits: {}, permits: {} },
+};
+
 const headOf = (path: string): PrintedPart => {
   try {
     // Destructuring also closes the file.
     const [line = ""] = printedLines(path);
     const head = JSON.parse(line) as PrintedPart;
-    if (head.type === "part" && STORIES.has(head.story) && head.profile.pieces.length > 0) return head;
+    if (misfitAt(PART, head, "") === null && STORIES.has(head.story) && head.profile.pieces.length > 0) return head;
   } catch (error) {
-    if (error instanceof UserFileError) throw new UsageError(`${path}: ${error.message}; ${EXPECTED}`);
+    if (error instanceof UserFileError) throw new UsageError(`${error.message}; ${EXPECTED}`);
   }
   throw new UsageError(`${path}: ${EXPECTED}`);
 };

@@ -177,6 +177,10 @@ describe.skipIf(!existsSync(binary))("parts of one run", () => {
     const other = join(folder, "other.part");
     await writeFile(other, (await readFile(whole, "utf8")).replace('"seed":7', '"seed":8'));
     expect(() => readParts([whole, other])).toThrow(/parts of different runs: their seed differs/);
+    for (const name of ["view", "target", "profile"]) {
+      await writeFile(other, (await readFile(whole, "utf8")).replace(`"${name}":`, '"other":'));
+      expect(() => readParts([other])).toThrow(/expected a part of a distributed run/);
+    }
   });
 
   test("parts of a version that makes other calls, or does not say which, are refused", async () => {

@@ -3,7 +3,7 @@
 import { closeSync, existsSync, readdirSync, readSync } from "node:fs";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import { ERROR_IN_STREAM, OUTCOMES, parseJson } from "../contract/refusals.ts";
+import { ERROR_IN_STREAM, isObject, OUTCOMES, parseJson } from "../contract/refusals.ts";
 import type { LedgerLine } from "../contract/routes.ts";
 import { transportCode } from "../contract/transport-codes.ts";
 import type { CallLine, Line } from "../history/line.ts";
@@ -71,13 +71,21 @@ export const outcomesSeen = (lines: Iterable<Line>, counted: readonly Pick<doc.S
 const BLOCK_BYTES = 1 << 20;
 const LINE_END = 10;
 
+const opened = (path: string): number => {
+  try {
+    return openUserFile(path).descriptor;
+  } catch (error) {
+    throw error instanceof UserFileError ? new UserFileError(`${path}: ${error.message}`, error.code) : error;
+  }
+};
+
 /**
  * Yields whole lines, many at a time, between two byte offsets of a file; at last the rest without a line end. It reads
  * in blocks, because a soak's history exceeds the longest string.
  */
 export function* textBlocks(path: string, from = 0, to = Number.POSITIVE_INFINITY): Generator<string> {
   using atEnd = new DisposableStack();
-  const file = atEnd.adopt(openUserFile(path).descriptor, closeSync);
+  const file = atEnd.adopt(opened(path), closeSync);
   const block = Buffer.alloc(BLOCK_BYTES);
   const held: Buffer[] = [];
   for (let at = from; ; ) {
@@ -99,7 +107,7 @@ export function* jsonLines<T>(path: string, from?: number, to?: number): Generat
       if (line === "") continue;
       const json = parseJson(line);
       // The error quotes nothing of the line, which may hold a key.
-      if (json === undefined) throw new UserFileError(`${path}: a line of it is not JSON`);
+      if (!isObject(json)) throw new UserFileError(`${path}: a line of it is no JSON object`);
       yield json as T;
     }
   }
@@ -127,6 +135,54 @@ export const recordedJson = (path: string, about = "file of a run", advice = "a 
     if (!(error instanceof UserFileError)) throw error;
     throw new UsageError(`${path} is no ${about}: ${error.message}; name ${advice}`);
   }
+};
+
+/** An example of what judges and reports read of a recorded run; older runs have all of it too. */
+const RUN = {
+  ...{ schema: "floodgate/run@1", id: "", profile: "", seed: 0, started_at: "", finished_at: "", duration_ms: 0 },
+  ...{
+    verdict: "",
+    exit_code: 0,
+    coverage: { outcomes_seen: 0 },
+    target: { name: "", base_url: "" },
+    calibration: [{}],
+  },
+  environment: { node: "", os: "", cpu: "", cores: 0, host_notes: [""] },
+  stages: [{ name: "", duration_ms: 0, calls: { sent: 0 }, by_outcome: {} }],
+  claims: [{ id: "", stage: "", level: "", verdict: "", reason: "" }],
+  measurements: [{ name: "", stage: "" }],
+  faults: [{}],
+};
+const STAGES = [{ facts: { stage: "" } }];
+
+/** Where a value first differs from an example in its members' types; `null` if it has them all. */
+export const misfitAt = (example: unknown, value: unknown, at: string): string | null => {
+  if (Array.isArray(example)) {
+    if (!Array.isArray(value)) return at;
+    return value.map((one, k) => misfitAt(example[0], one, `${at}[${k}]`)).find((found) => found !== null) ?? null;
+  }
+  if (typeof example !== "object" || example === null) return typeof value === typeof example ? null : at;
+  if (!isObject(value)) return at;
+  const within = Object.entries(example).map(([name, one]) => misfitAt(one, value[name], `${at}.${name}`));
+  return within.find((found) => found !== null) ?? null;
+};
+
+const recordedAs = (path: string, example: unknown): unknown => {
+  const value = recordedJson(path);
+  const at = misfitAt(example, value, "");
+  if (at === null) return value;
+  throw new UsageError(
+    `${path} is no file of a run of this version: ${at.replace(/^\./, "") || "the whole"} is absent or of another type; name a folder under reports/runs`,
+  );
+};
+
+/** Reads a `run.json`. Throws `UsageError` for any other document. */
+export const recordedRun = (path: string): doc.RunDocument => {
+  const run = recordedAs(path, RUN) as doc.RunDocument;
+  if (run.schema === RUN.schema) return run;
+  throw new UsageError(
+    `${path} is a run of another version: expected "schema": "${RUN.schema}"; judge it with that version`,
+  );
 };
 
 /** Judges `curve/isolation` again from its two stages, if the run had it; no claim if one of them was not recorded. */
@@ -157,11 +213,8 @@ export const judgeAgain = (folder: string) => {
     );
   }
   const history = join(folder, "history.ndjson");
-  const recorded = recordedJson(join(folder, "run.json")) as doc.RunDocument;
-  const stages = recordedJson(join(folder, "stages.json")) as StageRecord[];
-  if (recorded?.schema !== "floodgate/run@1" || !Array.isArray(recorded.claims) || !Array.isArray(stages)) {
-    throw new UsageError(`${folder} holds no run of this version: its run.json or stages.json has another shape`);
-  }
+  const recorded = recordedRun(join(folder, "run.json"));
+  const stages = recordedAs(join(folder, "stages.json"), STAGES) as StageRecord[];
   const lateness = new Lateness();
   const fold = seriesFold();
   const found = new Map<string, number>();

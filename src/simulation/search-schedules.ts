@@ -224,16 +224,16 @@ export const scheduleCrashOf = (
 
 /** Reads a file of `crashes/`; `null` for another kind of crash. Throws `UserFileError` if it is no valid crash file. */
 export const readScheduleCrash = async (file: string): Promise<ScheduleCrash | null> => {
-  let crash: Partial<ScheduleCrash>;
+  let crash: Partial<ScheduleCrash> | null;
   try {
-    crash = readUserJson(file, RECORDED_BOUNDS) as Partial<ScheduleCrash>;
+    crash = readUserJson(file, RECORDED_BOUNDS) as Partial<ScheduleCrash> | null;
   } catch (error) {
     throw new UserFileError(`${file}: expected a crash file in JSON, but ${(error as Error).message}`);
   }
-  if (crash.schema !== SCHEDULE_CRASH_SCHEMA) return null;
+  if (crash?.schema !== SCHEDULE_CRASH_SCHEMA) return null;
   const { schedule } = crash;
   const isWhole =
-    schedule !== undefined &&
+    Array.isArray(schedule?.events) &&
     STORIES.has(schedule.story) &&
     schedule.ratePerS > 0 &&
     schedule.events.every(

@@ -76,7 +76,8 @@ export const readUserFile = (path: string, maxBytes: number): string => {
     }
     const all = Buffer.concat(chunks);
     // Windows PowerShell writes this by `>`.
-    if (all[0] === 0xff && all[1] === 0xfe) throw new UserFileError("it is UTF-16; save it as UTF-8");
+    if (all.length > 1 && [0xfffe, 0xfeff].includes(all.readUInt16BE(0)))
+      throw new UserFileError("it is UTF-16; save it as UTF-8");
     return all.toString("utf8").replace(/^\uFEFF/, "");
   } catch (error) {
     throw error instanceof UserFileError ? error : failed(error);

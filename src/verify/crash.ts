@@ -88,13 +88,15 @@ export const crashOf = (
 
 /** Throws `UserFileError` if it is no valid crash file. */
 export const readCrash = async (file: string): Promise<Crash> => {
-  let crash: Partial<Crash>;
+  let crash: Partial<Crash> | null;
   try {
-    crash = readUserJson(file, RECORDED_BOUNDS) as Partial<Crash>;
+    crash = readUserJson(file, RECORDED_BOUNDS) as Partial<Crash> | null;
   } catch (error) {
     throw new UserFileError(`${file}: expected a crash file in JSON, but ${(error as Error).message}`);
   }
-  if (crash.schema !== CRASH_SCHEMA || typeof crash.rule !== "string")
-    throw new UserFileError(`${file}: expected "schema": "${CRASH_SCHEMA}", got ${JSON.stringify(crash.schema)}`);
+  if (crash?.schema !== CRASH_SCHEMA || typeof crash.rule !== "string" || !Array.isArray(crash.allowed))
+    throw new UserFileError(
+      `${file}: expected a crash file, with "schema": "${CRASH_SCHEMA}", a rule and what was allowed`,
+    );
   return crash as Crash;
 };

@@ -509,8 +509,10 @@ describe("the replay of a crash file", () => {
       expect((await replayCrash(crash, api.target, secrets)).verdict).toBe("fixed");
       const { credentials: _, ...without } = api.target;
       expect((await replayCrash(crash, without, secrets)).verdict).toBe("unclear");
-      await writeFile(file, "{}");
-      await expect(readCrash(file)).rejects.toThrow(UserFileError);
+      for (const other of ["{}", "null", "[]"]) {
+        await writeFile(file, other);
+        await expect(readCrash(file)).rejects.toThrow(UserFileError);
+      }
     } finally {
       await rm(folder, { recursive: true });
       await broken.close();

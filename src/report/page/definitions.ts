@@ -69,7 +69,8 @@ const WORDS: readonly (readonly [id: string, word: string, meaning: string])[] =
 const known = (name: string): readonly [id: string, meaning: string | undefined] => {
   if (name.startsWith("streams_")) return ["streams", "streams that came to this end"];
   const id = name.replace(/_(?:p\d+|max)$/, "");
-  return [id, MEASUREMENTS[name] ?? MEASUREMENTS[id]];
+  const meaning = (one: string) => (Object.hasOwn(MEASUREMENTS, one) ? MEASUREMENTS[one] : undefined);
+  return [id, meaning(name) ?? meaning(id)];
 };
 
 /** The meaning of a measurement, with or without its quantile, or of a word of the page. */

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { claimOf } from "../../history/claim.fixture.ts";
 import type { Claim, RunDocument } from "../../history/run-document.ts";
+import { madeRun } from "../../report/made-run.fixture.ts";
 import { compareRuns, compareWithBaseline, readFigures, saveBaseline } from "./run-gate.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "floodgate-gate-"));
@@ -24,13 +25,14 @@ const write = (
   const measured = (of: string, value: number, unit: string) => {
     return { name: of, stage: "load", value, unit, low: null, high: null, n: 9 };
   };
+  const calls = { sent: 9, answered: 9, refused: 0, indeterminate: 0 };
   const run = {
-    schema: "floodgate/run@1",
+    ...madeRun({ calibration: [], faults: [] }),
     id: name,
     profile: "smoke",
     environment,
     claims,
-    stages: [{ name: "load", driver: "k6", duration_ms: lengthS * 1000 }],
+    stages: [{ name: "load", driver: "k6", duration_ms: lengthS * 1000, calls, by_outcome: { 200: 9 } }],
     measurements: [measured("latency_ms_p50", latencyMs, "ms"), measured("offered_rate", 20, "1/s")],
     ...{ target: TARGET, commit: "2dd9bd4c", ...about },
   };

@@ -38,7 +38,7 @@ import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { constant, type Profile } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
-import { recordedJson } from "../read-run.ts";
+import { recordedJson, recordedRun } from "../read-run.ts";
 import { type Asked, lookLast, type RunResult, recordRun } from "../recorded-run.ts";
 import { commitOf } from "../run-reports.ts";
 
@@ -491,9 +491,7 @@ export const gateTargets = async (request: Asked & GateWishes): Promise<RunResul
 /** Reads a run. Throws `UsageError`, also for a run that was stopped or killed. */
 const readWhole = (path: string): doc.RunDocument => {
   const file = path.endsWith(".json") ? path : join(path, "run.json");
-  const document = recordedJson(file) as doc.RunDocument;
-  if (document?.schema !== "floodgate/run@1")
-    throw new UsageError(`${file} is no run of this schema: ${String(document?.schema)}`);
+  const document = recordedRun(file);
   const cut = document.claims.find(({ id }) => id === "run/completed");
   if (cut !== undefined) throw new UsageError(`${path} did not come to its end: ${cut.reason}; name a whole run`);
   return document;
