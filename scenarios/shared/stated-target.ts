@@ -7,6 +7,7 @@ import type { StatedStreamEnds } from "../../src/contract/streams.ts";
 import type { StatedBounds } from "../../src/workload/budget.ts";
 import type { StatedTarget } from "../../src/workload/callers/view-of-target.ts";
 import { PLACEHOLDER } from "../../src/workload/handover.ts";
+import { unknownField } from "./target-fields.ts";
 
 /** A mistake in the user's input; the message is a sentence for the user. */
 export class Refusal extends Error {}
@@ -52,12 +53,14 @@ const openText = (path: string, what: string): string => {
   }
 };
 
-/** Removes members that are null, because they count as absent. */
+/** Removes members that are null, comments, and the name of a schema, because they count as absent. */
 const withoutNulls = (value: unknown): unknown => {
   if (Array.isArray(value)) return value.map(withoutNulls);
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(
-    Object.entries(value).flatMap(([key, member]) => (member === null ? [] : [[key, withoutNulls(member)]])),
+    Object.entries(value).flatMap(([key, member]) =>
+      member === null || key.startsWith("//") || key === "$schema" ? [] : [[key, withoutNulls(member)]],
+    ),
   );
 };
 
@@ -73,6 +76,8 @@ const parse = (text: string, path: string): TargetFile => {
   if (schema !== "floodgate/target@1" || typeof base_url !== "string") {
     throw new Refusal(`${path}: expected "schema": "floodgate/target@1" and "base_url"; got another kind of file`);
   }
+  const unknown = unknownField(value);
+  if (unknown !== null) throw new Refusal(`${path}: ${unknown}`);
   return value as TargetFile;
 };
 

@@ -2,6 +2,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { unknownField } from "../../scenarios/shared/target-fields.ts";
+import { TARGET_SCHEMA } from "./target.ts";
 import { checkTarget, readTargetFile, TargetFileError } from "./target-file.ts";
 
 const minimal = {
@@ -344,4 +346,27 @@ describe("a target file", () => {
     await expect(readTargetFile(path)).rejects.toThrow(/it is not JSON: it breaks off at line 1, column \d+/);
     await expect(readTargetFile(path)).rejects.not.toThrow(/abcdefghij/);
   });
+});
+
+type Node = { properties?: Record<string, Node>; items?: Node; patternProperties?: Record<string, Node> };
+
+/** The path to each field of the schema; `[]` stands for a place in a list. */
+const fieldsOf = ({ properties, items, patternProperties }: Node): string[][] => {
+  const named: Record<string, Node> = { ...properties, ...(items && { "[]": items }) };
+  for (const inner of Object.values(patternProperties ?? {})) named["any.name"] = inner;
+  return Object.entries(named).flatMap(([name, inner]) => [[name], ...fieldsOf(inner).map((path) => [name, ...path])]);
+};
+
+test("k6 by itself refuses the same fields as the runner", () => {
+  const fileWith = (path: string[]): unknown =>
+    path.reduceRight<unknown>((inner, name) => (name === "[]" ? [inner] : { [name]: inner }), {});
+  const fields = fieldsOf(TARGET_SCHEMA as Node);
+  expect(fields.length).toBeGreaterThan(100);
+  for (const path of fields) {
+    expect(unknownField(fileWith(path)), path.join(".")).toBeNull();
+    if (path.at(-1) === "[]") continue;
+    const misspelt = fileWith([...path.slice(0, -1), "zzz"]);
+    const isRefused = problemsOf(misspelt).some((problem) => problem.includes("no such field"));
+    expect(unknownField(misspelt) !== null, path.join(".")).toBe(isRefused);
+  }
 });

@@ -236,6 +236,7 @@ describe.skipIf(binary === null)("a scenario without the runner", () => {
     ],
     ["a rate that is none", {}, { RATE: "fast" }, /-e RATE: expected a number above 0; got .*fast/],
     ["a length that is none", {}, { DURATION: "soon" }, /-e DURATION: expected a length/],
+    ["a misspelt field", { permit: {} } as object, {}, /permit: no such field is known; did you mean permits/],
     ["no target", {}, { FLOODGATE_TARGET: "" }, /no target was given/],
     ["another target", {}, { FLOODGATE_TARGET: "other.json" }, /expected a readable file .*other\.json/],
   ] as [string, Partial<Target>, Record<string, string>, RegExp][])(
