@@ -35,7 +35,8 @@ export const installFirst = () => {
   // npm writes to stderr, because stdout is for results. An npm script's settings are not taken, only its npm.
   const npm = process.env.npm_execpath;
   const [program, ...first] = npm?.endsWith(".js") ? [process.execPath, npm] : ["npm"];
-  const args = [...first, "ci", "--no-audit", "--no-fund", "--loglevel=error"];
+  // The pinned Node is an optional package, which a user's setting `omit` may leave out.
+  const args = [...first, "ci", "--include=optional", "--no-audit", "--no-fund", "--loglevel=error"];
   const { status, error } = spawnSync(program, args, { cwd: root, stdio: ["ignore", 2, 2] });
   if (status === 0) return;
   process.stderr.write(
@@ -59,7 +60,7 @@ export const runByPinnedNode = (args) => {
   if (!existsSync(pinned)) {
     process.stderr.write(
       `floodgate: expected Node ${NODE_MIN.major}.${NODE_MIN.minor} or newer, found ${process.versions.node}, and no pinned Node for ${process.platform}-${process.arch} is installed.\n` +
-        "Install a newer Node, or run `npm ci` (on Linux it brings Node 26 along).\n",
+        "Install a newer Node, or run `npm ci --include=optional` (on Linux it brings Node 26 along; a registry that lacks it is named there by --loglevel=verbose).\n",
     );
     process.exit(2);
   }

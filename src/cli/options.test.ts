@@ -1,8 +1,16 @@
 import { Command } from "commander";
 import { describe, expect, test } from "vitest";
-import { each, positive, refuseRepeats, upTo } from "./options.ts";
+import { each, positive, refuseRepeats, seconds, upTo } from "./options.ts";
 
 describe("a number of an option", () => {
+  test.each(["1e9", "1000001"])("%j is too much for a rate", (text) => {
+    expect(() => positive(text)).toThrow("at most 1000000");
+  });
+
+  test.each(["0", "1000h", "1e9s", "-1s", "soon"])("%j is no length", (text) => {
+    expect(() => seconds(text)).toThrow("a length such as 15s or 2m");
+  });
+
   test.each(["", " ", "0", "-1", "many", "Infinity", "1e999", "NaN"])("%j is no number above 0", (text) => {
     expect(() => positive(text)).toThrow(`expected a number above 0, got "${text}".`);
     expect(() => upTo(10)(text)).toThrow(`expected a number above 0, got "${text}".`);

@@ -6,11 +6,14 @@ import { AddressError, canonicalHost } from "../contract/address.ts";
 import type { LoadStage } from "../stages/stage-plan.ts";
 import { UsageError } from "../supervision/user-file.ts";
 
+/** A timer of Node that is longer than 2^31 ms, some 24.8 days, fires at once. */
+const SECONDS_MOST = 24 * 24 * 3_600;
+
 export const seconds = (text: string): number => {
   const match = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(text);
   const value = Number(match?.[1]) * ({ ms: 0.001, s: 1, m: 60, h: 3600 }[match?.[2] ?? "s"] ?? 1);
-  if (value > 0) return value;
-  throw new InvalidArgumentError(`expected a length such as 15s or 2m, got "${text}".`);
+  if (value > 0 && value <= SECONDS_MOST) return value;
+  throw new InvalidArgumentError(`expected a length such as 15s or 2m, of 576h at most, got "${text}".`);
 };
 
 export const whole =
@@ -32,7 +35,8 @@ export const upTo =
     throw new InvalidArgumentError(`expected ${expected}, got "${text}".`);
   };
 
-export const positive = upTo(Number.MAX_VALUE);
+/** For rates in calls per second and times in milliseconds: more could not be planned, as a plan has a moment for each call. */
+export const positive = upTo(1_000_000);
 
 /** Makes a command refuse an option of one value that is given twice, of which commander would silently take the last. */
 export const refuseRepeats = (command: Command): void => {
