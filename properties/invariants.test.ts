@@ -32,7 +32,7 @@ describe("the catalogue", () => {
         see: () => {
           throw new Error("no idea");
         },
-        end: () => ({ verdict: "pass", reason: "", got: "", evidence: [] }),
+        end: () => ({ verdict: "pass", code: "held", reason: "", got: "", evidence: [] }),
       }),
     };
     expect(judgeWith(broken, stageOf(), [{ type: "mark", stage: "s", name: "x", at_us: 0 }])).toMatchObject({

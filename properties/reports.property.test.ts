@@ -47,7 +47,7 @@ const withText = (value: unknown, text: string, at: { left: number }, key = ""):
   if (typeof value === "string") {
     at.left -= 1;
     // What must be one of a few words to be rendered at all stays as it is.
-    const isWord = ["verdict", "level", "schema", "started_at", "finished_at"].includes(key);
+    const isWord = ["verdict", "code", "level", "schema", "started_at", "finished_at"].includes(key);
     return at.left === -1 && !isWord ? `${value} ${text}` : value;
   }
   if (Array.isArray(value)) return value.map((one) => withText(one, text, at, key));

@@ -1,8 +1,9 @@
-/** Sentences are for people: with every word of them replaced where judges make them, no verdict and no exit code changes. */
+/** Sentences are for people: with every word of them replaced where judges make them, no verdict, no code and no exit code changes. */
 import { cpSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
+import { REASON_CODES } from "../src/history/reason-codes.ts";
 import type { Claim, RunDocument } from "../src/history/run-document.ts";
 import { INVARIANTS } from "../src/invariants/catalogue.ts";
 import { mergeClaims } from "../src/report/verdict.ts";
@@ -58,7 +59,12 @@ const rewordJudges = (): void => {
   }
 };
 
-const verdictsOf = (claims: readonly Claim[]) => claims.map(({ id, level, verdict }) => [id, level, verdict]);
+const verdictsOf = (claims: readonly Claim[]) =>
+  claims.map(({ id, level, verdict, code }) => {
+    const of = verdict === "pass" || verdict === "fail" ? verdict : "open";
+    expect(REASON_CODES[code]?.of, `${id}: ${code}`).toContain(of);
+    return [id, level, verdict, code];
+  });
 
 test.each([
   ["as it was", 0, (text: string) => text],

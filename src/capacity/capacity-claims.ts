@@ -3,7 +3,8 @@
  * the claims `capacity/<objective>`, the measurement of a report, and the probes as a table of 80 columns.
  */
 import { outcomeOf, type RefusalName } from "../contract/refusals.ts";
-import { type Claim, claimOf, type Measurement, type Verdict } from "../history/run-document.ts";
+import { BROKEN, HELD, type OpenCode, openBy, type Ruling } from "../history/reason-codes.ts";
+import { type Claim, claimOf, type Measurement } from "../history/run-document.ts";
 import { add } from "../history/statistics/statistics.ts";
 import { generatorDoubt } from "./generator-limit.ts";
 import { judgeTallies, type ProbeResult, perS } from "./probe.ts";
@@ -18,6 +19,8 @@ export type Answer = {
   /** Index of the objective that breaks first; `null` if none did. */
   binding: number | null;
   reason: string;
+  /** Why nothing was found, if that was not for want of calls. */
+  open_by?: OpenCode;
   /** Says whether the generator, and not the deployment, set the limit, and by which figures. */
   generator: string;
 };
@@ -105,13 +108,13 @@ const ORGANIZATION_BOUND = new Set(["organization", "key", "allowance"]);
  * Passes if the low end of the interval carries the demand, fails if the high end does not, unless a limit of those who sent
  * was met first: the deployment may carry more from others.
  */
-export const demandVerdict = ({ answer, limit }: Pick<Found, "answer" | "limit">, demand: Demand): Verdict => {
+export const demandVerdict = ({ answer, limit }: Pick<Found, "answer" | "limit">, demand: Demand): Ruling => {
   const needed = neededPerS(demand);
-  if (answer.kind !== "unknown" && answer.low >= needed) return "pass";
-  if (ORGANIZATION_BOUND.has(limit.owner)) return "inconclusive";
+  if (answer.kind !== "unknown" && answer.low >= needed) return HELD;
+  if (ORGANIZATION_BOUND.has(limit.owner)) return openBy("refused-for-load");
   if ((answer.kind === "found" || answer.kind === "never") && answer.high !== null && answer.high < needed)
-    return "fail";
-  return "inconclusive";
+    return BROKEN;
+  return openBy(answer.open_by ?? "too-few-calls");
 };
 
 /**
@@ -181,7 +184,8 @@ export const answerText = ({ kind, ratePerS, low, high }: Answer): string => {
   return `${perS(ratePerS)}, between ${perS(low)} and ${perS(high)} (95 %)`;
 };
 
-const VERDICTS = { found: "pass", "at-least": "inconclusive", never: "fail", unknown: "inconclusive" } as const;
+const rulingOfAnswer = ({ kind, open_by = "too-few-calls" }: Answer): Ruling =>
+  kind === "found" ? HELD : kind === "never" ? BROKEN : openBy(open_by);
 
 /** The limit met first, as a phrase. Where no objective is known to break first, a refusal is not known to be that limit. */
 export const limitPhrase = ({ answer, limit }: Pick<Found, "answer" | "limit">): string | null => {
@@ -202,7 +206,7 @@ export const capacityClaims = (found: Found, stage: string, replay: string, isOf
       ...{ id: `capacity/${objective}${isOfMany ? `/${stage}` : ""}`, stage, replay },
       // A stated demand is the question; the highest rate is then only reported.
       level: demand === null ? "must" : "info",
-      verdict: VERDICTS[answer.kind],
+      ...rulingOfAnswer(answer),
       reason: [...reasons, answer.generator, ...advice].join("; "),
       expected: `the highest rate at which ${objective} holds`,
       got: isFirst ? answerText(answer) : `holds at ${perS(answer.ratePerS)}`,
@@ -210,7 +214,7 @@ export const capacityClaims = (found: Found, stage: string, replay: string, isOf
   });
   if (demand === null || isOfMany) return claims;
   const asked = claimOf({
-    ...{ id: "capacity/demand", stage, replay, verdict: demandVerdict(found, demand) },
+    ...{ id: "capacity/demand", stage, replay, ...demandVerdict(found, demand) },
     reason: [answer.reason, ...advice].join("; "),
     expected: `${objectives.join(", ")} at ${perS(neededPerS(demand))}`,
     got: answerText(answer),

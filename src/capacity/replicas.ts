@@ -2,6 +2,7 @@
  * Compares the highest rates of several numbers of replicas: how the deployment scales, the smallest number that carries a
  * demand, and what is left without one replica. Nothing is said of a number that was not measured.
  */
+import { BROKEN, HELD, openBy } from "../history/reason-codes.ts";
 import { type Claim, claimOf, type Verdict } from "../history/run-document.ts";
 import { answerText, type Demand, demandVerdict, type Found, neededPerS } from "./capacity-claims.ts";
 import { perS } from "./probe.ts";
@@ -67,11 +68,11 @@ export const compareReplicas = (
   const isFound = rows.every(({ answer }) => answer.kind === "found");
   const common = { stage: "capacity", replay, got: each.join("; ") };
   const found = claimOf({
-    ...{ ...common, id: "capacity/replicas", level: "info", verdict: isFound ? "pass" : "inconclusive" },
+    ...{ ...common, id: "capacity/replicas", level: "info", ...(isFound ? HELD : openBy("too-few-calls")) },
     ...{ reason: lines.join("; "), expected: "the highest rate of each number of replicas" },
   });
   if (demand === null) return { lines: [...lines, closing], claims: [found] };
-  const by = Map.groupBy(rows, (row) => demandVerdict(row, demand));
+  const by = Map.groupBy(rows, (row) => demandVerdict(row, demand).verdict);
   const numbers = (verdict: Verdict): number[] => by.get(verdict)?.map(({ replicas }) => replicas) ?? [];
   const [smallest] = numbers("pass");
   const needed = perS(neededPerS(demand));
@@ -84,7 +85,7 @@ export const compareReplicas = (
   ];
   const judged = (id: string, isPass: boolean, isFail: boolean, of: string): Claim =>
     claimOf({
-      ...{ ...common, id: `capacity/${id}`, verdict: isPass ? "pass" : isFail ? "fail" : "inconclusive" },
+      ...{ ...common, id: `capacity/${id}`, ...(isPass ? HELD : isFail ? BROKEN : openBy("too-few-calls")) },
       ...{
         reason: [...carried, ...advice, closing].join(" "),
         expected: `${rows[0].objectives.join(", ")} at ${needed} ${of}`,

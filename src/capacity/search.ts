@@ -4,6 +4,7 @@
  * answer (the median of the posterior; by bisection while little is known) until the interval is narrow enough or the
  * time is used up. The safe end of the interval is confirmed, and the generator is tried at twice the answer.
  */
+import type { OpenCode } from "../history/reason-codes.ts";
 import type { Answer } from "./capacity-claims.ts";
 import { ceilingOf, generatorDoubt, generatorEvidence } from "./generator-limit.ts";
 import {
@@ -90,16 +91,22 @@ const answerBracket = (state: State): Answer => {
   const low = Math.max(0, ...ratesOf(clean).filter((rate) => verdictAt(state, rate) === "met"));
   const own = ceiling !== null && ceiling.ratePerS <= policy.maxPerS ? ceiling : null;
   const doubt = ceiling?.doubt ?? results.map(generatorDoubt).findLast((one) => one !== null) ?? null;
-  const why = (): string => {
-    if (own !== null) return `the generator was the limit: at ${perS(own.ratePerS)} ${own.doubt}`;
+  const why = (): [OpenCode, string] => {
+    if (own !== null)
+      return ["generator-was-the-limit", `the generator was the limit: at ${perS(own.ratePerS)} ${own.doubt}`];
     if (low >= policy.maxPerS * 0.98)
-      return "permits.load_max_rps of the target file leaves no room for more, bursts included; raise it to look further";
-    if (doubt !== null) return `the generator or its host was disturbed: ${doubt}`;
-    return "the time was used up before an objective was broken";
+      return [
+        "not-permitted",
+        "permits.load_max_rps of the target file leaves no room for more, bursts included; raise it to look further",
+      ];
+    if (doubt !== null) return ["machine-disturbed", `the generator or its host was disturbed: ${doubt}`];
+    return ["too-few-calls", "the time was used up before an objective was broken"];
   };
+  const [open_by, sentence] = why();
   return {
     ...{ kind: low > 0 ? "at-least" : "unknown", ratePerS: low, low, high: null, binding: null },
-    reason: `${low > 0 ? `at least ${perS(low)}` : "no rate was played long enough for a verdict"}; ${why()}`,
+    reason: `${low > 0 ? `at least ${perS(low)}` : "no rate was played long enough for a verdict"}; ${sentence}`,
+    open_by,
     generator: own === null ? generatorEvidence(results, low) : `it is the generator's limit: ${own.doubt}`,
   };
 };

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import { REASON_CODES } from "../history/reason-codes.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { CLAIM_FAMILIES } from "../report/claim-families.ts";
 import { meaningOf } from "../report/page/definitions.ts";
@@ -80,6 +81,12 @@ test.each([
   ["steady-mix", "a stage; npx floodgate load says what it plays"],
 ])("%s is answered with what was meant, or where to look", (asked, answer) => {
   expect(() => explain(asked)).toThrow(answer);
+});
+
+test("a code is explained with where to look and what to do", async () => {
+  const { code, out } = await runCommand(["explain", "role-missing", "--json"]);
+  expect([code, JSON.parse(out)]).toEqual([0, { id: "role-missing", ...REASON_CODES["role-missing"], of: undefined }]);
+  expect((await runCommand(["explain"])).out).toContain("role-missing");
 });
 
 test("a requirement is printed with what defends it", async () => {

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { Argument, type Command } from "commander";
 import { noSuch } from "../contract/nearest.ts";
 import { EXPERIMENTS } from "../faults/experiments.ts";
+import { REASON_CODES, type ReasonCode } from "../history/reason-codes.ts";
 import { groupOf } from "../history/run-document.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { MUTANTS } from "../mutants/catalogue.ts";
@@ -138,10 +139,13 @@ const listed = (): string[] => [
   "",
   "Measurements, explained alike, also with a quantile such as ttfe_ms_p99:",
   ...wrapped(MEASUREMENT_NAMES.join(", "), "  ", 2),
+  "",
+  "Codes of claims, explained alike:",
+  ...wrapped(Object.keys(REASON_CODES).join(", "), "  ", 2),
 ];
 
 const CLAIM =
-  "its id, as the report has it; a measurement, such as ttfe_ms_p99; or the number of a requirement; without one, all claims are listed";
+  "its id, as the report has it; a measurement, such as ttfe_ms_p99; a code, such as role-missing; or the number of a requirement; without one, all claims are listed";
 
 export const explainCommand = () =>
   commandOf("explain", {
@@ -155,6 +159,11 @@ export const explainCommand = () =>
       const { id, means, rules, invariants, claims, tests } = found;
       const told = { Says: [means], Rules: rules, Invariants: invariants, Claims: claims, Tests: tests };
       return printShown(json, { document: found, lines: [`Requirement ${id}`, "", ...under(told)] });
+    }
+    if (Object.hasOwn(REASON_CODES, claim)) {
+      const { about, means, todo } = REASON_CODES[claim as ReasonCode];
+      const told = { Means: [means], "Look at": [`the ${about}`], "What to do": [todo] };
+      return printShown(json, { document: { id: claim, about, means, todo }, lines: [claim, "", ...under(told)] });
     }
     const means = meaningOf(claim);
     if (means !== undefined)

@@ -7,6 +7,7 @@ import { readdirSync, statSync } from "node:fs";
 import { availableParallelism, cpus } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { CallLine, FoldLine } from "../history/line.ts";
+import type { Ruling } from "../history/reason-codes.ts";
 import type { HostFacts, Protocol, StageHost } from "../history/run-document.ts";
 import type { Histogram } from "../history/statistics/histogram.ts";
 import { sumOf } from "../history/statistics/statistics.ts";
@@ -43,8 +44,7 @@ export type DriveJob = {
   timeouts?: Partial<Timeouts>;
 };
 
-export type Problem = {
-  verdict: "fail" | "inconclusive";
+export type Problem = Exclude<Ruling, { verdict: "pass" | "skipped" }> & {
   reason: string;
   /**
    * `time`: only claims about time are in doubt. `recovery`: a missed recovery deadline, which a stalled machine may

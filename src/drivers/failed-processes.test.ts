@@ -112,7 +112,9 @@ describe.concurrent("the open-loop driver", () => {
   ])("ends all its processes when one of two %s", async (_what, first, second, reason) => {
     const { drive, pids } = driveOf(2);
     const { problems } = await openLoopBy({ path: OPEN_LOOP(first, second), silentMs: 1_500 })(drive);
-    expect(problems).toContainEqual({ verdict: "inconclusive", reason: expect.stringMatching(reason) });
+    expect(problems).toContainEqual({
+      ...{ verdict: "inconclusive", code: "program-failed", reason: expect.stringMatching(reason) },
+    });
     expect(pids).toHaveLength(2);
     expect(pids.filter((pid) => !isGone(pid))).toEqual([]);
   });
@@ -213,7 +215,7 @@ describe.concurrent("k6", () => {
     const { drive } = driveOf(2);
     const { problems } = await driveK6({ k6Path: join(folder, "nowhere"), scenario: "-", vus: 2 })(drive);
     expect(problems).toContainEqual({
-      verdict: "inconclusive",
+      ...{ verdict: "inconclusive", code: "program-failed" },
       reason: expect.stringContaining("could not be started"),
     });
   });
@@ -241,7 +243,9 @@ describe.concurrent("k6", () => {
         args: [],
         account: join(folder, "account.json"),
       });
-      expect(problems).toEqual([{ verdict: "fail", reason: expect.stringContaining("a threshold was crossed") }]);
+      expect(problems).toEqual([
+        { verdict: "fail", code: "broken", reason: expect.stringContaining("a threshold was crossed") },
+      ]);
     } finally {
       process.kill(Number(readFileSync(left, "utf8")));
     }

@@ -3,6 +3,7 @@ import { isError } from "../contract/refusals.ts";
 import type { Deployment, RunContext } from "../deployments/deployment.ts";
 import type { Problem } from "../drivers/driver.ts";
 import type { CallLine, FaultLine, MarkLine } from "../history/line.ts";
+import { type OpenCode, openBy } from "../history/reason-codes.ts";
 import type { FaultRecord, FaultState, Limits } from "../history/run-document.ts";
 import { type BudgetGuard, createErrorWatch, NOTHING_SPENT } from "../workload/budget.ts";
 import { type Fault, outcomesOf } from "./fault.ts";
@@ -148,10 +149,11 @@ export type Disturbed = {
   isLeftBroken?: boolean;
 };
 
-export const inconclusive = (reason: string): Problem => ({ verdict: "inconclusive", reason });
+export const inconclusive = (code: OpenCode, reason: string): Problem => ({ ...openBy(code), reason });
 
 /** A watchdog that lost contact may have healed the stage's fault. */
-export const lostWatch = ({ remoteWatch }: Deployment) => [remoteWatch?.lost() ?? []].flat().map(inconclusive);
+export const lostWatch = ({ remoteWatch }: Deployment) =>
+  [remoteWatch?.lost() ?? []].flat().map((why) => inconclusive("fault-without-effect", why));
 
 export const faultRecords = (lines: readonly FaultLine[]): FaultRecord[] => {
   const records: FaultRecord[] = [];

@@ -10,6 +10,7 @@ import type { Deployment, LinkName, OwnParts } from "../deployments/deployment.t
 import type { Held, RemoteWatch } from "../deployments/remote-watch.ts";
 import type { Problem } from "../drivers/driver.ts";
 import type { FaultLine } from "../history/line.ts";
+import { BROKEN, type OpenCode } from "../history/reason-codes.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
 import { pause, waitUntil } from "../supervision/waiting.ts";
 import type { Toxiproxy } from "../tools/toxiproxy.ts";
@@ -140,15 +141,16 @@ const NO_EFFECT = {
     "the fault took no effect that callers see: it was not injected, it is not on the way of these calls, or calls are admitted without it",
 };
 
-const NO_RECOVERY: Problem = { verdict: "fail", reason: "no recovery by the deadline", about: "recovery" };
+const NO_RECOVERY: Problem = { ...BROKEN, reason: "no recovery by the deadline", about: "recovery" };
 
 const problemsOf = (outcome: Outcome, { shows }: FaultInjector, wasStopped: boolean): Problem[] => {
-  const doubts: string[] = [];
-  if (outcome.stopped && !wasStopped) doubts.push("the load ended before the experiment did");
-  else if (!outcome.steady) doubts.push("no steady state before the fault");
-  else if (!outcome.tookEffect) doubts.push(shows === null ? NO_EFFECT.callers : NO_EFFECT.link);
-  if (!outcome.healed) doubts.push("the fault could not be healed");
-  return [...doubts.map(disturbances.inconclusive), ...(outcome.recovered === false ? [NO_RECOVERY] : [])];
+  const problems: Problem[] = [];
+  const say = (code: OpenCode, reason: string): void => void problems.push(disturbances.inconclusive(code, reason));
+  if (outcome.stopped && !wasStopped) say("cut-off", "the load ended before the experiment did");
+  else if (!outcome.steady) say("not-reached", "no steady state before the fault");
+  else if (!outcome.tookEffect) say("fault-without-effect", shows === null ? NO_EFFECT.callers : NO_EFFECT.link);
+  if (!outcome.healed) say("not-healed", "the fault could not be healed");
+  return outcome.recovered === false ? [...problems, NO_RECOVERY] : problems;
 };
 
 /** Injects faults beside a load and heals them. Resolves when the load has run long enough after the heal. */
@@ -247,28 +249,30 @@ export const breakBySchedule = async (
     const mayEnable = own.some(({ fault }) => disablesProxy(fault));
     return [faults?.links[link] ?? []].flat().map(({ proxy }) => ({ proxy, mayEnable }));
   });
-  const doubts: string[] = [];
+  const problems: Problem[] = [];
+  const say = (code: OpenCode, reason: string): void => void problems.push(disturbances.inconclusive(code, reason));
   // Faults that somebody else injected must not be judged as ours, or healed.
   for (const { proxy } of broken) {
     const { enabled, toxics } = await toxiproxy.proxy(proxy).read();
     if (!enabled || toxics.length > 0)
-      doubts.push(`proxy "${proxy}" is already disabled or has a toxic, so no fault was injected`);
+      say("not-healed", `proxy "${proxy}" is already disabled or has a toxic, so no fault was injected`);
   }
-  if (doubts.length > 0) return { problems: doubts.map(disturbances.inconclusive), notes: [] };
+  if (problems.length > 0) return { problems, notes: [] };
   for (const end of await Promise.allSettled(events.map((event) => breakOnce(event, beside, startMs))))
-    doubts.push(...(end.status === "rejected" ? [(end.reason as Error).message] : end.value));
+    for (const why of end.status === "rejected" ? [(end.reason as Error).message] : end.value)
+      say("fault-without-effect", why);
   let isLeftBroken = false;
   // The next trial must not meet these faults.
   for (const { proxy, mayEnable } of broken) {
     const how = { signal: AbortSignal.timeout(HEAL_MS), callMs: CALL_MS, mayReset: false, mayEnable };
     const { healed, trouble } = await heal(toxiproxy, proxy, how);
     if (healed) continue;
-    doubts.push(`the fault could not be healed: proxy "${proxy}": ${trouble.join("; ")}`);
+    say("not-healed", `the fault could not be healed: proxy "${proxy}": ${trouble.join("; ")}`);
     isLeftBroken = true;
   }
   await pause(RECOVERY_MS + AFTER_MS, signal);
   return {
-    problems: [...doubts.map(disturbances.inconclusive), ...disturbances.lostWatch(deployment)],
+    problems: [...problems, ...disturbances.lostWatch(deployment)],
     notes: [],
     isLeftBroken,
   };

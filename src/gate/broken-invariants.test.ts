@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { claimOf } from "../history/claim.fixture.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { Side } from "./block-plan.ts";
 import { type BlockFinding, invariantsClaim } from "./gate-claims.ts";
@@ -6,18 +7,9 @@ import { type BlockFinding, invariantsClaim } from "./gate-claims.ts";
 const finding = (side: Side, pair: number, id: string, verdict: Claim["verdict"], level: Claim["level"] = "must") => ({
   side,
   pair,
-  claim: {
-    id: `${id}/${side}${pair}`,
-    stage: `${side}${pair}`,
-    level,
-    verdict,
-    reason: `${id} says so`,
-    expected: "",
-    got: "what came",
-    spec: [],
-    evidence: [`call-${pair}`],
-    replay: "",
-  },
+  claim: claimOf(`${id}/${side}${pair}`, {
+    ...{ level, verdict, reason: `${id} says so`, got: "what came", evidence: [`call-${pair}`] },
+  }),
 });
 const judged = (...findings: BlockFinding[]) => invariantsClaim(findings, "again");
 

@@ -4,6 +4,7 @@
  */
 import { someOf } from "../contract/lists.ts";
 import type { CallLine } from "../history/line.ts";
+import { BROKEN, HELD, openBy, type Ruling, skippedBy } from "../history/reason-codes.ts";
 import { type Claim, claimOf, type Measurement, ruleOf } from "../history/run-document.ts";
 import { inversionTails } from "../history/statistics/growth.ts";
 import { isRefusedForALimit, isWhole, logWorse, MEASUREMENT_FACTS } from "./block.ts";
@@ -13,11 +14,11 @@ import { type Comparison, type GateVerdict, type Pair, smallestSeen, typicalDiff
 export const GATE_STAGE = "gate";
 export const stageOf = (side: Side): string => `${GATE_STAGE}.${side}`;
 
-const VERDICTS: Record<GateVerdict, readonly [Claim["verdict"], inTable: string]> = {
-  regression: ["fail", "WORSE"],
-  "no-regression": ["pass", "ok"],
-  inconclusive: ["inconclusive", "open"],
-  "not-measured": ["skipped", "-"],
+const VERDICTS: Record<GateVerdict, readonly [Ruling, inTable: string]> = {
+  regression: [BROKEN, "WORSE"],
+  "no-regression": [HELD, "ok"],
+  inconclusive: [openBy("too-few-calls"), "open"],
+  "not-measured": [skippedBy("too-few-calls"), "-"],
 };
 
 const ratio = (value: number | null): string => (value === null ? "?" : value.toFixed(3));
@@ -33,7 +34,7 @@ export const gateClaims = (comparisons: readonly Comparison[], replay: string): 
   comparisons.map((comparison) => {
     const { measurement, verdict, reason, margin } = comparison;
     return claimOf({
-      ...{ id: `gate/${measurement}`, stage: GATE_STAGE, replay, verdict: VERDICTS[verdict][0] },
+      ...{ id: `gate/${measurement}`, stage: GATE_STAGE, replay, ...VERDICTS[verdict][0] },
       reason: verdict === "not-measured" ? `skipped: ${reason}` : reason,
       expected: `the head's ${measurement} at most ${margin} times as bad as the base's (${MEASUREMENT_FACTS[measurement].about})`,
       got: gotOf(comparison),
@@ -134,25 +135,25 @@ export const brokenOnHead = (findings: readonly BlockFinding[]) => {
 export const invariantsClaim = (findings: readonly BlockFinding[], replay: string): Claim => {
   const { alone, unknown, outage, onBoth } = brokenOnHead(findings);
   const known = onBoth.length === 0 ? "" : `; broken on both, so not new: ${listed(onBoth)}`;
-  const judged = (verdict: Claim["verdict"], reason: string, got: string, evidence: string[] = []): Claim => {
+  const judged = (ruling: Ruling, reason: string, got: string, evidence: string[] = []): Claim => {
     const expected = "no invariant fails on the head that holds on the base";
     const about = { id: "gate/invariants", stage: GATE_STAGE, replay, expected };
-    return claimOf({ ...about, verdict, reason: reason + known, got, evidence });
+    return claimOf({ ...about, ...ruling, reason: reason + known, got, evidence });
   };
   const shown = (broken: readonly Broken[]): [string, string[]] => [
     broken.map(([id, [first]]) => `${id}: ${first?.reason}: ${first?.got}`).join("; "),
     broken.flatMap(([, [first]]) => first?.evidence ?? []).slice(0, 10),
   ];
-  if (alone.length > 0) return judged("fail", `broken on the head alone: ${listed(alone)}`, ...shown(alone));
+  if (alone.length > 0) return judged(BROKEN, `broken on the head alone: ${listed(alone)}`, ...shown(alone));
   if (unknown.length > 0) {
     const todo = "if the head's target file states more, state the same for the base";
     const what = `broken on the head, and no block of the base could be judged by it: ${listed(unknown)}; ${todo}`;
-    return judged("inconclusive", what, ...shown(unknown));
+    return judged(openBy("not-comparable"), what, ...shown(unknown));
   }
   if (outage !== undefined) {
     const todo = "it answered again afterwards; was it restarted meanwhile? Then play the gate again";
     const what = `calls went unanswered in one block of the head alone, and ${todo}`;
-    return judged("inconclusive", `${what}: ${outage.reason}`, outage.got, outage.evidence);
+    return judged(openBy("not-answered"), `${what}: ${outage.reason}`, outage.got, outage.evidence);
   }
   // A side left too many calls unanswered if `answered` fails or is open in half of its blocks.
   const answered = findings.filter(({ claim }) => ruleOf(claim) === "answered");
@@ -164,13 +165,13 @@ export const invariantsClaim = (findings: readonly BlockFinding[], replay: strin
   if (silent.length > 0) {
     const first = answered.find(({ claim }) => claim.verdict !== "pass")?.claim;
     const what = `the ${silent.join(" and the ")} left too many calls unanswered to be compared`;
-    return judged("inconclusive", `${what}: ${first?.reason ?? ""}`, first?.got ?? "", first?.evidence);
+    return judged(openBy("not-answered"), `${what}: ${first?.reason ?? ""}`, first?.got ?? "", first?.evidence);
   }
   const held = findings.filter(({ side, claim }) => side === "head" && claim.verdict === "pass");
   const passed = [...new Set(held.map(({ claim }) => ruleOf(claim)))].sort();
   return passed.length > 0 || onBoth.length > 0
-    ? judged("pass", `${passed.length} invariants held on the head`, passed.join(", "))
-    : judged("inconclusive", "no block could be judged by any invariant", "nothing to judge by");
+    ? judged(HELD, `${passed.length} invariants held on the head`, passed.join(", "))
+    : judged(openBy("too-few-calls"), "no block could be judged by any invariant", "nothing to judge by");
 };
 
 /**
@@ -217,21 +218,21 @@ export const answersClaim = (
     ...(untimed.length > 0 ? [`the head refuses with ${untimed.join(", ")} without Retry-After`] : []),
     ...(events.lost.length > 0 ? [`no stream of the head has the event ${someOf(events.lost, 5)}`] : []),
   ];
-  const judged = (): [Claim["verdict"], string] => {
-    if (blocks.base.length === 0) return ["inconclusive", "no pair was compared"];
+  const judged = (): [Ruling, string] => {
+    if (blocks.base.length === 0) return [openBy("too-few-calls"), "no pair was compared"];
     if (refusals.base.size + events.base.size === 0)
-      return ["skipped", "skipped: the base refused no call for a limit, and had no stream with events"];
+      return [skippedBy("not-seen"), "skipped: the base refused no call for a limit, and had no stream with events"];
     const kept = isOther ? `${others}, and carries more` : "no subcode was replaced";
-    if (changes.length === 0) return ["pass", `no Retry-After and no event was lost; ${kept}`];
+    if (changes.length === 0) return [HELD, `no Retry-After and no event was lost; ${kept}`];
     if (blocks.base.length < FEWEST_PAIRS)
-      return ["inconclusive", `too few pairs to be sure that ${changes.join("; ")}`];
-    return ["fail", `${changes.join("; ")}: every block of the base has what is lost`];
+      return [openBy("too-few-calls"), `too few pairs to be sure that ${changes.join("; ")}`];
+    return [BROKEN, `${changes.join("; ")}: every block of the base has what is lost`];
   };
-  const [verdict, reason] = judged();
+  const [ruling, reason] = judged();
   const expected =
     "what every block of the base answers, a block of the head answers too: subcodes, Retry-After, events";
   const got = `new on the head: ${someOf([...refusals.gained, ...events.gained], 5) || "nothing"}`;
-  return claimOf({ id: "gate/answers", stage: GATE_STAGE, replay, verdict, reason, expected, got });
+  return claimOf({ id: "gate/answers", stage: GATE_STAGE, replay, ...ruling, reason, expected, got });
 };
 
 /**
@@ -249,11 +250,11 @@ export const risingP = (values: readonly number[]): number => {
 };
 
 const SINKING = {
-  sinks: ["fail", "the head carries less from pair to pair, as where slots are not given back"],
-  holds: ["pass", "the head carries as much in the last pairs as in the first"],
-  "too-few": ["inconclusive", "too few pairs"],
+  sinks: [BROKEN, "the head carries less from pair to pair, as where slots are not given back"],
+  holds: [HELD, "the head carries as much in the last pairs as in the first"],
+  "too-few": [openBy("too-few-calls"), "too few pairs"],
   // The claim about goodput itself shows that the head carries nothing.
-  nothing: ["inconclusive", "the head carried nothing from the first pairs on"],
+  nothing: [openBy("not-answered"), "the head carried nothing from the first pairs on"],
 } as const;
 
 /** `lostBy`: how many times worse the last third of the pairs is than the first, typically; `null` where nothing is decided. */
@@ -285,7 +286,7 @@ export const sinkingClaim = ({ verdict, pairs, lostBy, p }: Sinking, replay: str
   const [judged, reason] = SINKING[verdict];
   const chance = `a fall like this by chance ${(p * 100).toPrecision(2)} %`;
   return claimOf({
-    ...{ id: "gate/goodput_kept", stage: GATE_STAGE, replay, verdict: judged },
+    ...{ id: "gate/goodput_kept", stage: GATE_STAGE, replay, ...judged },
     reason: verdict === "too-few" ? `${reason}: ${pairs}` : reason,
     expected: "the head's goodput beside the base's does not fall while the run goes on",
     got:

@@ -9,11 +9,12 @@ import { isStreamed, ROUTE_NAMES } from "../contract/routes.ts";
 import { isWholeAnswer } from "../contract/streams.ts";
 import { type CallLine, classOf, type FoldLine, type Line, stayMs } from "./line.ts";
 import { type Objective, ObjectiveError, parseObjectives } from "./objectives.ts";
+import { BROKEN, HELD, type OpenCode, openBy, type Ruling, skippedBy } from "./reason-codes.ts";
 import { type Claim, claimOf, type StageHost } from "./run-document.ts";
 import { BatchedHistogram, Histogram } from "./statistics/histogram.ts";
 import { callsToShow, exactInterval, type Interval, wilsonInterval } from "./statistics/statistics.ts";
 import { durationOf, FOLD_SPAN_US } from "./tally.ts";
-import { doubtsAgainst, inDoubt, timeDoubts } from "./time-doubts.ts";
+import { codeOfDoubts, doubtsAgainst, inDoubt, timeDoubts } from "./time-doubts.ts";
 
 /** The probability outside each end of a 95 % interval. */
 const ONE_SIDE = 0.025;
@@ -34,6 +35,7 @@ export type ObjectiveVerdict = {
   against: number;
   /** What the generator or the host did, if a time has no verdict because of that. */
   doubts?: string[];
+  doubted_by?: OpenCode;
 };
 
 /** The caller left before there was an answer, which is not a failure of the service. */
@@ -123,8 +125,9 @@ const onThisHost = (verdict: ObjectiveVerdict, host: StageHost | undefined): Obj
   const { objective, met, n } = verdict;
   if (host === undefined || met === null || objective.kind === "share") return verdict;
   const tail = Math.max(1 - objective.quantile, 1 / n);
-  const doubts = doubtsAgainst(met ? "pass" : "fail", timeDoubts(host, { tail, limitMs: objective.limit }));
-  return doubts.length === 0 ? verdict : { ...verdict, met: null, doubts };
+  const about = { tail, limitMs: objective.limit };
+  const doubts = doubtsAgainst(met ? "pass" : "fail", timeDoubts(host, about));
+  return doubts.length === 0 ? verdict : { ...verdict, met: null, doubts, doubted_by: codeOfDoubts(host, about) };
 };
 
 /** A fold over the calls of one stage, or of one block at one rate, in any order. */
@@ -176,19 +179,20 @@ const wanting = ({ objective, n, against, low }: ObjectiveVerdict): string => {
 
 const namesOf = (some: readonly ObjectiveVerdict[]): string => some.map(({ objective }) => objective.text).join(", ");
 
-const together = (verdicts: readonly ObjectiveVerdict[]): Pick<Claim, "verdict" | "reason"> => {
-  if (verdicts.length === 0) return { verdict: "inconclusive", reason: "no objective was stated" };
+const together = (verdicts: readonly ObjectiveVerdict[]): Ruling & Pick<Claim, "reason"> => {
+  if (verdicts.length === 0) return { ...openBy("not-stated"), reason: "no objective was stated" };
   const missed = verdicts.filter(({ met }) => met === false);
-  if (missed.length > 0) return { verdict: "fail", reason: `missed: ${namesOf(missed)}` };
+  if (missed.length > 0) return { ...BROKEN, reason: `missed: ${namesOf(missed)}` };
   const doubted = verdicts.filter(({ doubts }) => doubts !== undefined);
   if (doubted.length > 0) {
     const doubts = [...new Set(doubted.flatMap((one) => one.doubts ?? []))];
-    return { verdict: "inconclusive", reason: inDoubt(doubts, `${namesOf(doubted)} would have a verdict`) };
+    const by = doubted[0]?.doubted_by ?? "machine-disturbed";
+    return { ...openBy(by), reason: inDoubt(doubts, `${namesOf(doubted)} would have a verdict`) };
   }
   const open = verdicts.filter(({ met }) => met === null);
   return open.length > 0
-    ? { verdict: "inconclusive", reason: `too few calls to say: ${open.map(wanting).join(", ")}` }
-    : { verdict: "pass", reason: "every objective was met" };
+    ? { ...openBy("too-few-calls"), reason: `too few calls to say: ${open.map(wanting).join(", ")}` }
+    : { ...HELD, reason: "every objective was met" };
 };
 
 /** The claim `slo/<name>/<stage>`: a should, because times on a shared machine decide nothing alone. */
@@ -262,7 +266,7 @@ export const openObjectives = ({ slo = {} }: StatedObjectives, stage: string) =>
           const missing = lacking ?? (mixed === 0 ? null : folded);
           if (missing === null) return sloClaim({ name, stage, replay }, tally.verdicts(host));
           return claimOf({
-            ...{ id: `slo/${name}/${stage}`, stage, level: "should", verdict: "skipped", replay },
+            ...{ id: `slo/${name}/${stage}`, stage, level: "should", ...skippedBy("not-recorded"), replay },
             ...{ reason: `skipped: needs ${missing}`, expected: text, got: "not judged" },
           });
         }),

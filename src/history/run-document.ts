@@ -4,6 +4,7 @@ import type { LedgerLine } from "../contract/routes.ts";
 import type { StatedStreamEnds } from "../contract/streams.ts";
 import { classOf } from "./line.ts";
 import type { Objective } from "./objectives.ts";
+import { type OpenCode, openBy, type Ruling, rulingOf } from "./reason-codes.ts";
 import type { Interval } from "./statistics/statistics.ts";
 
 export type Verdict = "pass" | "fail" | "inconclusive";
@@ -13,7 +14,6 @@ export type Level = "must" | "should" | "info";
 /** `id`: `<invariant>/<stage>`, `verify/<rule>`, …, stable between runs; `replay`: the command that shows it again. */
 export type Claim = Record<"id" | "stage" | "reason" | "expected" | "got" | "replay", string> & {
   level: Level;
-  verdict: ClaimVerdict;
   /** Numbers of requirements in src/contract/requirements.md. */
   spec: number[];
   /** Ids of calls and the like that a reader can look up in `history.ndjson`. */
@@ -24,7 +24,7 @@ export type Claim = Record<"id" | "stage" | "reason" | "expected" | "got" | "rep
   stands_alone?: true;
   /** The id of the claim whose verdict this is, where the stage was played again. */
   judged_in?: string;
-};
+} & Ruling;
 
 /** The part of a claim's id or a stage's name before the first `/`, or the whole. */
 export const groupOf = (id: string): string => id.split("/", 1)[0] as string;
@@ -35,12 +35,12 @@ export const ruleOf = ({ id, stage }: Pick<Claim, "id" | "stage">): string =>
 
 /** By default a *must* without requirement numbers and evidence. */
 export const claimOf = (
-  parts: Pick<Claim, "id" | "stage" | "verdict" | "reason" | "expected" | "replay"> & Partial<Claim>,
+  parts: Pick<Claim, "id" | "stage" | "reason" | "expected" | "replay"> & Partial<Omit<Claim, keyof Ruling>> & Ruling,
 ): Claim => ({ level: "must", got: parts.reason, spec: [], evidence: [], ...parts });
 
 /** An inconclusive claim about the run itself. */
-export const doubt = (id: string, reason: string, expected: string, replay: string): Claim =>
-  claimOf({ id, stage: "run", verdict: "inconclusive", reason, expected, replay });
+export const doubt = (id: string, code: OpenCode, reason: string, expected: string, replay: string): Claim =>
+  claimOf({ id, stage: "run", ...openBy(code), reason, expected, replay });
 
 /** How the access log that a stage replayed was read; nothing else of its lines is kept. */
 export type ReplayedLog = {
@@ -353,8 +353,8 @@ export const decidedByBoth = (claims: readonly Claim[]): Claim[] => {
   return claims.map((claim) => {
     const second = isUndecided(claim) ? byId.get(secondOf(claim.id)) : undefined;
     if (second?.verdict !== "pass" && second?.verdict !== "fail") return claim;
-    const { verdict, got, evidence } = second;
+    const { got, evidence } = second;
     const reason = `as it was played again (${second.stage}), while the machine was disturbed the first time: ${second.reason}; then it was: ${claim.reason}`;
-    return { ...claim, verdict, got, evidence, reason, judged_in: second.id };
+    return { ...claim, ...rulingOf(second), got, evidence, reason, judged_in: second.id };
   });
 };

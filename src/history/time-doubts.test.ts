@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { HostFacts, StageHost } from "./run-document.ts";
-import { doubtsAgainst, hostNotesOf, timeDoubts } from "./time-doubts.ts";
+import { codeOfDoubts, doubtsAgainst, hostNotesOf, timeDoubts } from "./time-doubts.ts";
 
 const CALM: HostFacts = {
   event_loop_lag_ms_p99: 1,
@@ -93,6 +93,12 @@ describe("what only makes calls slower excuses a failure and no pass", () => {
     expect(doubtsAgainst("pass", doubts)).toEqual([]);
     expect(doubtsAgainst("fail", doubts).join()).toMatch(reason);
   });
+});
+
+test("a doubt is about the generator where that was late itself, else about the machine", () => {
+  expect(codeOfDoubts(stage({ lag_ms: [[0.99, 6]] }), P99)).toBe("generator-was-the-limit");
+  expect(codeOfDoubts(stage({ other_cores: 1.1 }), P99)).toBe("machine-disturbed");
+  expect(codeOfDoubts(stage({}, { steal_share: 0.06 }), P99)).toBe("machine-disturbed");
 });
 
 describe("a disturbance touches what it can explain", () => {

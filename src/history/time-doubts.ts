@@ -154,6 +154,12 @@ export const hostNotesOf = (stage: StageHost): string[] => {
   return [...always, ...ifFailed];
 };
 
+/** Whose doubts they are: the generator's, if it has any itself, else the machine's. */
+export const codeOfDoubts = (stage: StageHost, about: AboutTime) =>
+  timeDoubts(stage, about).always.length > machineDoubts(stage).length
+    ? "generator-was-the-limit"
+    : "machine-disturbed";
+
 export const doubtsAgainst = (verdict: string, { always, ifFailed }: TimeDoubts): string[] => {
   if (verdict === "pass") return always;
   return verdict === "fail" ? [...always, ...ifFailed] : [];

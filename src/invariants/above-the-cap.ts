@@ -141,10 +141,10 @@ export const shedsAboveTheCap: Judge = (facts) => {
   const { shedding, limits, tenants, faults, exclusive } = facts;
   const { global_in_flight: globalCap, org_in_flight: orgCap, replicas, slots, service_ms: serviceMs } = limits;
   if (shedding !== "fixed") {
-    return skipped(`fixed shedding (the target file says ${shedding}: sheds are counted, not judged)`);
+    return skipped("not-provided", `fixed shedding (the target file says ${shedding}: sheds are counted, not judged)`);
   }
   if (globalCap === undefined || replicas === undefined)
-    return skipped("limits.global_in_flight and limits.replicas in the target file");
+    return skipped("not-stated", "limits.global_in_flight and limits.replicas in the target file");
   const cap = globalCap * replicas;
   const isDirect = isReference(facts);
   const spans = sureSpans(serviceMs);
@@ -207,24 +207,28 @@ export const shedsAboveTheCap: Judge = (facts) => {
       if (globalSheds === 0 && !faults && !moved && waiting.count >= ENOUGH_WAITING) {
         if (isDirect) return failed("calls piled up and nobody was shed", waiting);
         const why = "calls piled up and nobody was shed; a queue in front of the platform would look the same";
-        return inconclusive(why, waiting.first);
+        return inconclusive("ambiguous", why, waiting.first);
       }
       const collapsed = collapse();
       if (collapsed !== null) {
         if (isDirect) return failed("the platform collapsed when it was full", collapsed);
         const why = "little came out of the full platform; an edge that holds answers back would look the same";
-        return inconclusive(why, collapsed.first);
+        return inconclusive("ambiguous", why, collapsed.first);
       }
       // If calls were shed, a gateway explains streams that end late; otherwise those may be the only sign of a missing cap.
       const seen = sheds === 0 ? [byContent.above, byEnd.above] : [byContent.above];
       const doubtful = seen.find((above) => above.isCertain());
       if (doubtful !== undefined) {
         const edge = "but an edge in front that passes events on late would look the same";
-        return inconclusive(`streams went on for longer than the caps allow, ${edge}`, doubtful.evidence.first);
+        return inconclusive(
+          "ambiguous",
+          `streams went on for longer than the caps allow, ${edge}`,
+          doubtful.evidence.first,
+        );
       }
       if (byContent.above.evidence.count > 0 && !byContent.above.isExplained()) {
         const why = "too few calls stood above the caps to rule out the order of reading";
-        return inconclusive(why, byContent.above.evidence.first);
+        return inconclusive("too-few-calls", why, byContent.above.evidence.first);
       }
       if (sheds === 0) return unseen("the caps were never reached, so no shed was owed");
       return passed(`${sheds} calls were shed, and none was certainly admitted above the caps`);

@@ -149,11 +149,11 @@ export const admitsAtMostTheAllowance: Judge = (facts, settling) => {
   const charges = joinCharges(facts, true);
   const unreached = () => {
     const limited = Object.entries(tenants).filter(([, { allowance }]) => allowance !== undefined);
-    if (limited.length === 0) return skipped("an organization whose allowance (limit) is stated");
+    if (limited.length === 0) return skipped("not-stated", "an organization whose allowance (limit) is stated");
     const shared = "others may have used a part of an allowance, so where it ends is not known";
     if (!exclusive) return skippedWhenShared(shared);
     const isKnown = limited.some(([org]) => usedBefore.has(org));
-    if (!isKnown) return skipped("what an organization had used before the stage (control.keys)");
+    if (!isKnown) return skipped("state-unknown", "what an organization had used before the stage (control.keys)");
     return unseen("no organization whose use is known came to its allowance");
   };
   const judgeLedger = (): void => {
@@ -206,7 +206,7 @@ export const admitsAtMostTheAllowance: Judge = (facts, settling) => {
       if (evidence.count > 0) return failed("more map loads were admitted than the allowance", evidence);
       if (uncounted !== "") {
         const why = "either the allowance is not enforced, or tile sessions are not counted as map loads here (A9)";
-        return inconclusive(why, uncounted);
+        return inconclusive("ambiguous", why, uncounted);
       }
       if (reached > 0) return passed(`${reached} organizations came to their allowance and got no more`);
       return unreached();
@@ -267,7 +267,7 @@ export const admitsWhatIsAllowed: Judge = (facts, settling) => {
       if (!facts.exclusive)
         return skippedWhenShared("others may have used up an allowance at which a call was refused");
       if (legal === 0 && unknown > 0) {
-        return skipped("the allowance of the refused organization and its use before the stage");
+        return skipped("state-unknown", "the allowance of the refused organization and its use before the stage");
       }
       if (legal === 0 && afterTurn === 0) return unseen("no refusal for the allowance could be judged");
       return passed(`${legal} refusals for the allowance came when it can have been used up`);

@@ -13,6 +13,7 @@ test("a stage of which most calls ended at a gateway fails, and its other claims
   const claims = judgeStage(invariantsFor(["envelope-fits-subcode", "secrets-stay-secret"]), facts, lines, "again");
   const [answered, envelope, secrets] = claims;
   expect(answered).toMatchObject({ id: "answered/s", level: "must", verdict: "fail", got: "30 x edge 502" });
+  expect([answered?.code, envelope?.code, secrets?.code]).toEqual(["edge-answered", "not-seen", "not-stated"]);
   expect(answered?.reason).toMatch(/did not answer 30 of 40 calls \(75 %, 95 % interval 58\.8 % to 87\.3 %\)/);
   expect(answered?.reason).toMatch(/; a gateway says so of the API behind it: was that restarted/);
   expect(envelope?.reason).toMatch(/judged on 10 of 40 calls, which the API answered$/);
@@ -61,6 +62,19 @@ test("an outage that nobody made leaves a stage open, and a few lost moments of 
   const [answered, envelope] = of(60);
   expect(answered).toMatchObject({ verdict: "inconclusive", reason: expect.stringMatching(/^60 of 360 calls were/) });
   expect(envelope?.reason).not.toContain("judged on");
+});
+
+test("calls that nobody answered are told from those that something in front answered, also by a program", () => {
+  const of = (outcome: string, n: number) => {
+    const lines = [
+      ...many(30, (at) => call(`${at}`, { atMs: at })),
+      ...many(n, (at) => call(`other${at}`, { atMs: 100 + at, outcome })),
+    ];
+    return judgeStage(invariantsFor([]), facts, lines, "again")[0]?.code;
+  };
+  expect([of("edge 502", 30), of("indeterminate", 30), of("indeterminate", 2), of("200", 1)]).toEqual([
+    ...["edge-answered", "not-answered", "too-few-calls", "held"],
+  ]);
 });
 
 test("nothing in front is asked about where a call got no answer at all, or the API's own 500", () => {

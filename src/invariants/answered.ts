@@ -1,6 +1,7 @@
 /** Judges which share of calls the API itself answered, and not by a server error that the specification does not know. */
 import { CODES_OF_THE_GENERATOR } from "../contract/transport-codes.ts";
 import type { CallLine } from "../history/line.ts";
+import { openBy } from "../history/reason-codes.ts";
 import { add, exactInterval, sumOf } from "../history/statistics/statistics.ts";
 import { standstillDoubts } from "../history/time-doubts.ts";
 import { ownFaults, recoveryUs } from "./evidence/fault-windows.ts";
@@ -134,9 +135,9 @@ export const answered: Judge = (facts, settling) => {
     const { ids, count: missing } = evidence;
     const interval = exactInterval(missing, judged);
     const none = "no call is left that the API had to answer";
-    if (interval === null) return besides === "" ? inconclusive(none) : unseen(none + besides);
+    if (interval === null) return besides === "" ? inconclusive("not-reached", none) : unseen(none + besides);
     const out = outage(down, judged, limit);
-    if (out !== null && missing / judged <= limit) return inconclusive(`${out}${besides}`);
+    if (out !== null && missing / judged <= limit) return inconclusive("not-answered", `${out}${besides}`);
     if (missing === 0) return passed(`the API answered all ${judged} calls${besides}`);
     const named = namedBy(unanswered);
     const bounds = `95 % interval ${percent(interval.low)} to ${percent(interval.high)}`;
@@ -144,9 +145,10 @@ export const answered: Judge = (facts, settling) => {
     const when = missing > 1 ? gap.inWords() : "";
     const what = coded === missing ? "no answer could be read to" : "the API did not answer";
     const reason = `${what} ${share}: ${named}${when}${besides}${advice(missing)}`;
-    const open = inconclusive(`${reason}; too few calls to say whether it is more`, named, ids);
+    const open = inconclusive("too-few-calls", `${reason}; too few calls to say whether it is more`, named, ids);
     const isCertain = (exactInterval(missing - limited - coded, judged)?.low ?? 0) > limit;
-    if (interval.low > limit) return isCertain ? { ...open, verdict: "fail", reason } : { ...open, reason };
+    const code = 2 * atEdge > missing ? "edge-answered" : "not-answered";
+    if (interval.low > limit) return { ...open, ...(isCertain ? { verdict: "fail", code } : openBy(code)), reason };
     if (missing / judged <= limit) return passed(reason);
     return missing === 1 && judged >= STRAY_OF ? passed(`${reason}; a single stray`) : open;
   };
@@ -199,7 +201,8 @@ export const answered: Judge = (facts, settling) => {
       if (finding.verdict !== "pass" || doubted <= limit * (judged + doubted)) return { ...finding, bound };
       const why = [...(waited === 0 ? [] : starved), ...leftOut].join("; ");
       const what = `what the API would have answered is not known of ${doubted} calls`;
-      return { ...inconclusive(`${what}: ${why}`), bound };
+      const code = waited + unsent > 0 ? "machine-disturbed" : "not-answered";
+      return { ...inconclusive(code, `${what}: ${why}`), bound };
     },
   };
 };

@@ -111,7 +111,14 @@ test("one that keeps its lines is found out", async () => {
       const kept: unknown[] = [];
       return {
         see: (line) => void kept.push(line),
-        end: () => ({ verdict: "pass", reason: `${kept.length} lines`, expected: "", got: "", evidence: [] }),
+        end: () => ({
+          verdict: "pass",
+          code: "held",
+          reason: `${kept.length} lines`,
+          expected: "",
+          got: "",
+          evidence: [],
+        }),
       };
     },
   };

@@ -23,7 +23,7 @@ const NOT_NEEDED =
  * admitted beside refused ones are inconclusive there.
  */
 export const failsClosed: Judge = (facts, settling) => {
-  if (!facts.faults) return skipped("a fault of the limiter or the key service in this stage");
+  if (!facts.faults) return skipped("not-seen", "a fault of the limiter or the key service in this stage");
   const ours = isReference(facts);
   const budgetMs = facts.limits.revocation_budget_ms;
   const windows = new FaultWindows();
@@ -100,23 +100,25 @@ export const failsClosed: Judge = (facts, settling) => {
         if (through.count === 0) continue;
         if (!mayBeHalfBroken || refused === 0) return failed("the platform did not fail closed", through);
         const why = `some calls got through and ${refused} did not: the fault may stand before some replicas only`;
-        return inconclusive(why, through.first);
+        return inconclusive("ambiguous", why, through.first);
       }
       const windowsOf = (link: string) => windows.all.filter((window) => window.link === link);
       const links = [limiter, keys].filter(({ link }) => windowsOf(link).length > 0);
-      if (links.length === 0) return inconclusive("no fault of the limiter or the key service was injected");
+      if (links.length === 0)
+        return inconclusive("fault-without-effect", "no fault of the limiter or the key service was injected");
       for (const { link, judged, admitted, refused } of links) {
         const bit = windowsOf(link).some(({ tookEffect }) => tookEffect);
-        if (!bit) return inconclusive(`the fault of the ${link} took no effect`);
+        if (!bit) return inconclusive("fault-without-effect", `the fault of the ${link} took no effect`);
         // With both broken, calls fail at the key record first.
         const masked = link === "limiter" && links.length === 2 && keys.judged >= ENOUGH;
         const why = `${judged} calls needed the ${link} while it was broken; 10 are needed`;
         // A planned experiment must produce such calls; randomly drawn faults may be too short.
-        const undecided = facts.incidental === true ? unseen : inconclusive;
-        if (judged < ENOUGH && !masked) return undecided(why);
+        const isDrawn = facts.incidental === true;
+        if (judged < ENOUGH && !masked) return isDrawn ? unseen(why) : inconclusive("too-few-calls", why);
         // The deployment may admit what it should refuse, or these calls may not need the part that was broken.
         const open = `${admitted} calls were admitted while the ${link} could not answer, and none was refused for it: ${NOT_NEEDED}`;
-        if (!ours && refused === 0 && admitted >= ENOUGH) return undecided(open);
+        if (!ours && refused === 0 && admitted >= ENOUGH)
+          return isDrawn ? unseen(open) : inconclusive("ambiguous", open);
       }
       return passed(`${limiter.judged + keys.judged} calls that met the fault were answered as they must be`);
     },
@@ -142,7 +144,7 @@ const isThrough = (call: CallLine): boolean => isAdmitted(call) || LIMITER_ANSWE
  * are inconclusive.
  */
 export const recovers: Judge = (facts, settling) => {
-  if (!facts.faults) return skipped("a fault that was healed in this stage");
+  if (!facts.faults) return skipped("not-seen", "a fault that was healed in this stage");
   const deadlineUs = recoveryUs(facts);
   const well: { fromUs: number; toUs: number }[] = [];
   const broken = new Evidence();
@@ -224,12 +226,12 @@ export const recovers: Judge = (facts, settling) => {
       else if (!isDefinite(call) && call.aborted !== true) hung.breach(call.id, "no answer");
     },
     end() {
-      if (well.length === 0) return inconclusive("no fault was healed");
+      if (well.length === 0) return inconclusive("fault-without-effect", "no fault was healed");
       if (isOutage()) {
         const machine = ofTheMachine();
         if (machine === "") return failed(STAYED_BROKEN, broken);
         const seen = `${broken.count} calls were refused after the recovery deadline, and ${inARow} in a row got through`;
-        return inconclusive(`${machine}; ${seen}`, broken.first);
+        return inconclusive("machine-disturbed", `${machine}; ${seen}`, broken.first);
       }
       if (through === 0 && hung.count >= ENOUGH_HANGING) {
         hung.first = `${hung.count} calls after the recovery deadline, and not one came through`;
@@ -238,8 +240,8 @@ export const recovers: Judge = (facts, settling) => {
       const stamped = stampede();
       if (stamped.count > 0) return failed("the key service got too many look-ups after the heal", stamped);
       const instead = `a gateway gave ${edge} answers in place of the platform after the heal`;
-      if (through === 0 && edge > 0) return inconclusive(instead);
-      if (through === 0) return inconclusive("no call came after the recovery deadline");
+      if (through === 0 && edge > 0) return inconclusive("edge-answered", instead);
+      if (through === 0) return inconclusive("too-few-calls", "no call came after the recovery deadline");
       const strays = broken.count === 0 ? "" : `, ${broken.count} strays aside`;
       return passed(`${through} calls got through after the recovery deadline${strays}`);
     },

@@ -206,7 +206,7 @@ export const sessionLifetimeIsBounded: Judge = () => {
 };
 
 export const secretsStaySecret: Judge = ({ texts }) => {
-  if (texts === undefined) return skipped("the texts written by the target's processes");
+  if (texts === undefined) return skipped("not-stated", "the texts written by the target's processes");
   const evidence = new Evidence();
   const names = new Set<string>();
   let characters = 0;
@@ -216,6 +216,6 @@ export const secretsStaySecret: Judge = ({ texts }) => {
     for (const masked of findSecrets(text)) evidence.breach(name, `${masked} stands unmasked in ${name}`);
   }
   if (evidence.count > 0) return failed("a credential was written down", evidence);
-  if (characters === 0) return inconclusive("nothing was written, so nothing was searched");
+  if (characters === 0) return inconclusive("state-unknown", "nothing was written, so nothing was searched");
   return passed(`${characters} characters in ${names.size} texts hold no credential`);
 };

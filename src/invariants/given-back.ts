@@ -5,7 +5,7 @@ import { Evidence, failed, inconclusive, type Judge, passed, skipped, skippedWhe
 
 /** A replica that keeps the slots of clients that left sheds everybody while idle (item 180). Judged after all calls ended. */
 export const slotsAreGivenBack: Judge = ({ gauges, drained, exclusive }) => {
-  if (!gauges?.length) return skipped("gauges of the API replicas (control.api in the target file)");
+  if (!gauges?.length) return skipped("not-stated", "gauges of the API replicas (control.api in the target file)");
   if (!exclusive) return skippedWhenShared("other callers may hold the slots that are in use");
   const evidence = new Evidence();
   gauges.forEach(({ in_flight, in_flight_by_org }, at) => {
@@ -21,9 +21,9 @@ export const slotsAreGivenBack: Judge = ({ gauges, drained, exclusive }) => {
       if (line.type === "call" && isAdmitted(line)) admitted += alike;
     },
     end() {
-      if (!drained) return inconclusive("the stage was not drained before the gauges were read");
+      if (!drained) return inconclusive("state-unknown", "the stage was not drained before the gauges were read");
       if (evidence.count > 0) return failed("slots were not given back", evidence);
-      if (admitted === 0) return inconclusive("no call was admitted, so no slot was taken");
+      if (admitted === 0) return inconclusive("not-reached", "no call was admitted, so no slot was taken");
       return passed(`after ${admitted} admitted calls every slot was given back`);
     },
   };
@@ -60,9 +60,12 @@ export const holdsMore = (before: readonly Gauges[], now: readonly Gauges[]): bo
  */
 export const nothingIsLeftOpen: Judge = (facts) => {
   const { faults, gauges, gauges_before: before, drained, exclusive } = facts;
-  if (!faults) return skipped("a fault that was healed in this stage");
+  if (!faults) return skipped("not-seen", "a fault that was healed in this stage");
   if (!gauges?.length || before === undefined) {
-    return skipped("gauges of the API replicas before and after the stage (control.api in the target file)");
+    return skipped(
+      "not-stated",
+      "gauges of the API replicas before and after the stage (control.api in the target file)",
+    );
   }
   if (!exclusive) return skippedWhenShared("others open and close connections as well");
   const ofPools = DEPENDENCIES * (facts.limits.global_in_flight ?? Number.POSITIVE_INFINITY);
@@ -75,9 +78,9 @@ export const nothingIsLeftOpen: Judge = (facts) => {
   for (const { replica, what, was, is, spare } of bounded) {
     if (is > was + spare) evidence.breach(`replica ${replica}`, `${is} ${what}, and ${was} before the stage`);
   }
-  if (shown.length === 0) return skipped("`sockets`, `timers` or `open_files` among the gauges");
-  if (bounded.length === 0) return skipped("limits.global_in_flight, which bounds what a pool may keep");
-  if (!drained) return inconclusive("the stage was not drained before the gauges were read");
+  if (shown.length === 0) return skipped("not-stated", "`sockets`, `timers` or `open_files` among the gauges");
+  if (bounded.length === 0) return skipped("not-stated", "limits.global_in_flight, which bounds what a pool may keep");
+  if (!drained) return inconclusive("state-unknown", "the stage was not drained before the gauges were read");
   if (evidence.count > 0) return failed("something that was opened was not closed", evidence);
   const each = new Set(bounded.map(({ what, spare }) => `${what}: at most ${spare} more than before`));
   return passed([...each].join("; "));

@@ -147,11 +147,11 @@ const ENOUGH = 20;
 export const shedsOnlyOverTheCap: Judge = (facts) => {
   const { shedding, limits, tenants, exclusive } = facts;
   if (shedding !== "fixed") {
-    return skipped(`fixed shedding (the target file says ${shedding}: sheds are counted, not judged)`);
+    return skipped("not-provided", `fixed shedding (the target file says ${shedding}: sheds are counted, not judged)`);
   }
   const { global_in_flight: globalCap, org_in_flight: orgCap } = limits;
   if (globalCap === undefined && orgCap === undefined) {
-    return skipped("limits.global_in_flight and limits.org_in_flight in the target file");
+    return skipped("not-stated", "limits.global_in_flight and limits.org_in_flight in the target file");
   }
   if (!exclusive) return skippedWhenShared("other callers may have filled the cap that a call met");
   const evidence = new Evidence();
@@ -199,9 +199,9 @@ export const shedsOnlyOverTheCap: Judge = (facts) => {
     },
     end() {
       narrow?.finish();
-      if (!flight.finish()) return inconclusive(CLOCK_OFF);
+      if (!flight.finish()) return inconclusive("machine-disturbed", CLOCK_OFF);
       if (evidence.count > 0) return repeats.foundOf("a call was shed below the cap", lacking, evidence);
-      if (unsure.count > 0) return inconclusive(unsure.first, unsure.first, unsure.ids);
+      if (unsure.count > 0) return inconclusive("ambiguous", unsure.first, unsure.first, unsure.ids);
       for (const [outcome, { sheds: all, plain, far, most, cap }] of kinds) {
         if (all < ENOUGH || (plain > 0 && far <= all / 2)) continue;
         const got =
@@ -209,7 +209,7 @@ export const shedsOnlyOverTheCap: Judge = (facts) => {
             ? `at most ${most} of the cap of ${cap} in flight at any of ${all} x ${outcome}`
             : `less than half of the cap of ${cap} in flight at ${far} of ${all} x ${outcome}`;
         const why = `${got}: a lower cap, slots that never come back, or sheds that count themselves, would look the same`;
-        return inconclusive(why, got);
+        return inconclusive("ambiguous", why, got);
       }
       if (sheds > 0) return passed(`each of ${sheds} sheds came when the cap can have been reached`);
       if (others < ENOUGH) return unseen("too few calls, and none was shed");
@@ -224,7 +224,7 @@ export const organizationsDoNotShare: Judge = (facts) => {
   const capsStated = shedding === "fixed" && limits.org_in_flight !== undefined;
   const capsKnown = capsStated && exclusive;
   if (!capsKnown && ledger === undefined) {
-    if (!capsStated) return skipped("fixed shedding with limits.org_in_flight, or a ledger");
+    if (!capsStated) return skipped("not-stated", "fixed shedding with limits.org_in_flight, or a ledger");
     return skippedWhenShared("other callers may have filled the cap of an organization whose calls were shed");
   }
   const chargedTo = new Map<string, Set<string>>();
@@ -256,12 +256,13 @@ export const organizationsDoNotShare: Judge = (facts) => {
       }
     },
     end() {
-      if (!flight.finish()) return inconclusive(CLOCK_OFF);
+      if (!flight.finish()) return inconclusive("machine-disturbed", CLOCK_OFF);
       // If no organization matches, the store uses other names.
       const isElsewhere = elsewhere.count > 0 && (facts.reference === true || rightlyCharged);
       const broken = "an organization was shed or charged for another's calls";
       if (isElsewhere || evidence.count > 0) return failed(broken, isElsewhere ? elsewhere : evidence);
-      if (elsewhere.count > 0) return skipped("a ledger that names organizations as the target file does");
+      if (elsewhere.count > 0)
+        return skipped("not-stated", "a ledger that names organizations as the target file does");
       const quiet = called.size - shed.size;
       if (capsKnown && shed.size > 0 && quiet > 0) {
         return passed(`${shed.size} organizations were shed for themselves, ${quiet} beside them were not`);

@@ -1,25 +1,24 @@
 /** An invariant: a statement, and a fold over one stage's lines in order of time, with bounded state; how a stage is judged. */
 import { type CallLine, type Line, lineTimeUs } from "../history/line.ts";
-import type { Claim, ClaimVerdict, Level, StageFacts } from "../history/run-document.ts";
+import { BROKEN, HELD, type OpenCode, openBy, type Ruling, skippedBy } from "../history/reason-codes.ts";
+import type { Claim, Level, StageFacts } from "../history/run-document.ts";
 import { callsOfFold } from "../history/tally.ts";
-import { type AboutTime, doubtsAgainst, inDoubt, timeDoubts } from "../history/time-doubts.ts";
+import { type AboutTime, codeOfDoubts, doubtsAgainst, inDoubt, timeDoubts } from "../history/time-doubts.ts";
 import { isDefinite, openSettling, type Settling } from "./evidence/moments.ts";
 
-export type Found = {
-  verdict: ClaimVerdict;
+type Judged = Ruling & {
   reason: string;
   got: string;
   /** At most ten ids of calls or charges. */
   evidence: string[];
   /** The claim's level, if only a weaker bound is broken. */
   level?: Level;
-  /** Inconclusive, because the situation did not occur. */
-  unseen?: true;
-  /** The figure that completes the statement. */
-  bound?: string;
 };
 
-export type Finding = Omit<Found, "unseen" | "bound"> & { expected: string };
+/** `bound`: the figure that completes the statement. */
+export type Found = Judged & { bound?: string };
+
+export type Finding = Judged & { expected: string };
 
 type Fold = {
   /** Lines come in the order of `lineTimeUs`. `alike`: the line stands for this many folded calls (history/tally.ts). */
@@ -66,36 +65,46 @@ export class Evidence {
 
 /** For a reason that contains the number of breaches. */
 export const failedBy = (reason: string, { first, ids }: Evidence): Found => {
-  return { verdict: "fail", reason, got: first, evidence: ids };
+  return { ...BROKEN, reason, got: first, evidence: ids };
 };
 
 export const failed = (reason: string, evidence: Evidence): Found =>
   failedBy(evidence.count > 1 ? `${reason} (${evidence.count} times)` : reason, evidence);
 
-export const passed = (reason: string): Found => ({ verdict: "pass", reason, got: "as expected", evidence: [] });
+export const passed = (reason: string): Found => ({ ...HELD, reason, got: "as expected", evidence: [] });
 
-export const inconclusive = (reason: string, got = "not enough to judge by", evidence: string[] = []): Found => {
-  return { verdict: "inconclusive", reason, got, evidence };
-};
+export const inconclusive = (
+  code: OpenCode,
+  reason: string,
+  got = "not enough to judge by",
+  evidence: string[] = [],
+): Found => ({ ...openBy(code), reason, got, evidence });
 
 /** The situation did not occur: inconclusive on the reference platform, whose stages are made to produce it; skipped elsewhere. */
-export const unseen = (reason: string): Found => ({ ...inconclusive(reason), unseen: true });
+export const unseen = (reason: string): Found => inconclusive("not-seen", reason);
 
-export const skipped = (missing: string): Found => {
-  return { verdict: "skipped", reason: `skipped: needs ${missing}`, got: "not judged", evidence: [] };
+export const skipped = (code: OpenCode, missing: string): Found => {
+  return { ...skippedBy(code), reason: `skipped: needs ${missing}`, got: "not judged", evidence: [] };
 };
 
 /** For judges that need every call. Skipped, because a longer run would not help. `why`: what another caller may have done. */
 export const skippedWhenShared = (why: string): Found =>
-  skipped(`"exclusive": true in the target file, which does not state that nobody else calls it; ${why}`);
+  skipped(
+    "not-exclusive",
+    `"exclusive": true in the target file, which does not state that nobody else calls it; ${why}`,
+  );
 
 export const counted = (n: number, what: string): string[] => (n === 0 ? [] : [`${n} ${what}`]);
 
 /** Doubts about generator and host make a finding about time inconclusive. */
 const onThisHost = (finding: Found, { time }: Invariant, { host }: StageFacts): Found => {
   const doubts = time && host ? doubtsAgainst(finding.verdict, timeDoubts(host, time)) : [];
-  if (doubts.length === 0) return finding;
-  return { ...finding, verdict: "inconclusive", reason: inDoubt(doubts, `${finding.verdict}, ${finding.reason}`) };
+  if (doubts.length === 0 || !time || !host) return finding;
+  return {
+    ...finding,
+    ...openBy(codeOfDoubts(host, time)),
+    reason: inDoubt(doubts, `${finding.verdict}, ${finding.reason}`),
+  };
 };
 
 /** Two accounts of the same charges that contradict each other: which one is wrong cannot be seen from outside. */
@@ -107,7 +116,7 @@ const onTheseCharges = (finding: Found, { charges }: Invariant, { charges_differ
   const why = `${both}, so one of the two is wrong, or late: find out which`;
   return {
     ...finding,
-    verdict: "inconclusive",
+    ...openBy("accounts-differ"),
     reason: `${why}; by the ledger: ${finding.verdict}, ${finding.reason}`,
   };
 };
@@ -116,8 +125,8 @@ const onTheseCharges = (finding: Found, { charges }: Invariant, { charges_differ
 const notEachSeen = (finding: Found, unread: number): Found => {
   const why = `${unread} admitted calls were folded into seconds, and this has to see each with its times`;
   if (unread === 0 || finding.verdict === "skipped") return finding;
-  if (finding.verdict !== "fail") return skipped(`every call whole; ${why}`);
-  return { ...finding, verdict: "inconclusive", reason: `${why}; as far as calls were whole: ${finding.reason}` };
+  if (finding.verdict !== "fail") return skipped("not-recorded", `every call whole; ${why}`);
+  return { ...finding, ...openBy("not-recorded"), reason: `${why}; as far as calls were whole: ${finding.reason}` };
 };
 
 /** What a closed-loop stage lacks for claims about time. */
@@ -132,14 +141,19 @@ export const openJudge = (invariant: Invariant, facts: StageFacts): { see(line: 
     try {
       return broken === null ? act() : null;
     } catch (error) {
-      broken = inconclusive(`the judge itself failed: ${error instanceof Error ? error.message : String(error)}`);
+      broken = inconclusive(
+        "program-failed",
+        `the judge itself failed: ${error instanceof Error ? error.message : String(error)}`,
+      );
       return null;
     }
   };
   let unread = 0;
   const settling = openSettling((call) => fold?.settled?.(call));
   const lacksSchedule = facts.closed_loop === true && time !== undefined;
-  const judge = guarded(() => (lacksSchedule ? skipped(NO_SCHEDULE) : invariant.judge(facts, settling)));
+  const judge = guarded(() =>
+    lacksSchedule ? skipped("not-recorded", NO_SCHEDULE) : invariant.judge(facts, settling),
+  );
   const fold = judge !== null && "end" in judge ? judge : null;
   const take = (line: Line, alike?: number): void => {
     settling.reach(line);
@@ -156,13 +170,14 @@ export const openJudge = (invariant: Invariant, facts: StageFacts): { see(line: 
     const believed = onTheseCharges(onThisHost(own, invariant, facts), invariant, facts);
     const finding = notEachSeen(believed, unread);
     const isMadeToBeSeen = facts.reference === true && facts.incidental !== true;
-    if (finding.unseen !== true || isMadeToBeSeen) return finding;
-    return { ...skipped(""), reason: `skipped: not seen on this target: ${finding.reason}` };
+    const isUnseen = finding.verdict === "inconclusive" && finding.code === "not-seen";
+    if (!isUnseen || isMadeToBeSeen) return finding;
+    return { ...skipped("not-seen", ""), reason: `skipped: not seen on this target: ${finding.reason}` };
   };
   return {
     see: (line) => void guarded(() => see(line)),
     end: () => {
-      const { bound, unseen: _, ...finding } = guarded(end) ?? (broken as unknown as Found);
+      const { bound, ...finding } = guarded(end) ?? (broken as unknown as Found);
       return { ...finding, expected: bound === undefined ? statement : `${statement}: ${bound}` };
     },
   };
@@ -173,7 +188,7 @@ export const inOrder = (lines: readonly Line[]): Line[] => lines.toSorted((a, b)
 /** A cut-off stage's failures are inconclusive, because what is missing looks like a breach. */
 export const ofCutOffStage = (claim: Claim): Claim =>
   claim.verdict === "fail"
-    ? { ...claim, verdict: "inconclusive", reason: `the stage was cut off; as far as it got: ${claim.reason}` }
+    ? { ...claim, ...openBy("cut-off"), reason: `the stage was cut off; as far as it got: ${claim.reason}` }
     : claim;
 
 const isOpen = ({ verdict }: Finding): boolean => verdict === "fail" || verdict === "inconclusive";

@@ -12,7 +12,7 @@ const OUR_IDS = "a ledger that names the ids of our calls";
 /** Joins calls with the ledger by id (items 11, 80, 222; A9); a store with its own ids cannot be joined. */
 export const refusedIsNotCharged: Judge = (facts) => {
   const { ledger, drained } = facts;
-  if (ledger === undefined) return skipped("a ledger (control.limiter, or observers.ledger)");
+  if (ledger === undefined) return skipped("not-stated", "a ledger (control.limiter, or observers.ledger)");
   const charges = joinCharges(facts, drained);
   const repeats = createRepeats(facts);
   const evidence = new Evidence();
@@ -50,11 +50,14 @@ export const refusedIsNotCharged: Judge = (facts) => {
     },
     end() {
       judgeEntries();
-      if (!isReference(facts) && !charges.knowsOurIds()) return skipped(OUR_IDS);
+      if (!isReference(facts) && !charges.knowsOurIds()) return skipped("accounts-differ", OUR_IDS);
       if (evidence.count > 0) return repeats.found("what was charged is not what was admitted", evidence);
       if (folded > 0) {
         const whole = `${refused} refused calls were charged nothing`;
-        return skipped(`every call whole; ${folded} admitted calls were folded without their ids (${whole})`);
+        return skipped(
+          "not-recorded",
+          `every call whole; ${folded} admitted calls were folded without their ids (${whole})`,
+        );
       }
       if (refused === 0) return unseen("no call was refused, so none could be charged wrongly");
       return passed(`${refused} refused calls were charged nothing, ${charged} metered ones exactly once`);
@@ -85,7 +88,7 @@ const entryFault = ({ charges, refunds }: Entry): string | null => {
  */
 export const chargedOnce: Judge = (facts) => {
   const { ledger, exclusive } = facts;
-  if (ledger === undefined) return skipped("a ledger (control.limiter, or observers.ledger)");
+  if (ledger === undefined) return skipped("not-stated", "a ledger (control.limiter, or observers.ledger)");
   const evidence = new Evidence();
   const entries = new Map<string, Entry>();
   for (const line of ledger) {
@@ -123,9 +126,12 @@ export const chargedOnce: Judge = (facts) => {
       }
       if (evidence.count > 0) return repeats.found("something was charged or refunded more than once", evidence);
       if (folded > 0 && !exclusive) {
-        return skipped(`every call whole; ${folded} calls were folded without their ids on a shared deployment`);
+        return skipped(
+          "not-recorded",
+          `every call whole; ${folded} calls were folded without their ids on a shared deployment`,
+        );
       }
-      if (judged === 0 && entries.size > 0) return skipped(OUR_IDS);
+      if (judged === 0 && entries.size > 0) return skipped("accounts-differ", OUR_IDS);
       if (judged === 0) return unseen("nothing was charged in this stage");
       return passed(`${judged} charges were made once, and refunded at most once`);
     },
@@ -149,7 +155,7 @@ export const countsAgree: Judge = (facts) => {
   const { counts, ledger, drained, exclusive } = facts;
   const ours = isReference(facts);
   const missing = "the platform's counts and a ledger (control.api, control.limiter)";
-  if (counts === undefined && ledger === undefined) return skipped(missing);
+  if (counts === undefined && ledger === undefined) return skipped("not-stated", missing);
   const seen = new Sums();
   const owed = new Sums();
   const open = new Map<string, number>();
@@ -234,25 +240,25 @@ export const countsAgree: Judge = (facts) => {
       else owed.add(is.owes as string, owner, n);
     },
     end() {
-      if (calls === 0) return inconclusive("no call was made");
+      if (calls === 0) return inconclusive("not-reached", "no call was made");
       compareCounts();
       compareLedger();
       const books = [counts && "counts", ledger && "ledger"].filter(Boolean).join(" and ");
       if (evidence.count > 0 && drained) return failed("callers, counts and ledger do not agree", evidence);
       if (evidence.count > 0) {
         const why = `${evidence.first}, but the stage was not known to be drained when ${books} could be read`;
-        return inconclusive(why, evidence.first);
+        return inconclusive("state-unknown", why, evidence.first);
       }
       if (doubts.count > 0) {
         const why =
           "counts or charges differ from what callers saw; a gateway that retries or caches would look the same";
-        return inconclusive(why, doubts.first);
+        return inconclusive("accounts-differ", why, doubts.first);
       }
       if (isLedgerMixed()) {
         const why = `${folded} calls were folded without their ids, so the ledger of a shared deployment says nothing`;
-        return skipped(`every call whole; ${why}`);
+        return skipped("not-recorded", `every call whole; ${why}`);
       }
-      if (counts === undefined && !ours && !charges.knowsOurIds()) return skipped(OUR_IDS);
+      if (counts === undefined && !ours && !charges.knowsOurIds()) return skipped("accounts-differ", OUR_IDS);
       const rest = unknown === 0 ? "" : `; of ${unknown} nobody knows whether they arrived`;
       const all = `callers${counts && ledger ? "," : " and"} ${books}`;
       return passed(`${all} agree over ${calls} calls${rest}`);

@@ -82,7 +82,7 @@ const rateBound = (ratePerS: number, burst: number) => {
 export const rateWithinAnyWindow: Judge = (facts) => {
   const { rate_per_s: rate, burst } = facts.limits;
   if (rate === undefined || burst === undefined)
-    return skipped("limits.rate_per_s and limits.burst in the target file");
+    return skipped("not-stated", "limits.rate_per_s and limits.burst in the target file");
   const bounds = new Map<string, ReturnType<typeof rateBound>>();
   const evidence = new Evidence();
   const limited = new Set<string>();
@@ -118,7 +118,8 @@ export const rateWithinAnyWindow: Judge = (facts) => {
     end() {
       for (const bucket of bounds.keys()) reach(bucket, Number.POSITIVE_INFINITY);
       if (evidence.count > 0) return failed("a key was admitted for more calls than its rate", evidence);
-      if (admitted === 0 && nameless > 0) return skipped("the key that each call was counted by (bucket)");
+      if (admitted === 0 && nameless > 0)
+        return skipped("not-stated", "the key that each call was counted by (bucket)");
       const pressed = [...limited].filter((bucket) => bounds.has(bucket)).length;
       if (pressed === 0) return unseen("no key was pressed to its limit");
       return passed(`${pressed} keys pressed to their limit got no more than it, ${admitted} calls in all`);

@@ -194,7 +194,7 @@ export const refusalsAreCheap: Judge = ({ limits }) => {
       const allowed = `${ms(allowedUs)} are allowed`;
       const unevenUs = at(sheds, 0.75) - at(sheds, 0.25);
       const uneven = `half of all sheds differ by ${ms(unevenUs)}: too uneven to judge`;
-      if (unevenUs > allowedUs / 2) return inconclusive(uneven);
+      if (unevenUs > allowedUs / 2) return inconclusive("ambiguous", uneven);
       if (costUs <= allowedUs) return passed(`a quarter of ${seen} or less beyond the round trip; ${allowed}`);
       const got = slow.count > 0 ? `three quarters of ${seen} or more beyond the round trip` : "";
       return { ...failedBy(`refusals were slow: ${allowed}`, slow), got };

@@ -1,5 +1,6 @@
 /** Judges how long calls take while a dependency is broken: each call of a stage, and the p99 over a run's experiments. */
 import type { CallLine, Line } from "../history/line.ts";
+import { BROKEN, HELD, openBy, type Ruling } from "../history/reason-codes.ts";
 import { type Claim, claimOf, dependencyBudgetMs, type Limits, type StageHost } from "../history/run-document.ts";
 import { callsForInterval, quantile, quantileInterval, sumOf } from "../history/statistics/statistics.ts";
 import { standstillDoubts, timeDoubts } from "../history/time-doubts.ts";
@@ -39,10 +40,10 @@ const generatorStalls = () => {
 
 /** Waiting calls hold slots (items 213, 216), so each is decided within the broken dependency's budget and some slack. */
 export const refusesInTime: Judge = (facts, settling) => {
-  if (!facts.faults) return skipped("a fault of the limiter or the key service");
+  if (!facts.faults) return skipped("not-seen", "a fault of the limiter or the key service");
   const { limiter_budget_ms: limiterMs, key_service_budget_ms: keysMs } = facts.limits;
   const missing = "limits.limiter_budget_ms or limits.key_service_budget_ms";
-  if (limiterMs === undefined && keysMs === undefined) return skipped(missing);
+  if (limiterMs === undefined && keysMs === undefined) return skipped("not-stated", missing);
   const budgetMs: Readonly<Record<string, number | undefined>> = { limiter: limiterMs, keys: keysMs };
   const windows = new FaultWindows();
   const stalls = generatorStalls();
@@ -99,13 +100,14 @@ export const refusesInTime: Judge = (facts, settling) => {
     end() {
       decideBefore(Number.POSITIVE_INFINITY);
       if (!windows.all.some(isBudgeted)) {
-        return inconclusive("no fault of the limiter or the key service took effect");
+        return inconclusive("fault-without-effect", "no fault of the limiter or the key service took effect");
       }
       if (judged < ENOUGH) return unseen(`${judged} calls were sent while it was broken; 10 are needed`);
       if (proved.count >= STRAYS && proved.count > STRAY_SHARE * judged) {
         const doubts = facts.host === undefined ? [] : standstillDoubts(facts.host, limiterMs);
         const { first, ids } = proved;
-        if (doubts.length > 0) return inconclusive(`${first}, and ${doubts.join("; ")}`, first, ids);
+        if (doubts.length > 0)
+          return inconclusive("machine-disturbed", `${first}, and ${doubts.join("; ")}`, first, ids);
         return failed("calls waited for a dependency that did not answer", proved);
       }
       const aside = proved.count === 0 ? "" : `, ${proved.count} strays aside`;
@@ -129,16 +131,16 @@ const isDisturbed = (host: StageHost | undefined, limitMs: number): boolean => {
   return always.length + ifFailed.length > 0;
 };
 
-const judgedP99 = (tookMs: readonly number[], allowedMs: number): Pick<Claim, "verdict" | "got" | "reason"> => {
+const judgedP99 = (tookMs: readonly number[], allowedMs: number): Ruling & Pick<Claim, "got" | "reason"> => {
   const p99 = quantile(tookMs, SHARE);
   const got = p99 === null ? "none" : `p99 of ${Math.round(p99)} ms`;
   const n = tookMs.length;
   const interval = quantileInterval(tookMs, SHARE);
-  if (interval === null)
-    return { verdict: "inconclusive", got, reason: `${n} refusals; ${ENOUGH_REFUSALS} are needed` };
-  if (interval.low > allowedMs) return { verdict: "fail", got, reason: "refusals took longer than the budget" };
-  if (interval.high <= allowedMs) return { verdict: "pass", got, reason: `${n} refusals came in time` };
-  return { verdict: "inconclusive", got, reason: "it is not certain whether refusals come in time" };
+  const open = { ...openBy("too-few-calls"), got };
+  if (interval === null) return { ...open, reason: `${n} refusals; ${ENOUGH_REFUSALS} are needed` };
+  if (interval.low > allowedMs) return { ...BROKEN, got, reason: "refusals took longer than the budget" };
+  if (interval.high <= allowedMs) return { ...HELD, got, reason: `${n} refusals came in time` };
+  return { ...open, reason: "it is not certain whether refusals come in time" };
 };
 
 /**

@@ -14,7 +14,8 @@ const foreignTo = (stream: Stream): ReadonlySet<string> => {
 
 /** Only `error` and `quota` are specified, so only the reference platform is judged (items 95, 104, 105; A10). */
 export const streamVocabulariesDiffer: Judge = (facts) => {
-  if (!isReference(facts)) return skipped("the event names of this deployment, which the specification leaves open");
+  if (!isReference(facts))
+    return skipped("not-provided", "the event names of this deployment, which the specification leaves open");
   const foreign = { control: foreignTo("control"), summary: foreignTo("summary"), button: foreignTo("button") };
   const evidence = new Evidence();
   const spoken = new Set<Stream>();
@@ -30,7 +31,7 @@ export const streamVocabulariesDiffer: Judge = (facts) => {
     },
     end() {
       if (evidence.count > 0) return failed("a stream used another stream's event names", evidence);
-      if (spoken.size < 2) return inconclusive(`${spoken.size} of the 3 kinds of stream were seen`);
+      if (spoken.size < 2) return inconclusive("not-reached", `${spoken.size} of the 3 kinds of stream were seen`);
       return passed(`${[...spoken].sort().join(", ")} each used its own event names`);
     },
   };

@@ -77,7 +77,7 @@ export const streamsEndOnce: Judge = (facts) => {
       if (empty.count > 0 && (ours || strays.verdict === "broken")) return failedBy(silent, empty);
       const broken = [late, cut].find(({ count }) => count > 0);
       if (broken !== undefined) return failed("a stream did not end exactly once, as it should", broken);
-      if (strays.verdict === "open") return inconclusive(`${silent}: too few to tell`, empty.first);
+      if (strays.verdict === "open") return inconclusive("too-few-calls", `${silent}: too few to tell`, empty.first);
       const cuts = cutElsewhere === 0 ? "" : `; ${cutElsewhere} were cut, which streams-cut judges`;
       if (judged === 0) return unseen(`no admitted stream was seen to its end${cuts}`);
       const aside = `${empty.count === 0 ? "" : `; ${silent}`}${cuts}`;
@@ -173,7 +173,7 @@ export const streamsCut: Judge = (facts, settling) => {
     const n = cut + sumOf(all.map(({ byEvent, inOrder }) => byEvent + inOrder));
     if (n + outlasted === 0) {
       if (excused === 0) return unseen("no admitted stream was seen to its end");
-      return skipped(`a stream outside our own faults (they overlapped all ${excused})`);
+      return skipped("not-seen", `a stream outside our own faults (they overlapped all ${excused})`);
     }
     const strays = judgeStrays(cut, n, most);
     const words = [
@@ -184,7 +184,7 @@ export const streamsCut: Judge = (facts, settling) => {
     if (strays.verdict === "broken") return failedBy(words, evidence);
     if (strays.verdict === "open") {
       const few = `${words}: too few streams to tell whether ${percent(most)} or more are`;
-      return inconclusive(few, evidence.first, evidence.ids);
+      return inconclusive("too-few-calls", few, evidence.first, evidence.ids);
     }
     const inOrder = (known: boolean): number =>
       sumOf(all.filter(({ knowsLastEvent }) => knowsLastEvent === known).map((kind) => kind.inOrder));
@@ -195,11 +195,11 @@ export const streamsCut: Judge = (facts, settling) => {
         ...counted(parts, "ended in order without the event by which others of their kind end"),
         ...counted(outlasted, "had not ended when our own time for them was over"),
       ].join(", ");
-      return inconclusive(`${doubts}, so whether they were whole is not known; ${words}`, doubts);
+      return inconclusive("ambiguous", `${doubts}, so whether they were whole is not known; ${words}`, doubts);
     }
     const unknown = inOrder(false);
     if (unknown > 0 && all.every((kind) => !kind.knowsLastEvent)) {
-      return { ...skipped(NOT_KNOWN), got: `${unknown} ended in order; ${words}` };
+      return { ...skipped("not-stated", NOT_KNOWN), got: `${unknown} ended in order; ${words}` };
     }
     if (tolerated === undefined && judgeStrays(cut, n, SHOULD_SHARE).verdict === "broken") {
       return { ...failedBy(words, evidence), level: "should" as const };

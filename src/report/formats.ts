@@ -1,5 +1,6 @@
 /** A run for programs: claims as test cases (JUnit, CTRF), figures for OpenMetrics, and what nights are compared by. */
 import { clean, cleanValue } from "../contract/foreign-text.ts";
+import { BROKEN, openBy } from "../history/reason-codes.ts";
 import { type Claim, claimOf, groupOf, type Measurement, type RunDocument } from "../history/run-document.ts";
 import { sumOf } from "../history/statistics/statistics.ts";
 import { NIGHT_SCHEMA, type Night } from "../trends/nights.ts";
@@ -38,8 +39,9 @@ const casesOf = (run: RunDocument): Claim[] => {
   const isSaid = kinds.has("broken") || (kinds.has("open") && verdict !== "fail");
   if (verdict === "pass" || isSaid) return cases;
   const expected = "every claim that must hold, and everything required, judged and found to hold";
-  const parts = { id: "run/verdict", stage: "run", verdict, reason: whyOf(run), expected, got: verdict, replay: "" };
-  return [claimOf(parts), ...cases];
+  const ruling = verdict === "fail" ? BROKEN : openBy("not-seen");
+  const parts = { id: "run/verdict", stage: "run", reason: whyOf(run), expected, got: verdict, replay: "" };
+  return [claimOf({ ...parts, ...ruling }), ...cases];
 };
 
 const MESSAGE_MAX = 500;
@@ -70,10 +72,11 @@ const resultOf = (claim: Claim): string => {
   const kind = caseKindOf(claim);
   const { verdict, level, reason } = claim;
   if (kind === "held") return "";
-  if (kind === "skipped") return `<skipped${attributes({ message: clip(oneLine(reason), MESSAGE_MAX) })}/>`;
+  // Runs of older versions have no codes.
+  const type = claim.code ?? verdict;
+  if (kind === "skipped") return `<skipped${attributes({ message: clip(oneLine(reason), MESSAGE_MAX), type })}/>`;
   const what = kind === "remark" ? `${verdict} (${level}; the run is not judged by it): ` : "";
   const message = clip(oneLine(what + messageOf(claim)), MESSAGE_MAX);
-  const type = verdict === "fail" ? level : verdict;
   return `<${TAGS[kind]}${attributes({ message, type })}>${escapeHtml(detailsOf(claim))}</${TAGS[kind]}>`;
 };
 
@@ -134,7 +137,13 @@ const testOf = (claim: Claim): object => ({
   type: claim.level,
   tags: claim.spec.map((item) => `spec-${item}`),
   extra: {
-    floodgate: cleanValue({ expected: claim.expected, got: claim.got, evidence: claim.evidence, replay: claim.replay }),
+    floodgate: cleanValue({
+      code: claim.code,
+      expected: claim.expected,
+      got: claim.got,
+      evidence: claim.evidence,
+      replay: claim.replay,
+    }),
   },
 });
 

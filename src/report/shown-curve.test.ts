@@ -53,7 +53,7 @@ describe("the curve on the page", () => {
     const after = { value: 30, low: 29, high: 31 };
     const { text } = curveSection({ ...MADE, knee: { ...MADE.knee, after }, notPlayed: [10] }, [
       broken,
-      { ...broken, verdict: "pass", reason: "it passed" },
+      { ...broken, verdict: "pass", code: "held", reason: "it passed" },
       { ...broken, stage: "another", reason: "another one" },
       { ...broken, id: "answered/shedding-curve", reason: "no answer" },
     ])!;

@@ -46,7 +46,7 @@ describe("mergeClaims", () => {
     const ours = claimOf("secrets-stay-secret/run", { stage: "run" });
     const skipped = claimOf("a/s", { verdict: "skipped" });
     expect(mergeClaims([ours, skipped], [])).toMatchObject({ verdict: "inconclusive", exit_code: 4 });
-    expect(mergeClaims([{ ...ours, verdict: "fail" }, skipped], []).verdict).toBe("fail");
+    expect(mergeClaims([{ ...ours, verdict: "fail", code: "broken" }, skipped], []).verdict).toBe("fail");
     expect(mergeClaims([ours, skipped, claimOf("b/s")], []).verdict).toBe("pass");
   });
 

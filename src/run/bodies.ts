@@ -13,6 +13,7 @@ import type { Driver, Problem } from "../drivers/driver.ts";
 import { createReader } from "../drivers/k6/k6-process.ts";
 import * as userScript from "../drivers/k6/user-script.ts";
 import { inconclusive } from "../faults/disturbance.ts";
+import { HELD, openBy, rulingOf } from "../history/reason-codes.ts";
 import { bareFacts, claimOf, countedSummary, groupOf, stageOutcome } from "../history/run-document.ts";
 import { duration } from "../report/figures.ts";
 import { playLoadStage } from "../stages/play.ts";
@@ -153,7 +154,7 @@ const problemsOf = (exit: readonly Problem[], account: userScript.ScriptAccount 
   }
   if (exit.length > 0) return [...exit];
   const cure = "a k6 that FLOODGATE_K6 names needs what `floodgate dev tools` builds in";
-  return [{ verdict: "inconclusive", reason: `k6 left no account of what it did: ${cure}` }];
+  return [{ ...openBy("not-recorded"), reason: `k6 left no account of what it did: ${cure}` }];
 };
 
 const parsed = async <T>(path: string, parse: (text: string) => T | null): Promise<T | null> => {
@@ -195,13 +196,12 @@ const playScript = async (context: RunContext, deployment: Deployment, request: 
   const made = account === null ? 0 : userScript.callsOf(account).made;
   budget.absorb({ ...NOTHING_SPENT, requests: made }, null);
   const problems = problemsOf(exit, account, deployment);
-  const isFailed = problems.some(({ verdict }) => verdict === "fail");
   const reasons = problems.map(({ reason }) => reason);
   const byStatus = Object.entries(account?.calls.by_status ?? {});
   const outcomes = Object.fromEntries(byStatus.map(([status, n]) => [status === "0" ? "indeterminate" : status, n]));
   const thresholds = claimOf({
     ...{ id: `thresholds/${STAGE}`, stage: STAGE, replay },
-    verdict: isFailed ? "fail" : account === null || problems.length > 0 ? "inconclusive" : "pass",
+    ...rulingOf(problems.find(({ verdict }) => verdict === "fail") ?? problems[0] ?? HELD),
     reason: reasons.join("; ") || userScript.inWords(account as userScript.ScriptAccount),
     expected: "every iteration that is asked for ends, its calls are answered, and every threshold holds over samples",
     got: reasons[0] ?? "as expected",
@@ -324,8 +324,11 @@ const driveParts =
     const doubts = reasons.flatMap((why) => why || []);
     return {
       problems: [
-        { ...inconclusive("the parts were played on machines that nobody calibrated"), about: "time" },
-        ...doubts.map(inconclusive),
+        {
+          ...inconclusive("generator-was-the-limit", "the parts were played on machines that nobody calibrated"),
+          about: "time",
+        },
+        ...doubts.map((why) => inconclusive("not-recorded", why)),
       ],
       isCutOff: doubts.length > 0,
       notes: [],

@@ -149,6 +149,21 @@ test("members of a claim in another order are no difference, and stay in it", as
   expect(readFileSync(join(folder, "run.json"), "utf8")).toBe(written);
 });
 
+test("claims of an older run, which have no codes, get those of the judges; that is no difference", async () => {
+  const folder = await recordRun(["401", "200"]);
+  const run = JSON.parse(readFileSync(join(folder, "run.json"), "utf8")) as { claims: Claim[] };
+  const older = run.claims.map(({ code: _, ...claim }) => claim);
+  await openRunFolder(folder).writeJson("run.json", { ...run, claims: older });
+  const { changed, document, series } = judgeAgain(folder);
+  expect(changed).toEqual([]);
+  expect(document.claims.map(({ code }) => code)).toEqual(run.claims.map(({ code }) => code));
+  expect(document.claims.map(({ code }) => code)).toContain("broken");
+  // Claims that are not judged again stay without one, and are rendered all the same.
+  const uncoded = { ...document, claims: older as Claim[] };
+  await writeReports(openRunFolder(folder), uncoded, series);
+  expect(readFileSync(join(folder, "junit.xml"), "utf8")).toContain('type="fail"');
+});
+
 test("a wrong answer in the history is condemned again", async () => {
   const { document, changed } = judgeAgain(await recordRun(["401", "200"]));
   expect(changed).toEqual([]);
@@ -213,7 +228,10 @@ test("a ledger that was cut short is refused", async () => {
 test("what was played again has the verdict of the second playing as long as the lines leave it open", async () => {
   const decided = (claim: Claim): Claim[] =>
     claim.id === "recovers/s"
-      ? decidedByBoth([claim, { ...claim, id: secondOf(claim.id), stage: secondOf("s"), verdict: "pass" }])
+      ? decidedByBoth([
+          claim,
+          { ...claim, id: secondOf(claim.id), stage: secondOf("s"), verdict: "pass", code: "held" },
+        ])
       : [claim];
   const { document, changed } = judgeAgain(await recordRun(["401"], { as: decided, faults: true }));
   const claims = new Map(document.claims.map(({ id, verdict, judged_in }) => [id, [verdict, judged_in]]));

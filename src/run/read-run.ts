@@ -282,14 +282,16 @@ export const judgeAgain = (folder: string) => {
   const { claims: reached, exitCode: unreached } = ifReached(both, recorded.stages);
   const judgedAgain = shown(reached);
   // An older run has the same members in another order, or lacks `stands_alone`, and keeps its own.
-  const written = ({ stands_alone: _, ...claim }: doc.Claim): unknown => JSON.parse(JSON.stringify(claim));
-  const isSame = (is: doc.Claim, was?: doc.Claim) => was !== undefined && isDeepStrictEqual(written(was), written(is));
+  const written = ({ stands_alone: _, code, ...claim }: doc.Claim, has: doc.Claim): unknown =>
+    JSON.parse(JSON.stringify(has.code === undefined ? claim : { code, ...claim }));
+  const isSame = (is: doc.Claim, was?: doc.Claim) =>
+    was !== undefined && isDeepStrictEqual(written(was, was), written(is, was));
   const claims = judgedAgain.map((is, at) =>
-    isSame(is, recorded.claims[at]) ? (recorded.claims[at] as doc.Claim) : is,
+    isSame(is, recorded.claims[at]) ? ({ ...recorded.claims[at], code: is.code } as doc.Claim) : is,
   );
   const changed = claims.flatMap((is, at) => {
     const was = recorded.claims[at] ?? null;
-    return is === was ? [] : [{ id: is.id, was, is }];
+    return was !== null && isSame(is, was) ? [] : [{ id: is.id, was, is }];
   });
   const follows = verdictOf(claims, seen, recorded.required ?? []);
   // Any other code says what stopped the run or kept it from the target, which is not judged again.

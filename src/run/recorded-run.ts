@@ -14,6 +14,7 @@ import { type Deployment, fromTarget, type RunContext, type RunEvents, stoppedBy
 import { WATCHDOG_PROCESS } from "../faults/watchdog-process.ts";
 import { failedChecks } from "../history/calibration-checks.ts";
 import { showsApi } from "../history/line.ts";
+import type { OpenCode } from "../history/reason-codes.ts";
 import * as doc from "../history/run-document.ts";
 import { known } from "../history/statistics/statistics.ts";
 import type { PreparedTarget } from "../stages/stage-plan.ts";
@@ -32,7 +33,7 @@ import { serverOfEverything } from "../verify/doctor/find-base-url.ts";
 import { createBudget } from "../verify/planning/needs.ts";
 import { TargetUnreachableError } from "../verify/reach.ts";
 import { NOTHING_SPENT } from "../workload/budget.ts";
-import { EXIT_OF_SIGNAL, exitCodeOf } from "./exit-codes.ts";
+import { EXIT, EXIT_OF_SIGNAL, exitCodeOf } from "./exit-codes.ts";
 import { healBeforehand, requireNothingLeft } from "./experiments/left-open.ts";
 import { judgeSecrets } from "./read-run.ts";
 import { createRecorder, makeRunFolder, type Recorder, startOtlpExport } from "./recorder.ts";
@@ -179,10 +180,16 @@ const secretsJudged = (folder: string, replay: string): doc.Claim[] => {
   try {
     return judgeSecrets(folder, replay);
   } catch (error) {
-    return [
-      doc.doubt("run/searched", `what was written could not be searched: ${reporting.wordsOf(error)}`, WRITTEN, replay),
-    ];
+    const why = `what was written could not be searched: ${reporting.wordsOf(error)}`;
+    return [doc.doubt("run/searched", "program-failed", why, WRITTEN, replay)];
   }
+};
+
+/** Why a run could not be finished, by the exit code of the error that ended it. */
+const CODE_OF_EXIT: Readonly<Record<number, OpenCode>> = {
+  [EXIT.usage]: "not-stated",
+  [EXIT.unreachable]: "not-answered",
+  [EXIT.guarded]: "not-permitted",
 };
 
 /** `by`: the signal that stopped the run. */
@@ -191,7 +198,7 @@ const finish = async (request: RunRequest, recorded: Recorded, by: NodeJS.Signal
   const { replay, canJudge = () => true } = request;
   const endedBy = by === null ? stoppedBy(progress) : `stopped by ${by}`;
   const isSaid = progress.doubts.some(({ id }) => id === "run/completed");
-  if (endedBy !== null && !isSaid) progress.doubts.push(doc.doubt("run/completed", endedBy, WHOLE, replay));
+  if (endedBy !== null && !isSaid) progress.doubts.push(doc.doubt("run/completed", "stopped", endedBy, WHOLE, replay));
   const ofTargets = progress.deployments.flatMap(({ target }) => (target.required ?? []).filter(canJudge));
   const end = {
     claims: secretsJudged(folder.path, replay),
@@ -201,7 +208,7 @@ const finish = async (request: RunRequest, recorded: Recorded, by: NodeJS.Signal
   };
   const composed = (unwritten: readonly string[]): doc.RunDocument => {
     const said = `not everything could be written: ${[...new Set(unwritten)].join("; ")}`;
-    const open = unwritten.length === 0 ? [] : [doc.doubt("run/reported", said, WRITTEN, replay)];
+    const open = unwritten.length === 0 ? [] : [doc.doubt("run/reported", "program-failed", said, WRITTEN, replay)];
     return documentOf(request, recorded, [...progress.doubts, ...open], end);
   };
   return reporting.writeWhatCanBe(folder, recorder.series(), progress.unwritten, composed);
@@ -238,8 +245,8 @@ export const recordRun = async <T>(
   keepRoom(folder);
   for (const warning of targets.flatMap(({ warnings }) => warnings)) events.warning(warning);
   const progress = noProgress();
-  const note = (id: string, reason: string): void =>
-    void progress.doubts.push(doc.doubt(id, redactor.redact(reason), WHOLE, replay));
+  const note = (id: string, code: OpenCode, reason: string): void =>
+    void progress.doubts.push(doc.doubt(id, code, redactor.redact(reason), WHOLE, replay));
   const journal = openJournal(folder.pathOf("journal.ndjson"));
   const watcher = startOtlpExport({
     ...{ env: process.env, startMs: started.getTime(), onWarning: events.warning },
@@ -251,7 +258,7 @@ export const recordRun = async <T>(
   );
   const recorder = createRecorder(folder, watcher);
   const recorded: Recorded = { folder, recorder, started, progress };
-  const unfinished = doc.doubt("run/completed", "the run was ended from outside", WHOLE, replay);
+  const unfinished = doc.doubt("run/completed", "stopped", "the run was ended from outside", WHOLE, replay);
   await recorder.begin(() => documentOf(request, recorded, [unfinished]));
   try {
     const open = await openSupervisor({ journal, watchdog: WATCHDOG_PROCESS, stopMs: request.stopMs });
@@ -274,16 +281,19 @@ export const recordRun = async <T>(
         for (const target of isOpen ? targets : []) {
           const said = await lookLast(target);
           if (said !== null)
-            progress.doubts.push(doc.doubt(reporting.REACHED_API, said, "the API answers at base_url", replay));
+            progress.doubts.push(
+              doc.doubt(reporting.REACHED_API, "edge-answered", said, "the API answers at base_url", replay),
+            );
         }
         return ended;
       });
     }
   } catch (error) {
     progress.exitCode = exitCodeOf(error);
-    if (stop.stoppedBy() === null) note("run/completed", reporting.failureIn(folder, error));
+    if (stop.stoppedBy() === null)
+      note("run/completed", CODE_OF_EXIT[exitCodeOf(error)] ?? "program-failed", reporting.failureIn(folder, error));
   }
-  for (const trouble of (await supervisor?.close()) ?? []) note("run/cleaned-up", trouble);
+  for (const trouble of (await supervisor?.close()) ?? []) note("run/cleaned-up", "not-healed", trouble);
   // From here on the run touches no target.
   for (const lock of locks) lock.release();
   for (const id of locked) journal.undone(id, "released");

@@ -8,6 +8,7 @@ import { cleanValue } from "../contract/foreign-text.ts";
 import { OUTCOMES } from "../contract/refusals.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { isGatewayAlone } from "../history/line.ts";
+import { openBy } from "../history/reason-codes.ts";
 import * as doc from "../history/run-document.ts";
 import type { Series } from "../history/series.ts";
 import { ctrfJson, junitXml, nightJson, openMetrics } from "../report/formats.ts";
@@ -75,17 +76,18 @@ export const ifReached = (claims: readonly doc.Claim[], stages: readonly Pick<do
   if (isMet) return { claims: [...claims], exitCode: null };
   const byEdge = `only a gateway answered, to every call (${outcomes.join(", ")})`;
   const said = stranger?.reason ?? (areKeysRefused ? KEYS_REFUSED : byEdge);
+  const code = areKeysRefused ? "key-refused" : "edge-answered";
   const open = claims.map((claim): doc.Claim => {
     const isJudged = claim.verdict === "fail" || (claim.verdict === "pass" && stranger !== undefined);
     return isJudged && claim.stands_alone !== true
-      ? { ...claim, verdict: "inconclusive", reason: `${said}; ${claim.reason}` }
+      ? { ...claim, ...openBy(code), reason: `${said}; ${claim.reason}` }
       : claim;
   });
   if (stranger !== undefined) return { claims: open, exitCode: EXIT.unreachable };
   if (areKeysRefused) return { claims: open, exitCode: null };
   const todo =
     "is the API behind it running, and does it let these calls through? `doctor --target FILE` says what it met";
-  const unreached = doc.doubt("run/completed", `${said}: ${todo}`, "the API answers", claims[0]?.replay ?? "");
+  const unreached = doc.doubt("run/completed", code, `${said}: ${todo}`, "the API answers", claims[0]?.replay ?? "");
   const isSaid = claims.some(({ id }) => id === unreached.id);
   return { claims: isSaid ? open : [unreached, ...open], exitCode: EXIT.unreachable };
 };

@@ -4,6 +4,7 @@
  * capacity that moved, a key's rate below the deployment's capacity, a late generator.
  */
 import { RATE_LIMITED } from "../contract/refusals.ts";
+import { BROKEN, HELD, type OpenCode, openBy, rulingOf } from "../history/reason-codes.ts";
 import {
   type Claim,
   claimOf,
@@ -43,7 +44,7 @@ const longer = ({ value, low, high }: Estimate, bound: number): string => {
   return times > TIMES_LONGER_MOST ? LONGER : `too few calls, so ${timesAsLong(times)}`;
 };
 
-const open = (reason: string, got = NOT_ENOUGH): Finding => found("inconclusive", reason, got);
+const open = (code: OpenCode, reason: string, got = NOT_ENOUGH): Finding => found(openBy(code), reason, got);
 
 /** Compares `of` with a bound. `words` says what the figure is; `write` formats it. */
 const against = (
@@ -52,14 +53,14 @@ const against = (
   words: string,
   write: (value: number) => string = percent,
 ): Finding => {
-  if (of === null) return open(`no level shows ${words}`);
+  if (of === null) return open("not-reached", `no level shows ${words}`);
   const got = `${words} ${write(of.value)}, between ${write(of.low)} and ${write(of.high)} (95 %)`;
   const [isBeyond, isInside, side] =
     least === undefined ? [of.low > most, of.high <= most, "above"] : [of.high < least, of.low >= least, "below"];
   const bound = write(least ?? most);
-  if (isBeyond) return found("fail", `${words} is certainly ${side} ${bound}`, got);
-  if (isInside) return found("pass", got);
-  return open(`${longer(of, least ?? most)}: ${got}; the bound is ${bound}`, got);
+  if (isBeyond) return found(BROKEN, `${words} is certainly ${side} ${bound}`, got);
+  if (isInside) return found(HELD, got);
+  return open("too-few-calls", `${longer(of, least ?? most)}: ${got}; the bound is ${bound}`, got);
 };
 
 const shareIn = (levels: readonly CurveLevel[], of: (level: CurveLevel) => number) => {
@@ -107,7 +108,10 @@ const kept = (times: number, least: number): Pick<CurveClaim, "expected" | "need
       if (measures.retentionAt(curve, times) === null && curve.notPlayed.length > 0) {
         const perS = times * (curve.knee.overall?.value ?? 0);
         const permit = Math.ceil(perS / (SHARE_OF_PERMIT * TOP_OF_CURVE));
-        return skipped(`${times} times the knee (${rate(perS)}): permits.load_max_rps of ${permit} or more`);
+        return skipped(
+          "not-permitted",
+          `${times} times the knee (${rate(perS)}): permits.load_max_rps of ${permit} or more`,
+        );
       }
       const finding = against(measures.retentionAt(curve, times), bound, words);
       const kneePerS = curve.knee.overall?.value ?? Number.POSITIVE_INFINITY;
@@ -115,7 +119,7 @@ const kept = (times: number, least: number): Pick<CurveClaim, "expected" | "need
       const isKept = (at: number): boolean => (measures.retentionAt(curve, at)?.value ?? 0) >= bound.least;
       if (finding.verdict !== "fail" || !further.some((at) => at > times && isKept(at))) return finding;
       const rises = "more is kept at higher rates, as of replicas that get unequal parts of the load";
-      return open(`${finding.reason}, but ${rises}, or of a limit that was low for a while`);
+      return open("ambiguous", `${finding.reason}, but ${rises}, or of a limit that was low for a while`);
     },
   };
 };
@@ -247,37 +251,44 @@ const cameBack = (curve: Curve, facts: StageFacts): Finding => {
   const calmPerS = CALM * (curve.knee.overall?.value ?? 0);
   const sinceRamp = exclusive ? lostSinceRamp(curve, facts) : null;
   if (sinceRamp !== null)
-    return found("fail", `the state before the first overload has not come back: ${sinceRamp}`, sinceRamp);
+    return found(BROKEN, `the state before the first overload has not come back: ${sinceRamp}`, sinceRamp);
   const notSettled = unsettled(curve);
-  if (notSettled !== false) return open(notSettled);
+  if (notSettled !== false) return open("too-few-calls", notSettled);
   const maybe = maybeLostSinceRamp(curve, facts);
   const left = exclusive ? leftOf(curve) : null;
   const lostGoodput = (got: string): Finding => {
     if (facts.shedding === "fixed" || !measures.hasRisen(curve))
-      return found("fail", `goodput has not come back: ${got}`, got);
-    return open(`a limit on calls in flight was low and rose again (state \`shedding: fixed\` if none adapts): ${got}`);
+      return found(BROKEN, `goodput has not come back: ${got}`, got);
+    return open(
+      "ambiguous",
+      `a limit on calls in flight was low and rose again (state \`shedding: fixed\` if none adapts): ${got}`,
+    );
   };
   const { value = 1, high = 1 } = left?.share ?? {};
   if (left !== null && value + measures.WIDER * (high - value) <= LEFT) return lostGoodput(left.got);
   const pairs = measures.pairsWith(curve, "down").filter(([up]) => up.ratePerS <= calmPerS);
   if (pairs.length === 0)
-    return open(maybe ?? `no calm level was played again after the overload; ${aroundKnee(curve)}`);
+    return open("not-reached", maybe ?? `no calm level was played again after the overload; ${aroundKnee(curve)}`);
   const lost = pairs.map(lostAt);
   const { got } = lost[0] as (typeof lost)[number];
   const isPlain = exclusive || pairs.every(([, down]) => down.good < GOOD_BESIDE_OTHERS * down.offered);
-  if (lost.every(({ by, half }) => by - half > LOST)) return isPlain ? lostGoodput(got) : open(`${OTHERS}: ${got}`);
+  if (lost.every(({ by, half }) => by - half > LOST))
+    return isPlain ? lostGoodput(got) : open("not-exclusive", `${OTHERS}: ${got}`);
   const [slower, ...more] = pairs.map(slowerAt);
   if (slower && more.every((one) => one !== null))
-    return isPlain ? found("fail", `latency has not come back: ${slower}`, slower) : open(`${OTHERS}: ${slower}`);
+    return isPlain
+      ? found(BROKEN, `latency has not come back: ${slower}`, slower)
+      : open("not-exclusive", `${OTHERS}: ${slower}`);
   const [last] = lost as [(typeof lost)[number]];
   if (slower || last.by - last.half > LOST) {
     const late =
       "only the last levels show it, as of a limit that was low for a while, or of a state that was lost late";
-    return open(`${late} (play it for longer, \`--duration\`): ${slower ?? got}`);
+    return open("ambiguous", `${late} (play it for longer, \`--duration\`): ${slower ?? got}`);
   }
-  if (lost.every(({ by }) => by > LOST)) return open(`${LONGER}: ${got}`);
-  if (left !== null && left.share.value <= LEFT && left.share.low < LEFT_SURELY) return open(`${LONGER}: ${left.got}`);
-  return maybe === null ? found("pass", got) : open(maybe);
+  if (lost.every(({ by }) => by > LOST)) return open("too-few-calls", `${LONGER}: ${got}`);
+  if (left !== null && left.share.value <= LEFT && left.share.low < LEFT_SURELY)
+    return open("too-few-calls", `${LONGER}: ${left.got}`);
+  return maybe === null ? found(HELD, got) : open("ambiguous", maybe);
 };
 
 /** Takes one replica's stated slots for the knee: if it sheds at half of them, the measured knee hides those sheds. */
@@ -295,7 +306,7 @@ const falseSheds = (seen: Curve, facts: StageFacts): Finding => {
   const levels = half.length > 0 ? half : measures.levelsBelow(curve, 0.7);
   const shed = measures.shedOver(levels);
   const noLevel = `no level lies below half of the knee; ${maybeLostSinceRamp(seen, facts) ?? aroundKnee(curve)}`;
-  if (shed === null) return open(noLevel);
+  if (shed === null) return open("not-reached", noLevel);
   const chance = Math.max(...levels.map(({ ratePerS }) => measures.chanceSheds(curve, ratePerS)));
   const allowed = allowedIn(limits);
   const most = allowed + CHANCE_TIMES * chance;
@@ -303,9 +314,9 @@ const falseSheds = (seen: Curve, facts: StageFacts): Finding => {
   const where = half.length > 0 ? "below half of the knee" : "at half to 0.7 times the knee";
   const got = `${percent(value)} of ${n} calls shed ${where}, between ${percent(low)} and ${percent(high)} (95 %)`;
   // If the knee is lower than expected, no level lies below half of it. No sheds above half mean none below.
-  if (half.length === 0) return value <= allowed ? found("pass", got) : open(noLevel);
+  if (half.length === 0) return value <= allowed ? found(HELD, got) : open("not-reached", noLevel);
   const failAbove = (share: number): Finding =>
-    found("fail", `more than ${percent(share)} of the calls are shed below half of the knee`, got);
+    found(BROKEN, `more than ${percent(share)} of the calls are shed below half of the knee`, got);
   const shedOn = (way: Pass): number => measures.shedOver(levels.filter(({ pass }) => pass === way))?.value ?? 0;
   const isOnBothWays = (share: number): boolean => shedOn("up") > share && shedOn("down") > share;
   // Sheds beside free places are not due to chance, so nothing is added to what is allowed.
@@ -316,16 +327,18 @@ const falseSheds = (seen: Curve, facts: StageFacts): Finding => {
   if (value <= most || (low <= most && (isJudgedByCall || value * n <= FEW_CALLS))) {
     const few = Math.max(...levels.map(({ ratePerS }) => measures.chanceSheds(curve, ratePerS, SLOTS_OF_REPLICA)));
     return (measures.excludesLimit(levels) ? value : low) <= allowed + CHANCE_TIMES * few
-      ? found("pass", got)
+      ? found(HELD, got)
       : open(
+          "not-stated",
           `state \`limits.replicas\`${isPlain ? "" : ", and `shedding: fixed` if no limit adapts"}, because only many replicas of a few slots each refuse so many by chance: ${got}`,
         );
   }
-  if (low <= most) return open(`${LONGER}: ${got}; the bound is ${percent(most)}`);
+  if (low <= most) return open("too-few-calls", `${LONGER}: ${got}; the bound is ${percent(most)}`);
   if (!isOnBothWays(most))
-    return open(`only on one way, as where capacity moved (play it again once it is steady): ${got}`);
+    return open("ambiguous", `only on one way, as where capacity moved (play it again once it is steady): ${got}`);
   if (!isPlain)
     return open(
+      "ambiguous",
       `only up to a number of calls in flight, as of a limit that adapts (state \`shedding: fixed\` if none does): ${got}`,
     );
   return failAbove(most);
@@ -346,22 +359,23 @@ const subcodes = (curve: Curve): Finding => {
   const past = measures.pastKnee(curve);
   const calm = shareIn(measures.levelsBelow(curve, 0.7), failedWith(isOtherRefusal));
   const loaded = shareIn(past, failedWith(isOtherRefusal));
-  if (loaded.n === 0) return open("no level lies past the knee");
+  if (loaded.n === 0) return open("not-reached", "no level lies past the knee");
   const shed = shareIn(past, ({ shed: by }) => measures.total(Object.values(by), (n) => n));
   const names = [...new Set(past.flatMap(({ failed }) => Object.keys(failed).filter(isOtherRefusal)))];
   const half = 1.96 * Math.sqrt(Math.max(loaded.share, 1 / loaded.n) / loaded.n);
   const got = `${percent(loaded.share)} of the calls past the knee refused with ${names.slice(0, 4).join(", ") || "other outcomes"}, ${percent(shed.share)} with an overload subcode`;
   if (loaded.share - half > calm.share + OTHER_REFUSALS)
-    return found("fail", "calls are refused under overload without an overload subcode", got);
+    return found(BROKEN, "calls are refused under overload without an overload subcode", got);
   if (shed.count === 0) {
     const edge = shareIn(past, failedWith(isEdge)).share;
     return edge > SHAPING
       ? skipped(
+          "edge-answered",
           `sheds in the API's envelopes: ${percent(edge)} of the calls past the knee were answered outside them, by something in front of it or in its framework's words`,
         )
-      : open("nothing was shed past the knee");
+      : open("not-reached", "nothing was shed past the knee");
   }
-  return loaded.share + half <= calm.share + OTHER_REFUSALS ? found("pass", got) : open(got);
+  return loaded.share + half <= calm.share + OTHER_REFUSALS ? found(HELD, got) : open("too-few-calls", got);
 };
 
 /** Fewer refusals than this do not show how long one takes. */
@@ -378,7 +392,7 @@ const refusalTime = (curve: Curve): Finding => {
     return { ratePerS, ms, servedMs, laterMs: ms - servedMs, firstMs: firstEventMs.p99 ?? 0 };
   });
   const [slowest] = past.toSorted((a, b) => b.laterMs - a.laterMs);
-  if (slowest === undefined) return skipped(`a level past the knee with ${REFUSALS_MIN} refusals`);
+  if (slowest === undefined) return skipped("not-seen", `a level past the knee with ${REFUSALS_MIN} refusals`);
   const { ms, servedMs, ratePerS } = slowest;
   const got = `refusals take ${ms.toFixed(0)} ms (median) at ${rate(ratePerS)}, served calls ${servedMs.toFixed(0)} ms`;
   const isSlow = ({ laterMs }: { laterMs: number }): boolean => laterMs > SLOWER_MS;
@@ -387,10 +401,14 @@ const refusalTime = (curve: Curve): Finding => {
   const isQueued = ({ ms, firstMs }: { ms: number; firstMs: number }): boolean => firstMs - calmMs > ms / 2;
   if (past.every(isSlow)) {
     return past.some(isQueued)
-      ? open(`some served calls wait about as long, as in a queue that does not serve in order of arrival: ${got}`, got)
-      : found("fail", "refusals take longer than serving a call", got);
+      ? open(
+          "ambiguous",
+          `some served calls wait about as long, as in a queue that does not serve in order of arrival: ${got}`,
+          got,
+        )
+      : found(BROKEN, "refusals take longer than serving a call", got);
   }
-  return isSlow(slowest) ? open(`at some levels only: ${got}`, got) : found("pass", got);
+  return isSlow(slowest) ? open("ambiguous", `at some levels only: ${got}`, got) : found(HELD, got);
 };
 
 /** Slots that gauges count after the drain beyond those before the stage; `null` without gauges. */
@@ -421,8 +439,7 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
       const top = keptAtTop(curve, facts);
       if (top.verdict === "fail") return top;
       const [at5, at10] = [AT_5.judge(curve, facts), AT_10.judge(curve, facts)];
-      if (at5.verdict === "fail" || at10.got === NOT_ENOUGH || at10.verdict === "skipped") return at5;
-      return at10.verdict === "pass" ? at5 : at10;
+      return at5.verdict !== "fail" && at10.code === "too-few-calls" ? at10 : at5;
     },
   },
   // At 5 times the knee a refusal that costs 5 % of a call leaves 79 %: (1 - kr) / (1 - r).
@@ -432,13 +449,13 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
       "a refusal costs at most 5 % of a served call, which leaves 79 % of the goodput at 5 times the knee (a pass is certain of 10 %)",
     judge: (curve) => {
       const price = measures.refusalPriceOf(curve);
-      if (price === null) return skipped("three levels past the knee");
+      if (price === null) return skipped("not-seen", "three levels past the knee");
       const costOf = (of: Estimate | null): Finding => against(of, { most: COST }, "a refusal's cost in calls");
       const finding = costOf(price);
       // Levels that may lie below the knee show no cost.
       if (finding.verdict === "fail") return costOf(measures.refusalPriceOf(curve, true));
       const isSurelyLess = price.value <= COST && price.high <= COST_SURELY;
-      return isSurelyLess ? found("pass", finding.got ?? "") : finding;
+      return isSurelyLess ? found(HELD, finding.got ?? "") : finding;
     },
   },
   // Item 220 leaves open how soon a call is refused; the reference platform refuses at once. A queue before the refusal is
@@ -471,9 +488,9 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
     expected: "after the drain as many slots are taken as before the stage",
     judge: (_, facts) => {
       const leaked = leakedIn(facts);
-      if (leaked === null) return skipped("gauges of the API replicas (control.api in the target file)");
-      if (!facts.drained) return open("the stage was not drained before the gauges were read");
-      return found(leaked > 0 ? "fail" : "pass", `${leaked} slots were not given back`);
+      if (leaked === null) return skipped("not-stated", "gauges of the API replicas (control.api in the target file)");
+      if (!facts.drained) return open("state-unknown", "the stage was not drained before the gauges were read");
+      return found(leaked > 0 ? BROKEN : HELD, `${leaked} slots were not given back`);
     },
   },
   // Any server of fixed slots follows Kleinrock's formula ("Queueing Systems" I, section 3.6), less 10 % for its host.
@@ -483,11 +500,14 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
     judge: (curve, { shedding }) => {
       const system = measures.statedSystem(curve);
       if (system === null || shedding !== "fixed")
-        return skipped("fixed shedding with limits.slots and limits.service_ms");
+        return skipped("not-stated", "fixed shedding with limits.slots and limits.service_ms");
       const worst = measures.ofClosedForm(curve);
       const finding = against(worst, { least: 0.9 }, "of what the closed form carries, the worst level carries");
       if (finding.verdict !== "fail" || system.replicas === 1) return finding;
-      return open(`${finding.reason}, but replicas that get unequal parts of the load carry less than the formula has`);
+      return open(
+        "ambiguous",
+        `${finding.reason}, but replicas that get unequal parts of the load carry less than the formula has`,
+      );
     },
   },
   // Batches of one level scatter by 5 %.
@@ -502,12 +522,13 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
     expected: "the share shed at a level varies by at most 3 times what chance does",
     judge: (curve) => {
       const { value, each } = measures.oscillationOf(curve) ?? { value: 0, each: [] };
-      if (each.length < LEVELS_FOR_SWING) return open("too few levels past the knee are long enough to show it");
+      if (each.length < LEVELS_FOR_SWING)
+        return open("too-few-calls", "too few levels past the knee are long enough to show it");
       const far = each.filter((by) => by > SWING).length / each.length;
       const got = `${value.toFixed(1)} times chance (median of ${each.length} levels)`;
-      if (far < 1 / 3) return found("pass", got);
-      if (far < 2 / 3) return open(`at some levels only: ${got}`);
-      return found("fail", `at one rate the share of calls that is shed varies by ${got}`);
+      if (far < 1 / 3) return found(HELD, got);
+      if (far < 2 / 3) return open("ambiguous", `at some levels only: ${got}`);
+      return found(BROKEN, `at one rate the share of calls that is shed varies by ${got}`);
     },
   },
   // A price of 2 % leaves 92 % of the goodput at 5 times the knee: (1 - kr) / (1 - r).
@@ -523,11 +544,11 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
     judge: (curve) => {
       const past = measures.pastKnee(curve);
       const wasted = measures.wastedOf(past)?.value;
-      if (wasted === undefined) return open("no events were seen past the knee");
+      if (wasted === undefined) return open("not-seen", "no events were seen past the knee");
       const got = `${percent(wasted)} of ${measures.total(past, ({ events }) => events)} events`;
       return wasted > 0.05
-        ? found("fail", `work is done for streams that are of no use: ${got}`, got)
-        : found("pass", got);
+        ? found(BROKEN, `work is done for streams that are of no use: ${got}`, got)
+        : found(HELD, got);
     },
   },
   // Jain, Chiu & Hawe (1984): 0.98 is a coefficient of variation of 14 %.
@@ -578,11 +599,12 @@ const beyondReach = (curve: Curve): Finding | null => {
   if (limited > SHAPING) {
     const these = "the rate of these ends before the capacity of the deployment";
     return skipped(
+      "role-missing",
       `more tenants, each with its key: ${these} (${RATE_LIMITED} for ${percent(limited)} of a level's calls)`,
     );
   }
   if (curve.knee.overall !== null || curve.notPlayed.length === 0) return null;
-  return skipped("a load that reaches the knee, which is beyond what permits.load_max_rps allows");
+  return skipped("not-permitted", "a load that reaches the knee, which is beyond what permits.load_max_rps allows");
 };
 
 type Judged = {
@@ -641,6 +663,12 @@ const UNMET = {
 } satisfies Record<string, (of: Judged) => string | false>;
 type Need = keyof typeof UNMET;
 
+const CODE_OF_NEED: Readonly<Record<Need, OpenCode>> = {
+  ...{ knee: "not-reached", steady: "ambiguous", settled: "too-few-calls", direct: "edge-answered" },
+  ...{ exclusive: "not-exclusive", bracketed: "not-exclusive" },
+  ...{ late: "generator-was-the-limit", host: "machine-disturbed" },
+};
+
 /** If no objective is stated, a failure by lateness alone stands only if the most patient caller would have given up too. */
 const impatience = ({ curve, facts, judge, isFailed }: Judged): string | false => {
   const patient = isFailed ? curve.patient?.() : undefined;
@@ -655,14 +683,16 @@ const judgedClaim = (curve: Curve, facts: StageFacts, replay: string, claim: Cur
   const { measure, level, expected, needs, judge } = claim;
   const finding = (needs.includes("knee") ? beyondReach(curve) : null) ?? judge(curve, facts);
   const { verdict, reason, got } = finding;
+  const ruling = rulingOf(finding);
   const of: Judged = { curve, facts, judge, isFailed: verdict === "fail" };
-  const all = verdict === "skipped" ? [] : [...needs.map((need) => UNMET[need](of)), impatience(of)];
-  const doubts = all.filter((one) => one !== false && one !== "");
-  const doubted = `${doubts.join("; ")}. Without that: ${verdict}, ${reason}`;
+  const unmet = needs.map((need) => ({ code: CODE_OF_NEED[need], why: UNMET[need](of) }));
+  const all = [...unmet, { code: "not-stated" as const, why: impatience(of) }];
+  const doubts = verdict === "skipped" ? [] : all.filter(({ why }) => why !== false && why !== "");
+  const doubted = `${doubts.map(({ why }) => why).join("; ")}. Without that: ${verdict}, ${reason}`;
   const due = typeof expected === "string" ? expected : expected(curve, facts);
   return claimOf({
     ...{ id: `curve/${measure}`, stage: curve.stage, level, replay, got, expected: due },
-    ...(doubts.length === 0 ? { verdict, reason } : { verdict: "inconclusive", reason: doubted }),
+    ...(doubts[0] === undefined ? { ...ruling, reason } : { ...openBy(doubts[0].code), reason: doubted }),
   });
 };
 

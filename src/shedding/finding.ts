@@ -1,12 +1,14 @@
 /** A finding: the verdict of a judge with its reason, before it becomes a claim. */
+import { type OpenCode, openBy, type Ruling, skippedBy } from "../history/reason-codes.ts";
 import type { Claim, StageHost } from "../history/run-document.ts";
 import { doubtsAgainst, timeDoubts } from "../history/time-doubts.ts";
 
-export type Finding = Pick<Claim, "verdict" | "reason"> & Partial<Pick<Claim, "got" | "evidence">>;
+export type Finding = Ruling & Pick<Claim, "reason"> & Partial<Pick<Claim, "got" | "evidence">>;
 
-export const found = (verdict: Claim["verdict"], reason: string, got = reason): Finding => ({ verdict, reason, got });
-export const open = (reason: string, got = reason): Finding => found("inconclusive", reason, got);
-export const skipped = (lacking: string): Finding => found("skipped", `skipped: needs ${lacking}`);
+export const found = (ruling: Ruling, reason: string, got = reason): Finding => ({ ...ruling, reason, got });
+export const open = (code: OpenCode, reason: string, got = reason): Finding => found(openBy(code), reason, got);
+export const skipped = (code: OpenCode, lacking: string): Finding =>
+  found(skippedBy(code), `skipped: needs ${lacking}`);
 
 /** Returns what on this machine, besides late calls, may explain a failure. `but` overrides facts of the host. */
 export const machineDoubts = (host: StageHost | undefined, limitMs: number, but: Partial<StageHost> = {}): string[] => {

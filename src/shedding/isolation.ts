@@ -6,6 +6,7 @@
  */
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import { classOf, type Line } from "../history/line.ts";
+import { BROKEN, HELD } from "../history/reason-codes.ts";
 import { type Claim, claimOf, type Measurement, type StageFacts } from "../history/run-document.ts";
 import { add, exactInterval, sumOf } from "../history/statistics/statistics.ts";
 import { type Finding, found, open, skipped } from "./finding.ts";
@@ -116,28 +117,37 @@ export const createIsolation = () => {
     const got = `${kept} of ${n} quiet calls were served beside the noisy organization (${percent(interval?.low ?? 0)} to ${percent(interval?.high ?? 1)}), ${n - lostAlone} without it`;
     const judge = (): Finding => {
       const { org_in_flight: ofOrg, global_in_flight: ofAll } = limits;
-      if (!exclusive) return skipped("`exclusive`: what another caller takes is not told from what a neighbour takes");
+      if (!exclusive)
+        return skipped(
+          "not-exclusive",
+          "`exclusive`: what another caller takes is not told from what a neighbour takes",
+        );
       if (ofOrg === undefined ? !isNoiseShed : ofOrg >= (ofAll ?? Number.POSITIVE_INFINITY)) {
-        return skipped("a share of each organization (`limits.org_in_flight`); none was shed for itself");
+        return skipped("not-stated", "a share of each organization (`limits.org_in_flight`); none was shed for itself");
       }
       // A share that nobody keeps refuses its own organization nothing: then the others are refused.
-      if (!isNoiseShed && lost === 0) return skipped("a noisy organization that runs into its own cap");
-      if (n < PAIRS_MIN) return open(`${n} calls were played both ways; it takes ${PAIRS_MIN}`);
+      if (!isNoiseShed && lost === 0) return skipped("not-reached", "a noisy organization that runs into its own cap");
+      if (n < PAIRS_MIN) return open("too-few-calls", `${n} calls were played both ways; it takes ${PAIRS_MIN}`);
       if (lostAlone > LOST_ALONE * n)
-        return open(`without the noisy one ${lostAlone} of ${n} calls were shed as well`, got);
+        return open("ambiguous", `without the noisy one ${lostAlone} of ${n} calls were shed as well`, got);
       if (chance < CHANCE && (exactInterval(n - lost, n)?.high ?? 1) < KEPT) {
         const reason = `quiet organizations were refused because of another: ${lost} calls that are served without it`;
-        return { ...found("fail", reason, got), evidence: beside.evidence };
+        return { ...found(BROKEN, reason, got), evidence: beside.evidence };
       }
-      if (kept >= KEPT * n) return found("pass", got);
+      if (kept >= KEPT * n) return found(HELD, got);
       if (n - lost < KEPT * n) {
         const when = `${lost} were lost within ${losing} of its seconds, which a standstill can explain`;
-        return open(`too little to be certain, so play it for longer (\`--duration\`): ${got}; ${when}`, got);
+        return open(
+          "too-few-calls",
+          `too little to be certain, so play it for longer (\`--duration\`): ${got}; ${when}`,
+          got,
+        );
       }
       const full = count(({ now }) => now === "full");
       const stated = "`limits.org_in_flight` that is at most half of `limits.global_in_flight`";
       return {
         ...skipped(
+          "not-stated",
           `${stated}: the deployment was full when ${full} quiet calls came, and it is not known how many slots are kept for their organizations`,
         ),
         got,

@@ -3,6 +3,7 @@
  * nothing else may explain it: an uneven calm phase, a late generator, a busy machine, other callers, an injected
  * fault. If others may call, the loss also has to end with a pause of our load.
  */
+import { BROKEN, HELD } from "../history/reason-codes.ts";
 import {
   type Claim,
   claimOf,
@@ -48,65 +49,69 @@ const described = ({ low, high, windowMs, resolution, unsureMs }: SettledAfter):
 const recovered = (settling: Settling, { host, exclusive }: StageFacts): Finding => {
   const { end, again, recovery, calmShare, endShare, endSlowShare, strainedLoss, laggedCalm } = settling;
   if (strainedLoss < OVERLOAD_LOSS) {
-    return skipped(`an overload; ${percent(1 - strainedLoss)} of the calls at the top were served`);
+    return skipped("not-reached", `an overload; ${percent(1 - strainedLoss)} of the calls at the top were served`);
   }
   if (calmShare < 1 - OVERLOAD_LOSS)
-    return open(`before the overload only ${percent(calmShare)} of the calls were served`);
+    return open("not-reached", `before the overload only ${percent(calmShare)} of the calls were served`);
   if (!settling.isCalmSteady)
-    return open("the calm load before the overload was served differently from one half to the other");
+    return open("ambiguous", "the calm load before the overload was served differently from one half to the other");
   if (laggedCalm > (end === "back" ? LAGGED_MOST : LAGGED))
-    return open(`${percent(laggedCalm)} of the calls outside the overload left late`);
+    return open("generator-was-the-limit", `${percent(laggedCalm)} of the calls outside the overload left late`);
   const was = `${percent(calmShare)} of the calls were served before the overload, ${percent(endShare)} at the end`;
   if (end === "back") {
-    return found("pass", `${was}${recovery === null ? "" : `; after the overload it took ${described(recovery)}`}`);
+    return found(HELD, `${was}${recovery === null ? "" : `; after the overload it took ${described(recovery)}`}`);
   }
   const slow = endSlowShare > 0.1 ? `, ${percent(endSlowShare)} of them slower than nearly all before` : "";
   const got = `${was}${slow}`;
   if (end === "unclear")
     return open(
+      "too-few-calls",
       `too few calls, or too little time after the overload, to say whether the state before came back: ${got}`,
       got,
     );
-  if (!settling.isCalmFilled) return open("the calm load before the overload was shorter than two of its calls", got);
+  if (!settling.isCalmFilled)
+    return open("too-few-calls", "the calm load before the overload was shorter than two of its calls", got);
   const doubts = machineDoubts(host, settling.objectiveMs);
-  if (doubts.length > 0) return open(`the machine may explain it: ${doubts.join("; ")}`, got);
+  if (doubts.length > 0) return open("machine-disturbed", `the machine may explain it: ${doubts.join("; ")}`, got);
   const mayBeOthers = !settling.isLostThroughout || !settling.isCalmEven || endShare > SHARED_LEFT * calmShare;
-  if (!exclusive && mayBeOthers) return open("others may take what is missing (`exclusive` is not stated)", got);
+  if (!exclusive && mayBeOthers)
+    return open("not-exclusive", "others may take what is missing (`exclusive` is not stated)", got);
   if (again === "back") {
     const stuck = "the deployment was stuck in a bad state (metastable)";
-    return found("fail", `the load after the overload was not served as before, after a pause it was: ${stuck}`, got);
+    return found(BROKEN, `the load after the overload was not served as before, after a pause it was: ${stuck}`, got);
   }
   const lost = "the state before the overload did not come back";
   return exclusive
-    ? found("fail", `${lost} within ${seconds(settling.afterMs)}`, got)
+    ? found(BROKEN, `${lost} within ${seconds(settling.afterMs)}`, got)
     : open(
+        "not-exclusive",
         `${lost}, also not after a pause: others may call it (\`exclusive\` is not stated), or its capacity moved`,
         got,
       );
 };
 
 const reacted = ({ reaction, laggedStrained }: Settling): Finding => {
-  if (reaction === null) return open("too few calls to see the level that it settled at");
+  if (reaction === null) return open("too-few-calls", "too few calls to see the level that it settled at");
   const got = described(reaction);
   const { low, high } = reaction;
   if (laggedStrained > LAGGED_MOST)
-    return open(`${percent(laggedStrained)} of the calls after the step left late`, got);
-  if (high !== null && high <= REACTION_MS) return found("pass", got);
-  if (!reaction.isSteadily) return open(`it had settled, and was disturbed once more: ${got}`, got);
+    return open("generator-was-the-limit", `${percent(laggedStrained)} of the calls after the step left late`, got);
+  if (high !== null && high <= REACTION_MS) return found(HELD, got);
+  if (!reaction.isSteadily) return open("ambiguous", `it had settled, and was disturbed once more: ${got}`, got);
   return low > REACTION_MS
-    ? found("fail", `goodput and latency took longer than ${seconds(REACTION_MS)} to settle: ${got}`, got)
-    : open(`windows are too long to say: ${got}`, got);
+    ? found(BROKEN, `goodput and latency took longer than ${seconds(REACTION_MS)} to settle: ${got}`, got)
+    : open("too-few-calls", `windows are too long to say: ${got}`, got);
 };
 
 const amplified = (settling: Settling, facts: StageFacts): Finding => {
   const { amplification, amplificationBound: bound, amplificationCalm: calm, amplificationEnd: end } = settling;
-  if (settling.strainedLoss < OVERLOAD_LOSS || amplification === null) return skipped("an overload");
+  if (settling.strainedLoss < OVERLOAD_LOSS || amplification === null) return skipped("not-reached", "an overload");
   const got = `${calm.toFixed(2)} attempts a call before, ${amplification.value.toFixed(2)} at the top (equal chances would give ${bound.toFixed(2)}), ${end.toFixed(2)} at the end`;
-  if (settling.laggedCalm > LAGGED) return open("the generator was late", got);
-  if (end <= calm + STILL * (amplification.value - calm)) return found("pass", got);
+  if (settling.laggedCalm > LAGGED) return open("generator-was-the-limit", "the generator was late", got);
+  if (end <= calm + STILL * (amplification.value - calm)) return found(HELD, got);
   return recovered(settling, facts).verdict === "fail"
-    ? found("fail", "callers still retried when the overload was long over", got)
-    : open(`retries had not ended with the overload: ${got}`, got);
+    ? found(BROKEN, "callers still retried when the overload was long over", got)
+    : open("ambiguous", `retries had not ended with the overload: ${got}`, got);
 };
 
 type SettlingClaim = {
@@ -144,7 +149,7 @@ export const settlingClaims = (
   SETTLING_CLAIMS.filter(({ measure }) => of === "load" || measure === "reaction").map(
     ({ measure, level, expected, judge }) => {
       const id = of === "load" ? `curve/${measure}` : `curve/${measure}/${facts.stage}`;
-      const finding = typeof settling === "string" ? skipped(settling) : judge(settling, facts);
+      const finding = typeof settling === "string" ? skipped("not-reached", settling) : judge(settling, facts);
       return claimOf({ id, stage: facts.stage, level, expected, replay, ...finding });
     },
   );

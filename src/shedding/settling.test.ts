@@ -246,7 +246,12 @@ describe("capacity that halves", () => {
     expect(measured(slow, "reaction_ms").value).toBeLessThanOrEqual(3_500);
     const claims = settlingClaims(slow, "capacity", bareFacts("capacity-halved"), "again");
     expect(claims).toMatchObject([
-      claimOf({ ...(claims[0] as (typeof claims)[0]), id: "curve/reaction/capacity-halved", verdict: "pass" }),
+      claimOf({
+        ...(claims[0] as (typeof claims)[0]),
+        id: "curve/reaction/capacity-halved",
+        verdict: "pass",
+        code: "held",
+      }),
     ]);
   });
 

@@ -5,6 +5,7 @@
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import type { Line } from "../history/line.ts";
 import { type Objective, parseObjectives } from "../history/objectives.ts";
+import { BROKEN } from "../history/reason-codes.ts";
 import {
   type Claim,
   claimOf,
@@ -60,7 +61,7 @@ const openOutage = ({ stage, exclusive, curve: { ramp = [] } = { not_played: [] 
     const got = `${shed} of ${calls} calls were shed, and the ramp before the curve was served at ${served.rate_per_s.toFixed(1)}/s`;
     const reason = `the state before the first overload has not come back: ${got}`;
     const expected = "a deployment that serves again after its first overload";
-    return [claimOf({ id: "curve/metastability", stage, verdict: "fail", reason, got, expected, replay })];
+    return [claimOf({ id: "curve/metastability", stage, ...BROKEN, reason, got, expected, replay })];
   };
   return { see, claims };
 };
@@ -85,7 +86,7 @@ export const openStageCurve = (facts: StageFacts): StageCurve | null => {
       const curve = fold.end(offered.start_us);
       if (typeof curve !== "string") return { curve, ...judgeCurve(curve, facts, replay) };
       const lacking = `the curve needs ${curve}`;
-      const claim = doubt("curve/goodput_retention", lacking, "levels that can be compared", replay);
+      const claim = doubt("curve/goodput_retention", "not-reached", lacking, "levels that can be compared", replay);
       return { curve: null, claims: [{ ...claim, stage }, ...outage.claims(replay)], measurements: [] };
     },
   };

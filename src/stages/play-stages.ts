@@ -7,6 +7,7 @@ import { stageTenants } from "../deployments/tenants.ts";
 import { consequencesOf } from "../faults/disturbance.ts";
 import { moveClock } from "../faults/injectors/operator.ts";
 import type { CallLine, Line } from "../history/line.ts";
+import { BROKEN, HELD, type OpenCode, openBy, skippedBy } from "../history/reason-codes.ts";
 import * as doc from "../history/run-document.ts";
 import { stageMeasure } from "../history/tally.ts";
 import { hostNotesOf } from "../history/time-doubts.ts";
@@ -72,7 +73,7 @@ const findCapacity = async (context: RunContext, deployment: Deployment, plan: p
   if (rate !== null) deployment.found[kind] = rate;
   if (kind === "chat") deployment.found.ramp = served;
   const claim = doc.claimOf({
-    ...{ id: `knee/${story}`, stage: story, level: "info", verdict: knee.found ? "pass" : "skipped" },
+    ...{ id: `knee/${story}`, stage: story, level: "info", ...(knee.found ? HELD : skippedBy("not-reached")) },
     ...{ reason: said, expected: "a limit inside permits.load_max_rps", replay: context.replay },
   });
   context.add({ claims: [claim] });
@@ -161,7 +162,8 @@ export const playRules = async (
     const todo =
       "its making or its deletion had no clear answer; look for that name in key management, and delete what is there";
     const times = length === 1 ? "" : `, up to ${length} times`;
-    return doc.doubt("run/cleaned-up", `${name} may still be there${times}: ${todo}`, "what was made is gone", replay);
+    const may = `${name} may still be there${times}: ${todo}`;
+    return doc.doubt("run/cleaned-up", "not-healed", may, "what was made is gone", replay);
   });
   const claims = result.claims.map((claim) => ({ ...claim, replay: claim.replay.replace(VERIFY_COMMAND, command) }));
   const outcome = doc.stageOutcome({
@@ -210,7 +212,7 @@ const playVerifyStage = async (context: RunContext, deployment: Deployment, plan
   const lost = nothingComesBack(await readBack(), deployment, patienceMs);
   const claims = outcome.claims.map((claim) => {
     const isLost = lost !== null && claim.id === "verify/slots-come-back";
-    const judged = isLost ? { verdict: "fail" as const, reason: `${claim.expected}: ${lost}`, got: lost } : {};
+    const judged = isLost ? { ...BROKEN, reason: `${claim.expected}: ${lost}`, got: lost } : {};
     return { ...claim, ...judged, id: claim.id.replace(/^verify\/(.*)$/, `$1/${name}`), replay: context.replay };
   });
   return { ...outcome, claims };
@@ -252,11 +254,15 @@ export const playStages = async (
     return outcome;
   };
   /** Leaves out the remaining stages, because a deployment in such a state is neither broken further nor judged. */
-  const leaveOut = async (said: string, reason: string, expected: string, left: readonly planning.StagePlan[]) => {
+  const leaveOut = async (
+    said: string,
+    { code, ...why }: Pick<doc.Claim, "reason" | "expected"> & { code: OpenCode },
+    left: readonly planning.StagePlan[],
+  ) => {
     const names = left.map(({ name }) => name).join(", ");
     events.result(`  ${said}: ${names === "" ? "no stage was left" : `not played: ${names}`}`);
-    const why = { verdict: "inconclusive", reason: `not played: ${reason}`, expected, replay } as const;
-    for (const plan of left) await context.addStage(unplayedStage(plan, deployment, why));
+    const open = { ...openBy(code), ...why, reason: `not played: ${why.reason}`, replay };
+    for (const plan of left) await context.addStage(unplayedStage(plan, deployment, open));
   };
   /** Plays all stages. Returns whether they can be judged together, because play did not end early. */
   const playAll = async (): Promise<boolean> => {
@@ -266,11 +272,14 @@ export const playStages = async (
       const { keysRefused: unusable, isLeftBroken } = outcome;
       if (isLeftBroken === true || unusable !== undefined) {
         const broken = `what was done to the deployment in ${plan.name} could not be healed, and nothing more is broken`;
-        const [said, expected] =
-          unusable === undefined
-            ? [`${plan.name} could not be healed`, "a deployment that is whole"]
-            : [unusable, "a key that the deployment takes"];
-        await leaveOut(said, unusable ?? broken, expected, plans.slice(at + 1));
+        const left = plans.slice(at + 1);
+        if (unusable === undefined) {
+          const why = { code: "not-healed", reason: broken, expected: "a deployment that is whole" } as const;
+          await leaveOut(`${plan.name} could not be healed`, why, left);
+        } else {
+          const why = { code: "key-refused", reason: unusable, expected: "a key that the deployment takes" } as const;
+          await leaveOut(unusable, why, left);
+        }
         return true;
       }
       const again = isOver() || toPlayAgain.length === PLAYED_AGAIN_MAX ? null : stageAgain(plan, outcome);

@@ -126,7 +126,7 @@ export const play = async (
     const about = { context, deployment, stage, ratePerS, signal, recent, onLine, requiredStates };
     disturbed = await disturb(disturbance, about).catch((error: Error): disturbances.Disturbed => {
       const reason = `the disturbance could not be carried out: ${error.message}`;
-      return { problems: [disturbances.inconclusive(reason)], notes: [] };
+      return { problems: [disturbances.inconclusive("fault-without-effect", reason)], notes: [] };
     });
   };
   using atEnd = new DisposableStack();
@@ -264,12 +264,13 @@ export const playLoadStage = async (
   const readings = Object.fromEntries(Object.entries(tenants).map(([org, { used_at_start: used }]) => [org, { used }]));
   const view = planning.viewWith(deployment, readings);
   const lacking = planning.stageMissing(plan, deployment, view);
-  if (lacking.length > 0) return skippedStage(plan, deployment, lacking, replay);
+  const code = story.missing(view).length > 0 ? "role-missing" : "not-stated";
+  if (lacking.length > 0) return skippedStage(plan, deployment, lacking, replay, code);
   for (const org of story.noisy(view)) if (tenants[org] !== undefined) tenants[org].noisy = true;
   const planned = planning.plannedFor(plan, deployment, view);
   if (planned === null) {
     const lacks = "a rate: `limits` state none and a ramp inside permits.load_max_rps met no limit";
-    return skippedStage(plan, deployment, [lacks], replay);
+    return skippedStage(plan, deployment, [lacks], replay, "not-stated");
   }
   const { profile, arrivals, reach, slowedTo } = planned;
   const slowed = slowedTo === undefined ? [] : [slowedReplayText(slowedTo)];
@@ -331,9 +332,9 @@ export const playLoadStage = async (
     ...protocols
       .filter((one) => one !== stated)
       .map((one) => `${doc.HTTP_VERSIONS[one]} was agreed upon with the target, and transport.protocol is "${stated}"`)
-      .map(disturbances.inconclusive),
+      .map((why) => disturbances.inconclusive("not-stated", why)),
     ...disturbed.problems,
-    ...interference.taints.map(disturbances.inconclusive),
+    ...interference.taints.map((why) => disturbances.inconclusive("not-exclusive", why)),
   ]
     .filter(({ about }) => about !== "time")
     .map((problem) => onThisMachine(problem, host, target.limits?.limiter_budget_ms));

@@ -37,7 +37,13 @@ test("a stage that stayed below what it is made to exceed has not passed, and al
   const ids = ["skipped reached/chat-past-capacity", "skipped beyond/chat-past-capacity"];
   expect(idsAfter({ "200": 9 }, true)).toEqual(ids);
   const judged = claimOf({
-    ...{ id: "streams-end-once/chat-past-capacity", stage: "chat-past-capacity", verdict: "pass", reason: "" },
+    ...{
+      id: "streams-end-once/chat-past-capacity",
+      stage: "chat-past-capacity",
+      verdict: "pass",
+      code: "held",
+      reason: "",
+    },
     ...{ expected: "", replay: "-" },
   });
   const merged = mergeClaims([...claimsAfter({ "200": 9 }, true), judged], ["reached/chat-past-capacity"]);
@@ -74,12 +80,12 @@ test("a fault that never met what it has to meet proves nothing; what nobody sho
 });
 
 test("a recovery that came too late is no failure where the machine stood still for half of the budget", () => {
-  const late = { verdict: "fail", reason: "no recovery by the deadline", about: "recovery" } as const;
+  const late = { verdict: "fail", code: "broken", reason: "no recovery by the deadline", about: "recovery" } as const;
   expect(onThisMachine(late, lateBy(100))).toEqual(late);
   expect(onThisMachine(late, lateBy(200))).toMatchObject({
-    verdict: "inconclusive",
+    ...{ verdict: "inconclusive", code: "machine-disturbed" },
     reason: expect.stringContaining("200 ms late"),
   });
-  const other = { verdict: "fail", reason: "the fault could not be healed" } as const;
+  const other = { verdict: "fail", code: "broken", reason: "the fault could not be healed" } as const;
   expect(onThisMachine(other, lateBy(200))).toEqual(other);
 });

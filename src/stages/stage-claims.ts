@@ -2,6 +2,7 @@
 import { readGauges } from "../client/control-planes.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { Problem } from "../drivers/driver.ts";
+import { BROKEN, HELD, type OpenCode, openBy, type Ruling, skippedBy } from "../history/reason-codes.ts";
 import * as doc from "../history/run-document.ts";
 import { judgeGrowth, type Reading } from "../history/statistics/growth.ts";
 import { standstillDoubts } from "../history/time-doubts.ts";
@@ -13,7 +14,7 @@ import { type Observed, observe, statedFacts } from "./witnesses.ts";
 export const onThisMachine = (problem: Problem, host: doc.StageHost, budgetMs?: number): Problem => {
   const doubts = problem.about === "recovery" ? standstillDoubts(host, budgetMs) : [];
   if (doubts.length === 0) return problem;
-  return { verdict: "inconclusive", reason: `${problem.reason}, and ${doubts.join("; ")}` };
+  return { ...openBy("machine-disturbed"), reason: `${problem.reason}, and ${doubts.join("; ")}` };
 };
 
 const notReached = ({ outcome, reason }: Reach["beyond"][number]): string =>
@@ -38,22 +39,24 @@ export const reachedClaims = (
     ...(unmet.length > 0 ? [`never met by the fault: ${unmet.join(", ")}`] : []),
   ];
   const isFailed = problems.some(({ verdict }) => verdict === "fail");
+  const open = problems.flatMap((one) => (one.verdict === "fail" ? [] : [one.code]));
   const isRefused = Object.keys(summary.by_outcome).some((outcome) => outcome.startsWith("429 "));
   const below = isRefused ? undefined : reach.beyond.find(({ staysBelow }) => staysBelow);
-  const judged = (): [doc.Claim["verdict"], string] => {
-    if (isFailed) return ["fail", doubts.join("; ")];
-    if (doubts.length > 0) return ["inconclusive", doubts.join("; ")];
-    if (below !== undefined) return ["skipped", notReached(below)];
-    return ["pass", "the stage reached what it is about"];
+  const judged = (): Ruling & { reason: string } => {
+    if (isFailed) return { ...BROKEN, reason: doubts.join("; ") };
+    const [code = missing.length > 0 ? "not-reached" : "fault-without-effect"] = open;
+    if (doubts.length > 0) return { ...openBy(code), reason: doubts.join("; ") };
+    if (below !== undefined) return { ...skippedBy("not-reached"), reason: notReached(below) };
+    return { ...HELD, reason: "the stage reached what it is about" };
   };
-  const [verdict, reason] = judged();
+  const { reason, ...ruling } = judged();
   const counts = Object.entries(summary.by_outcome).map(([outcome, n]) => `${n} x ${outcome}`);
   const about = { id: `reached/${plan.name}`, stage: plan.name, got: counts.join(", "), replay };
   return [
     doc.claimOf({
       ...about,
-      verdict,
-      reason: verdict === "pass" ? reason : [reason, ...parts.notes].join("; "),
+      ...ruling,
+      reason: ruling.verdict === "pass" ? reason : [reason, ...parts.notes].join("; "),
       expected: `the driver plays the whole schedule and sees ${[...reach.all, ...anyOf].join(", ") || "answers"}`,
     }),
     // An outcome beyond reach may still be seen, by chance or by other callers; then it needs no claim.
@@ -61,7 +64,7 @@ export const reachedClaims = (
       .filter(({ outcome }) => !isSeen(outcome))
       .map((one) =>
         doc.claimOf({
-          ...{ ...about, id: `beyond/${plan.name}`, level: "info", verdict: "skipped", expected: one.outcome },
+          ...{ ...about, id: `beyond/${plan.name}`, level: "info", ...skippedBy("not-reached"), expected: one.outcome },
           reason: notReached(one),
         }),
       ),
@@ -71,7 +74,7 @@ export const reachedClaims = (
 export const unplayedStage = (
   plan: StagePlan,
   { target }: Pick<Deployment, "target">,
-  why: Pick<doc.Claim, "verdict" | "reason" | "expected" | "replay">,
+  why: Ruling & Pick<doc.Claim, "reason" | "expected" | "replay">,
 ): doc.StageOutcome =>
   doc.stageOutcome({
     summary: doc.countedSummary(plan.name, driverOf(plan), 0, {}),
@@ -85,11 +88,12 @@ export const skippedStage = (
   deployment: Pick<Deployment, "target" | "embedded">,
   lacking: readonly string[],
   replay: string,
+  code: OpenCode,
 ): doc.StageOutcome => {
   const { embedded } = deployment;
   const reason = `skipped: ${embedded ? "the embedded deployment" : "the target file"} lacks ${[...new Set(lacking)].join("; ")}`;
-  const verdict = embedded ? "inconclusive" : "skipped";
-  return unplayedStage(plan, deployment, { verdict, reason, expected: "everything that the stage needs", replay });
+  const ruling = embedded ? openBy("tool-missing") : skippedBy(code);
+  return unplayedStage(plan, deployment, { ...ruling, reason, expected: "everything that the stage needs", replay });
 };
 
 const MB = 1_000_000;
@@ -127,18 +131,20 @@ export const growthOf = (readings: ReadonlyMap<string, readonly Reading[]>, repl
   for (const { name, unit, size, perHour, isMemory } of WATCHED) {
     const all = readings.get(name) ?? [];
     const expected = `${name} grows by at most ${perHour} ${unit} an hour`;
-    const claim = (verdict: doc.Claim["verdict"], reason: string, got = reason): void =>
+    const claim = (ruling: Ruling, reason: string, got = reason): void =>
       void claims.push(
-        doc.claimOf({ id: `growth/${name}`, stage: STAGE, verdict, reason, expected, got, replay, stands_alone: true }),
+        doc.claimOf({
+          ...{ ...ruling, id: `growth/${name}`, stage: STAGE, reason, expected, got, replay, stands_alone: true },
+        }),
       );
     if (all.length === 0) {
       const lacking = `\`${name}\` among the gauges of control.api, or among observers.prometheus.queries`;
-      claim("skipped", `skipped: needs ${lacking}`, "not judged");
+      claim(skippedBy("not-stated"), `skipped: needs ${lacking}`, "not judged");
       continue;
     }
     const scaled = warm(all).map(({ atMs, value }) => ({ atMs, value: value / size }));
-    const { verdict, reason, slope } = judgeGrowth(scaled, perHour, unit, isMemory && !isCollected);
-    claim(verdict, reason);
+    const { reason, slope, ...ruling } = judgeGrowth(scaled, perHour, unit, isMemory && !isCollected);
+    claim(ruling, reason);
     if (slope === null) continue;
     const { slope: value, low, high, n } = slope;
     measurements.push({ name: `growth_${name}_per_hour`, stage: STAGE, value, unit, low, high, n });

@@ -17,8 +17,8 @@ const OFF = {
 
 test("what is known of a stage's host: lateness by share of calls, the rate that was held, what the driver doubts", () => {
   const problems: Driven["problems"] = [
-    { verdict: "inconclusive", reason: "some may have waited", about: "time" },
-    { verdict: "inconclusive", reason: "the generator was the bottleneck" },
+    { verdict: "inconclusive", code: "generator-was-the-limit", reason: "some may have waited", about: "time" },
+    { verdict: "inconclusive", code: "generator-was-the-limit", reason: "the generator was the bottleneck" },
   ];
   const lag = Histogram.of(Array.from({ length: 100 }, (_, i) => (i + 1) * 1000));
   const measurements = [{ name: "rate_error", stage: "s", value: -0.02, unit: "ratio", low: null, high: null, n: 100 }];

@@ -2,7 +2,7 @@
 import { maskSecrets } from "../contract/credentials.ts";
 import { counted } from "../contract/lists.ts";
 import { outcomeOf, REFUSALS, type RefusalName } from "../contract/refusals.ts";
-import type { ClaimVerdict } from "../history/run-document.ts";
+import { BROKEN, HELD, type OpenCode, openBy, type Ruling, skippedBy } from "../history/reason-codes.ts";
 import { type Answer, cacheInWords, inWords, isAdmitted, successInWords } from "./sending/answer.ts";
 import { describe } from "./sending/test-call.ts";
 
@@ -15,25 +15,27 @@ export type Failure = {
   accepts: readonly string[] | null;
 };
 
-export type Verdict = Record<"reason" | "expected" | "got", string> & {
-  verdict: ClaimVerdict;
-  evidence: string[];
-  failures?: readonly Failure[];
-  /** A sentence that names the spent budget, if that budget made the rule inconclusive. */
-  spent?: string;
-  /** What the rule judges did not happen, and no call can cause it. */
-  idle?: true;
-};
+export type Verdict = Ruling &
+  Record<"reason" | "expected" | "got", string> & {
+    evidence: string[];
+    failures?: readonly Failure[];
+    /** A sentence that names the spent budget, if that budget made the rule inconclusive. */
+    spent?: string;
+    /** What the rule judges did not happen, and no call can cause it. */
+    idle?: true;
+  };
 
 export const OPEN = "recorded, not judged: the specification leaves it open";
 
+export const RECORDED = { verdict: "pass", code: "recorded" } as const;
+
 export const recorded = (got: string, answers: readonly Answer[], reason = OPEN): Verdict => ({
-  verdict: answers.some(({ transient }) => transient) ? "inconclusive" : "pass",
+  ...(answers.some(({ transient }) => transient) ? openBy("refused-for-load") : RECORDED),
   ...{ reason, expected: "anything", got: maskSecrets(got), evidence: answers.map(({ id }) => id) },
 });
 
 /** Why a rule was not judged. `inconclusive` leaves the run open; `skipped` does not. */
-export type Open = { readonly verdict: "inconclusive" | "skipped"; readonly reason: string; readonly spent?: string };
+export type Open = Exclude<Ruling, { verdict: "pass" | "fail" }> & { readonly reason: string; readonly spent?: string };
 
 /** Thrown to end a rule without a verdict on its findings so far. */
 export class CannotJudge extends Error {
@@ -48,9 +50,17 @@ export class CannotJudge extends Error {
   }
 }
 
-export const inconclusive = (reason: string, steps?: readonly Answer[]): CannotJudge =>
-  new CannotJudge({ verdict: "inconclusive", reason }, steps);
-export const skipped = (reason: string): CannotJudge => new CannotJudge({ verdict: "skipped", reason });
+export const inconclusive = (code: OpenCode, reason: string, steps?: readonly Answer[]): CannotJudge =>
+  new CannotJudge({ ...openBy(code), reason }, steps);
+export const skipped = (code: OpenCode, reason: string): CannotJudge => new CannotJudge({ ...skippedBy(code), reason });
+
+/** Why an answer decides nothing. */
+export const codeOf = ({ foreign, status }: Pick<Answer, "foreign" | "status">): OpenCode => {
+  if (foreign) return "edge-answered";
+  // A 503 says that the limiter or the key service was not there.
+  if (status === null || status >= 500) return "not-answered";
+  return status === 429 ? "refused-for-load" : "unclear-answer";
+};
 
 /** The accepted outcome that stands for any 2xx without an `error` key. */
 export const ANY_SUCCESS = "2xx";
@@ -95,8 +105,10 @@ export type Checks = ReturnType<typeof createChecks>;
 
 export const createChecks = (expected: string) => {
   let [seen, off, isIdle] = [0, "", false];
+  let nothingBy: OpenCode = "not-seen";
   let spent: string | undefined;
-  const [unclear, notes, failures] = [[] as string[], [] as string[], [] as Failure[]];
+  const unclear: { why: string; code: OpenCode }[] = [];
+  const [notes, failures] = [[] as string[], [] as Failure[]];
 
   const checks = {
     get failed(): boolean {
@@ -112,9 +124,12 @@ export const createChecks = (expected: string) => {
         if (answer.legacy) checks.note("uses the older name origin_not_allowed");
         return true;
       }
-      if (answer.foreign) checks.unclear(ofAGateway(answer));
+      if (answer.foreign) checks.unclear(ofAGateway(answer), answer);
       else if (answer.transient)
-        checks.unclear(`${callInWords(answer)} (overload, a rate limit or a missing answer does not decide this)`);
+        checks.unclear(
+          `${callInWords(answer)} (overload, a rate limit or a missing answer does not decide this)`,
+          answer,
+        );
       else if (isSessionsOff(answer)) off = answer.outcome;
       else {
         const accepts = outcomesOf(wanted);
@@ -145,12 +160,14 @@ export const createChecks = (expected: string) => {
     },
     breach: (wanted: string, got: string, steps: readonly Answer[], accepts: Failure["accepts"] = null): void => {
       const foreign = steps.find((answer) => answer.foreign);
-      if (foreign !== undefined) checks.unclear(ofAGateway(foreign));
+      if (foreign !== undefined) checks.unclear(ofAGateway(foreign), foreign);
       else failures.push({ expected: wanted, got, steps: steps.slice(-STEPS_MAX), accepts });
     },
-    unclear: (why: string): void => void unclear.push(why),
+    /** `by`: the answer that decides nothing, or another cause. */
+    unclear: (why: string, by: Answer | OpenCode = "unclear-answer"): void =>
+      void unclear.push({ why, code: typeof by === "string" ? by : codeOf(by) }),
     isUnclear: (answer: Answer): boolean => {
-      if (answer.transient) checks.unclear(inWords(answer));
+      if (answer.transient) checks.unclear(inWords(answer), answer);
       return answer.transient;
     },
     /** Counts the answers that cannot be judged as unclear, and returns the others. */
@@ -159,7 +176,7 @@ export const createChecks = (expected: string) => {
     short: (shortage: Open | null, what: string): void => {
       if (shortage?.verdict === "skipped") checks.note(`${what}: not tried, ${shortage.reason}`);
       else if (shortage !== null) {
-        checks.unclear(shortage.reason);
+        checks.unclear(shortage.reason, shortage.code);
         spent = shortage.spent ?? shortage.reason;
       }
     },
@@ -172,14 +189,19 @@ export const createChecks = (expected: string) => {
       isIdle = true;
       return reason;
     },
+    /** Sets why nothing could be judged, if it is not that nothing was seen. Returns the reason. */
+    because: (code: OpenCode, reason: string): string => {
+      nothingBy = code;
+      return reason;
+    },
     result: (nothing = "nothing could be tried"): Verdict => {
       const told = [...Map.groupBy(notes, (text) => text)].map(([text, { length: n }]) =>
         n > 1 ? `${text} (${n} times)` : text,
       );
       const evidence = failures.flatMap(({ steps }) => steps.at(-1)?.id ?? []).slice(0, EVIDENCE_MAX);
-      const made = (verdict: Verdict["verdict"], why: string, got: string): Verdict => {
+      const made = (ruling: Ruling, why: string, got: string): Verdict => {
         const reason = maskSecrets([why, ...told].join("; "));
-        return { verdict, reason, expected, got: maskSecrets(got), evidence };
+        return { ...ruling, reason, expected, got: maskSecrets(got), evidence };
       };
       const [failure] = failures;
       if (failure !== undefined) {
@@ -187,14 +209,14 @@ export const createChecks = (expected: string) => {
         const came = failure.accepts === null ? "" : `, got ${failure.steps.at(-1)?.outcome}`;
         const count = counted(failures.length, "call");
         const reason = `expected ${failure.expected}${came}; ${count} did not match${copyIn(failures)}`;
-        return { ...made("fail", reason, failure.got), failures };
+        return { ...made(BROKEN, reason, failure.got), failures };
       }
-      if (off !== "" && seen === 0) return made("skipped", `skipped: ${off}`, "not judged");
-      const [why] = unclear;
-      const reason = `${counted(unclear.length, "call")} could not be judged: ${why}`;
-      if (why !== undefined) return { ...made("inconclusive", reason, "not enough to judge by"), spent };
-      if (seen > 0) return made("pass", `${seen} checked`, "as expected");
-      return { ...made("skipped", `skipped: ${nothing}`, "not judged"), ...(isIdle ? { idle: true } : {}) };
+      if (off !== "" && seen === 0) return made(skippedBy("not-provided"), `skipped: ${off}`, "not judged");
+      const [first] = unclear;
+      const reason = `${counted(unclear.length, "call")} could not be judged: ${first?.why}`;
+      if (first !== undefined) return { ...made(openBy(first.code), reason, "not enough to judge by"), spent };
+      if (seen > 0) return made(HELD, `${seen} checked`, "as expected");
+      return { ...made(skippedBy(nothingBy), `skipped: ${nothing}`, "not judged"), ...(isIdle ? { idle: true } : {}) };
     },
   };
   return checks;

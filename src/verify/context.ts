@@ -8,7 +8,7 @@ import type { Secrets } from "../target/secrets.ts";
 import { credentialFinder, readStated } from "../target/stated-credentials.ts";
 import { type CredentialRef, nobodysCredential } from "../workload/step.ts";
 import { renewAtMs } from "../workload/timeouts.ts";
-import { callInWords, inconclusive, isSessionsOff, skipped } from "./checks.ts";
+import { callInWords, codeOf, inconclusive, isSessionsOff, skipped } from "./checks.ts";
 import type { Budget, Denied, Permission, Role } from "./planning/needs.ts";
 import { type Answer, isAdmitted, lookOf } from "./sending/answer.ts";
 import { createSender, type SenderParts } from "./sending/sender.ts";
@@ -47,7 +47,7 @@ const createSessions = (budget: Budget, send: (call: TestCall) => Promise<Answer
     const { session_token: token } = answer.fields;
     if (isAdmitted(answer) && typeof token === "string") return token;
     const why = `no session could be minted: ${callInWords(answer)}`;
-    throw isSessionsOff(answer) ? skipped(why) : inconclusive(why, [answer]);
+    throw isSessionsOff(answer) ? skipped("not-provided", why) : inconclusive(codeOf(answer), why, [answer]);
   };
 
   const hasEnded = (token: string | null): boolean => Date.now() >= (endsAtMs.get(token) ?? Number.POSITIVE_INFINITY);

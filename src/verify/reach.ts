@@ -2,6 +2,7 @@
 import { toldOf } from "../client/network-errors.ts";
 import { foreignAddress, foreignError, foreignName } from "../contract/foreign-text.ts";
 import { PRODUCT_SCOPE, PRODUCTS, type RouteName, type Scope } from "../contract/routes.ts";
+import { openBy } from "../history/reason-codes.ts";
 import { byFrequency } from "../history/statistics/statistics.ts";
 import type { AdminRole, KeyRole } from "../target/roles.ts";
 import type { CredentialRef } from "../workload/step.ts";
@@ -308,7 +309,7 @@ export const openByCredential = async (id: string, deciding: readonly Pick<Failu
     if (question === null) return null;
     reason ??= question;
   }
-  return reason === null ? null : ({ verdict: "inconclusive", reason } as const);
+  return reason === null ? null : { ...openBy("key-refused"), reason };
 };
 
 // Answers that another server gave in the API's place, where neither status nor body says so: told by comparison.
@@ -390,7 +391,7 @@ export const openByStrangers = async (failures: readonly Failure[], context: Con
   const guarded = await Promise.all(failures.map((failure) => isAnotherGuards(failure, context)));
   if (guarded.every((is) => is)) {
     const asked = "does something in front of the API ask for a credential of its own there (transport.headers)?";
-    return { verdict: "inconclusive", reason: `${callInWords(last)}, and the API's own 401 is JSON: ${asked}` };
+    return { ...openBy("edge-answered"), reason: `${callInWords(last)}, and the API's own 401 is JSON: ${asked}` };
   }
   if (failures.length > FAILURES_MOST) return null;
   for (const failure of failures) if (!(await isStrangers(failure, context).catch(() => false))) return null;
@@ -400,5 +401,5 @@ export const openByStrangers = async (failures: readonly Failure[], context: Con
       : `it hardly came again in ${TRIES} tries; does a server in front of the API answer some calls in its place?`;
   const body = /^2/.test(last.outcome) ? successInWords(last) : "";
   const reason = `${callInWords(last)}${body}: ${why}`;
-  return { verdict: "inconclusive", reason };
+  return { ...openBy("edge-answered"), reason };
 };

@@ -104,6 +104,8 @@ describe.concurrent("the reference platform", () => {
     expect(claimsThat(result, "fail")).toEqual([]);
     expect(result.spent.requests).toBeLessThan(600);
     expect(claimsThat(result, "skipped").join("\n")).toMatch(/the role publishable_no_ai is not in the target file/);
+    const codes = new Set(result.claims.map(({ code }) => code));
+    expect([...codes]).toEqual(expect.arrayContaining(["held", "role-missing", "not-permitted"]));
     expect(claimsThat(result, "pass").length).toBeGreaterThan(50);
   });
 });

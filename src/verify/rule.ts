@@ -1,7 +1,7 @@
 /** Rules of `verify`. `must`: a stated requirement. `should`: an ambiguous one. `info`: a gap, only recorded. */
 import type { Level } from "../history/run-document.ts";
 import type { Target } from "../target/target.ts";
-import { CannotJudge, type Checks, createChecks, type Fits, OPEN, type Verdict } from "./checks.ts";
+import { CannotJudge, type Checks, createChecks, type Fits, OPEN, RECORDED, type Verdict } from "./checks.ts";
 import type { Context } from "./context.ts";
 import type { Needs, Role } from "./planning/needs.ts";
 import { FORMS, type TestCall } from "./sending/test-call.ts";
@@ -122,7 +122,7 @@ const runOf = (level: Level, about: Listed | Stepwise) => async (context: Contex
   const { failures, ...found } = typeof said === "object" ? said : checks.result(said ?? undefined);
   if (failures === undefined) return found;
   // A gap in the specification never fails a deployment: the finding is recorded.
-  return level === "info" ? { ...found, verdict: "pass" as const, reason: OPEN } : { ...found, failures };
+  return level === "info" ? { ...found, ...RECORDED, reason: OPEN } : { ...found, failures };
 };
 
 type Make = (id: string, spec: readonly number[], about: Listed | Stepwise) => Rule;

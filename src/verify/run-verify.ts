@@ -1,6 +1,7 @@
 /** Runs the rules one after the other. Keys that a rule makes are deleted before the next rule begins. */
 import { openTransport } from "../client/transport.ts";
 import { stated } from "../contract/stated.ts";
+import { openBy } from "../history/reason-codes.ts";
 import { type Claim, claimOf } from "../history/run-document.ts";
 import type { SideEffects } from "../supervision/journal.ts";
 import { createRunClock, wallUs } from "../supervision/waiting.ts";
@@ -19,14 +20,14 @@ import type { Answer } from "./sending/answer.ts";
 import { createThrottle, lookEverySecond, RATE_PER_S, wait } from "./sending/throttle.ts";
 
 const isStopped = ({ signal }: Context): boolean => signal?.aborted === true;
-const STOPPED: Open = { verdict: "inconclusive", reason: "the run was stopped" };
+const STOPPED: Open = { ...openBy("stopped"), reason: "the run was stopped" };
 
 const openOf = (error: unknown, context: Context): Open => {
   if (error instanceof CannotJudge) return error.open;
   if (error instanceof SecretError) throw error;
   if (isStopped(context)) return STOPPED;
   const message = error instanceof Error ? error.message : String(error);
-  return { verdict: "inconclusive", reason: `the rule itself failed: ${message}` };
+  return { ...openBy("program-failed"), reason: `the rule itself failed: ${message}` };
 };
 
 const tryRule = async (rule: Rule, context: Context): Promise<Verdict> => {
@@ -119,7 +120,7 @@ const budgetClaim = (stage: string, spent: readonly Judged[]): Claim => {
   const of = `${spent.length} ${spent.length === 1 ? "rule" : "rules"}`;
   const reasons = new Set(spent.map((one) => one.spent));
   return claimOf({
-    ...{ id: "verify/budget", stage, verdict: "inconclusive" },
+    ...{ id: "verify/budget", stage, ...openBy("budget-spent") },
     reason: `${[...reasons].join("; ")}, so ${of} could not be tried, or not to the end`,
     expected: "a budget that lasts for every rule that it allows",
     got: `${of} left open`,
@@ -269,7 +270,7 @@ export const planVerify = (target: Target, rules: readonly Rule[], options: Aske
   let keys = 0;
   const callsLack = (calls: number): Open | null => {
     const reason = `budget.requests of the target file (${allowed.requests}) would be spent`;
-    return calls <= left("requests") ? null : { verdict: "inconclusive", reason };
+    return calls <= left("requests") ? null : { ...openBy("budget-spent"), reason };
   };
   const seen = new Set<string>();
   const planned: PlannedRule[] = [];

@@ -102,7 +102,7 @@ describe("the autocannon driver", () => {
     expect(calls).toBe(37);
     expect(spent.requests).toBe(37);
     expect(stopped).toBe("budget.requests of the target file (37) is spent");
-    expect(problems).toEqual([{ verdict: "inconclusive", reason: `stopped early: ${stopped}` }]);
+    expect(problems).toEqual([{ verdict: "inconclusive", code: "budget-spent", reason: `stopped early: ${stopped}` }]);
   });
 
   test("a budget is used up to the last request also at a permitted rate", async () => {

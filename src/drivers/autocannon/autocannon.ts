@@ -7,6 +7,7 @@ import { lineOf, openApiClient } from "../../client/api-client.ts";
 import type { Received } from "../../client/send-request.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
 import { isStreamed } from "../../contract/routes.ts";
+import { type OpenCode, openBy } from "../../history/reason-codes.ts";
 import { createRunClock } from "../../supervision/waiting.ts";
 import type { Target } from "../../target/target.ts";
 import type { Taken } from "../../workload/budget.ts";
@@ -91,8 +92,8 @@ export const driveAutocannon =
     if (unable !== null) throw new Error(`autocannon is not set up for ${unable} of the target file; use --driver k6`);
     const { default: run } = await import("autocannon");
     const problems: Problem[] = [];
-    const doubt = (reason: string): void => {
-      if (!problems.some((one) => one.reason === reason)) problems.push({ verdict: "inconclusive", reason });
+    const doubt = (code: OpenCode, reason: string): void => {
+      if (!problems.some((one) => one.reason === reason)) problems.push({ ...openBy(code), reason });
     };
     const clock = createRunClock(job.epochUs);
     await using client = await openApiClient({ ...job, secrets, clock, budget, onLine, driver: DRIVER });
@@ -125,7 +126,8 @@ export const driveAutocannon =
         made += 1;
         return { id, step, taken, request, sentUs: clock.nowUs() };
       } catch (error) {
-        doubt(`calls could not be made: ${maskSecrets(error instanceof Error ? error.message : String(error))}`);
+        const why = maskSecrets(error instanceof Error ? error.message : String(error));
+        doubt("program-failed", `calls could not be made: ${why}`);
         return null;
       }
     };
@@ -192,7 +194,7 @@ export const driveAutocannon =
         end({ sent, error: error.code ?? error.message, ended: "reset" });
         refusedInRow += 1;
         if (refusedInRow <= REFUSED_MAX || isOver) return;
-        doubt(`${REFUSED_MAX} connections in a row could not be made: nobody answers at ${origin}`);
+        doubt("not-answered", `${REFUSED_MAX} connections in a row could not be made: nobody answers at ${origin}`);
         finish();
       });
     };
@@ -231,8 +233,10 @@ export const driveAutocannon =
       clearInterval(watching);
       for (const { lose } of connections) lose();
     }
-    if (budget.stopped !== null) doubt(`stopped early: ${budget.stopped.reason}`);
-    if (answered === 0) doubt("autocannon got no answer at all");
+    const { stopped } = budget;
+    if (stopped !== null)
+      doubt(stopped.by === "spent" ? "budget-spent" : "stopped", `stopped early: ${stopped.reason}`);
+    if (answered === 0) doubt("not-answered", "autocannon got no answer at all");
     const halved = `autocannon counts whole seconds and may send twice as many in a second between them, so it was asked for half of the ${mostPerS} calls/s that are permitted`;
     return {
       problems,

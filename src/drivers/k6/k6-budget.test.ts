@@ -29,7 +29,11 @@ describe.skipIf(k6 === null)("the budget of the k6 driver", () => {
     expect(keeperStopped).toBe(stopped);
     expect(stopped).toMatch(/budget\.requests/);
     expect(problems).toEqual([
-      { verdict: "inconclusive", reason: expect.stringMatching(/^stopped early: budget\.requests/) },
+      {
+        verdict: "inconclusive",
+        code: "budget-spent",
+        reason: expect.stringMatching(/^stopped early: budget\.requests/),
+      },
     ]);
   });
 
@@ -121,7 +125,7 @@ describe.skipIf(k6 === null)("the budget of the k6 driver", () => {
     expect(new Set(lines.map(({ id }) => id)).size).toBe(41);
     expect(spent.requests).toBe(41);
     expect(stopped).toBe("budget.requests of the target file (41) is spent");
-    expect(problems).toEqual([{ verdict: "inconclusive", reason: `stopped early: ${stopped}` }]);
+    expect(problems).toEqual([{ verdict: "inconclusive", code: "budget-spent", reason: `stopped early: ${stopped}` }]);
   });
 
   test("errors that one segment sees end the load of all", async () => {

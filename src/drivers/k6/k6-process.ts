@@ -12,6 +12,7 @@ import { foreignName } from "../../contract/foreign-text.ts";
 import { parseJson } from "../../contract/refusals.ts";
 import { isStreamed } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
+import { BROKEN, type OpenCode, openBy } from "../../history/reason-codes.ts";
 import { Histogram } from "../../history/statistics/histogram.ts";
 import { boundChild, signalInWords, spawnChild } from "../../supervision/child.ts";
 import { cutLines, readLines, unreadSentence } from "../../supervision/lines.ts";
@@ -62,8 +63,8 @@ export const exitProblem = ({ code, signal, errors, late }: K6Exit): Problem | n
     code === null ? null : `ended with code ${code}, ${EXIT_CODES[code] ?? "an error that has no code of its own"}`;
   const killed = signal === null ? "could not be started" : `was ended by ${signalInWords(signal)}`;
   const how = late != null ? `did not ${late} in time and was ended` : (ended ?? killed);
-  const verdict = late == null && FAILS.has(code) ? "fail" : "inconclusive";
-  return { verdict, reason: `k6 ${how}${errors[0] === undefined ? "" : `: ${errors[0]}`}` };
+  const ruling = late == null && FAILS.has(code) ? BROKEN : openBy("program-failed");
+  return { ...ruling, reason: `k6 ${how}${errors[0] === undefined ? "" : `: ${errors[0]}`}` };
 };
 
 /** The user's variables for k6's own outputs, which are passed on if `K6_OUT` is set. */
@@ -235,8 +236,8 @@ export const stoppedBy = ({ end }: Seen) => (end?.stopped?.by === "asked" ? null
 
 export const problemsOf = (exit: K6Exit, summary: Summary | null, seen: Seen): Problem[] => {
   const problems: Problem[] = [];
-  const say = (isSo: boolean, reason: string | null, about?: "time"): void => {
-    if (isSo && reason !== null) problems.push({ verdict: "inconclusive", reason, about });
+  const say = (code: OpenCode, isSo: boolean, reason: string | null, about?: "time"): void => {
+    if (isSo && reason !== null) problems.push({ ...openBy(code), reason, about });
   };
   const { faults, lines, strangers, calls, end } = seen;
   const stopped = stoppedBy(seen);
@@ -247,21 +248,25 @@ export const problemsOf = (exit: K6Exit, summary: Summary | null, seen: Seen): P
   const lacking = faults.filter(({ lacks }) => lacks === true);
   const thrown = faults.filter(({ lacks }) => lacks !== true);
   const cut = end?.cut ?? 0;
-  say(stopped !== null, `stopped early: ${stopped?.reason}`);
+  say(stopped?.by === "spent" ? "budget-spent" : "stopped", stopped !== null, `stopped early: ${stopped?.reason}`);
   if (exited !== null && !isExpected) problems.push(exited);
-  say(exited === null && !isExpected && exit.errorCount > 0, `k6 logged ${exit.errorCount} errors: ${exit.errors[0]}`);
-  say(thrown.length > 0, `the scenario threw in ${thrown.length} iterations: ${thrown[0]?.message}`);
-  say(lacking.length > 0, `${lacking.length} iterations made no call: ${lacking[0]?.message}`);
-  say(lines === 0, "k6 made no calls");
-  say(true, unreadSentence(strangers, "the scenario"));
-  say(summary === null && exited === null, "k6 wrote no summary, so nobody knows what it left out");
-  say(summary !== null && cut > 0, `${cut} calls were cut off at the end and have no line`);
+  say(
+    "program-failed",
+    exited === null && !isExpected && exit.errorCount > 0,
+    `k6 logged ${exit.errorCount} errors: ${exit.errors[0]}`,
+  );
+  say("program-failed", thrown.length > 0, `the scenario threw in ${thrown.length} iterations: ${thrown[0]?.message}`);
+  say("role-missing", lacking.length > 0, `${lacking.length} iterations made no call: ${lacking[0]?.message}`);
+  say("too-few-calls", lines === 0, "k6 made no calls");
+  say("not-recorded", true, unreadSentence(strangers, "the scenario"));
+  say("not-recorded", summary === null && exited === null, "k6 wrote no summary, so nobody knows what it left out");
+  say("not-recorded", summary !== null && cut > 0, `${cut} calls were cut off at the end and have no line`);
   if (summary === null || isEnded) return problems;
   const { iterations, dropped } = summary;
   const givenUp = `${dropped} of ${iterations + dropped} calls were so late that they were given up`;
   const cure = "ask for a lower rate, or share it out (--segments)";
-  say(dropped > 0, `the generator was the bottleneck: ${givenUp}; ${cure}`);
-  say(true, lagDoubt(lagFigures(seen.lag)), "time");
-  say(calls.size < iterations, `${iterations - calls.size} of ${iterations} iterations left no line`);
+  say("generator-was-the-limit", dropped > 0, `the generator was the bottleneck: ${givenUp}; ${cure}`);
+  say("generator-was-the-limit", true, lagDoubt(lagFigures(seen.lag)), "time");
+  say("not-recorded", calls.size < iterations, `${iterations - calls.size} of ${iterations} iterations left no line`);
   return problems;
 };

@@ -197,7 +197,12 @@ describe.skipIf(k6 === null)("the k6 driver", () => {
     const lags = lines.map(({ started_us, intended_us }) => started_us - intended_us);
     // Five VUs make 20 calls a second of the 40.
     expect(Math.max(...lags)).toBeGreaterThan(500_000);
-    expect(late).toEqual([{ verdict: "inconclusive", reason: expect.stringMatching(/bottleneck/), about: "time" }]);
+    expect(late).toEqual([
+      {
+        ...{ verdict: "inconclusive", code: "generator-was-the-limit", about: "time" },
+        reason: expect.stringMatching(/bottleneck/),
+      },
+    ]);
     expect(problems).toEqual([]);
   });
 
@@ -214,8 +219,9 @@ describe.skipIf(k6 === null)("the k6 driver", () => {
        export default () => { throw new Error("boom"); };`,
     );
     const { problems } = await run("catalog-reads", constant(20, 1), { scenario: script });
-    expect(problems).toContainEqual({ verdict: "inconclusive", reason: expect.stringMatching(/boom/) });
-    expect(problems).toContainEqual({ verdict: "inconclusive", reason: "k6 made no calls" });
+    const open = { verdict: "inconclusive", about: undefined };
+    expect(problems).toContainEqual({ ...open, code: "program-failed", reason: expect.stringMatching(/boom/) });
+    expect(problems).toContainEqual({ ...open, code: "too-few-calls", reason: "k6 made no calls" });
     await rm(folder, { recursive: true });
   });
 

@@ -11,6 +11,7 @@ import { join } from "node:path";
 import { openApiClient } from "../../client/api-client.ts";
 import { lookAtAddresses, placeOf } from "../../client/tls-look.ts";
 import { tlsFiles } from "../../client/transport.ts";
+import { openBy } from "../../history/reason-codes.ts";
 import type { Protocol } from "../../history/run-document.ts";
 import { writePrivateFile } from "../../supervision/private-file.ts";
 import { fileLimitsOf } from "../../supervision/processes.ts";
@@ -240,7 +241,8 @@ type Played = Pick<PlayedSegment, "problems" | "stopped" | "protocols" | "warnin
 const unplayed = (why: string, stopped: Stopped | null, error?: unknown): Played => {
   const reason =
     error === undefined ? why : `${why}: ${redactor.redact(error instanceof Error ? error.message : String(error))}`;
-  return { problems: [{ verdict: "inconclusive", reason }], stopped, protocols: [], warnings: [], isCutOff: true };
+  const problems = [{ ...openBy(stopped === null ? "program-failed" : "stopped"), reason }];
+  return { problems, stopped, protocols: [], warnings: [], isCutOff: true };
 };
 
 export const runK6 = async (setup: K6Setup, drive: port.Drive, beside?: () => Promise<void>): Promise<Played> => {

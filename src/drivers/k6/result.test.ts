@@ -57,6 +57,8 @@ const read = (printed: readonly (Printed | PrintedMint | PrintedNothing)[], drop
 
 const many = (lagUs: number): Printed[] => Array.from({ length: 200 }, (_, i) => call(i, lagUs));
 
+const LATE = { verdict: "inconclusive", code: "generator-was-the-limit" };
+
 describe("what a k6 run amounts to", () => {
   test("an iteration for which the story plans no call lacks no line", () => {
     const { lines, problems } = read([call(0, 500), { type: "nothing", i: 1 }, call(2, 500)]);
@@ -73,7 +75,7 @@ describe("what a k6 run amounts to", () => {
   test("calls that left late put in doubt what is about time, and nothing else", () => {
     const { lines, problems } = read(many(300_000));
     expect(lines).toHaveLength(200);
-    expect(problems).toEqual([{ verdict: "inconclusive", reason: expect.stringMatching(/bottleneck/), about: "time" }]);
+    expect(problems).toEqual([{ ...LATE, reason: expect.stringMatching(/bottleneck/), about: "time" }]);
   });
 
   test("a retry that left late is no arrival that did", () => {
@@ -85,7 +87,7 @@ describe("what a k6 run amounts to", () => {
 
   test("calls that were given up were never sent, which is in doubt whatever a claim is about", () => {
     const { problems } = read(many(0), 1);
-    expect(problems).toEqual([{ verdict: "inconclusive", reason: expect.stringMatching(/1 of 201 calls/) }]);
+    expect(problems).toEqual([{ ...LATE, reason: expect.stringMatching(/1 of 201 calls/) }]);
   });
 
   test("a session that was minted anew is due when it left, and no arrival", () => {

@@ -7,6 +7,7 @@ import type { ChildProcess } from "node:child_process";
 import { maskSecrets } from "../../contract/credentials.ts";
 import { counted } from "../../contract/lists.ts";
 import { parseJson } from "../../contract/refusals.ts";
+import { type OpenCode, openBy } from "../../history/reason-codes.ts";
 import type { Measurement } from "../../history/run-document.ts";
 import { UNANSWERED_SHARE } from "../../invariants/answered.ts";
 import { boundChild, spawnChild } from "../../supervision/child.ts";
@@ -207,13 +208,17 @@ export const crossedIn = ({ thresholds }: ScriptAccount): string =>
 export const doubtsOf = (
   account: ScriptAccount,
   { isWhole = true, unansweredShare }: { isWhole?: boolean; unansweredShare?: number | undefined } = {},
-): Problem[] =>
-  [
-    ...aboutIterations(account, isWhole),
-    ...aboutCalls(account, unansweredShare),
-    ...aboutThresholds(account),
-    ...account.troubles.map((trouble) => `k6 logged an error: ${firstLine(trouble)}`),
-  ].map((reason) => ({ verdict: "inconclusive", reason }));
+): Problem[] => {
+  const by = (code: OpenCode, reasons: readonly string[]) => reasons.map((reason) => ({ ...openBy(code), reason }));
+  const isLimited = account.scenarios.some(({ dropped }) => dropped > 0);
+  const troubles = account.troubles.map((trouble) => `k6 logged an error: ${firstLine(trouble)}`);
+  return [
+    ...by(isLimited ? "generator-was-the-limit" : "cut-off", aboutIterations(account, isWhole)),
+    ...by("unclear-answer", aboutCalls(account, unansweredShare)),
+    ...by("too-few-calls", aboutThresholds(account)),
+    ...by("program-failed", troubles),
+  ];
+};
 
 export const inWords = (account: ScriptAccount): string => {
   const { made } = callsOf(account);

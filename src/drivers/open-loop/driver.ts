@@ -2,6 +2,7 @@
 import { fileURLToPath } from "node:url";
 import { countedOutcome } from "../../client/api-client.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";
+import { openBy } from "../../history/reason-codes.ts";
 import type { HostFacts } from "../../history/run-document.ts";
 import { boundChild, lastLines, NODE_ARGUMENTS, signalInWords, spawnChild } from "../../supervision/child.ts";
 import { messageIn, readLines, unreadSentence } from "../../supervision/lines.ts";
@@ -130,9 +131,9 @@ export const playOpenLoop = async ({ job, secrets, signal, program = PROGRAM, ..
   const how = error ?? (late === null ? exit : `it did not ${late} in time`);
   const said = failure || complaints.join(" ");
   const early = `the open-loop driver ended before its schedule (${how})${said === "" ? "" : `: ${said}`}`;
-  for (const reason of [unreadSentence(unread, "the open-loop driver"), result.end === null ? early : null]) {
-    if (reason !== null) result.problems.push({ verdict: "inconclusive", reason });
-  }
+  const unreadable = unreadSentence(unread, "the open-loop driver");
+  if (unreadable !== null) result.problems.push({ ...openBy("not-recorded"), reason: unreadable });
+  if (result.end === null) result.problems.push({ ...openBy("program-failed"), reason: early });
   return { ...result, hasFailed: result.end === null };
 };
 

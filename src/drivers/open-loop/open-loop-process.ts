@@ -7,6 +7,7 @@ import { takeProtocols } from "../../client/transport.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
 import { callFold } from "../../history/call-fold.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";
+import { type OpenCode, openBy } from "../../history/reason-codes.ts";
 import { looksWrong } from "../../invariants/evidence/legal-answers.ts";
 import { messageIn, readLines } from "../../supervision/lines.ts";
 import { createRunClock, type RunClock } from "../../supervision/waiting.ts";
@@ -108,20 +109,22 @@ const warmUp = async (
 const DRIVER = "open-loop";
 const PROGRESS_EVERY_MS = 1000;
 
+const LIMIT = "generator-was-the-limit";
+
 const problemsOf = (end: OpenLoopEnd, firstUnmade: string, connections: number, stopped: boolean): Problem[] => {
   const { dropped, offered, queued, unmade, lagMs } = end;
   const problems: Problem[] = [];
-  const say = (reason: string, about?: "time"): void => {
-    problems.push({ verdict: "inconclusive", reason, about });
+  const say = (code: OpenCode, reason: string, about?: "time"): void => {
+    problems.push({ ...openBy(code), reason, about });
   };
-  if (dropped > 0) say(`the generator was the bottleneck: ${dropped} of ${offered} calls were not sent`);
+  if (dropped > 0) say(LIMIT, `the generator was the bottleneck: ${dropped} of ${offered} calls were not sent`);
   const late = lagDoubt(lagMs);
-  if (late !== null) say(late, "time");
+  if (late !== null) say(LIMIT, late, "time");
   if (queued > offered / 1000) {
-    say(`${queued} of ${offered} calls may have waited for one of our ${connections} connections`, "time");
+    say(LIMIT, `${queued} of ${offered} calls may have waited for one of our ${connections} connections`, "time");
   }
-  if (unmade > 0) say(`${unmade} of ${offered} calls could not be made: ${maskSecrets(firstUnmade)}`);
-  if (offered === 0 && !stopped) say("the schedule had no arrivals");
+  if (unmade > 0) say("program-failed", `${unmade} of ${offered} calls could not be made: ${maskSecrets(firstUnmade)}`);
+  if (offered === 0 && !stopped) say("too-few-calls", "the schedule had no arrivals");
   return problems;
 };
 

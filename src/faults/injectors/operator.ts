@@ -4,6 +4,7 @@
  */
 import { controlGet, controlSend } from "../../client/control-planes.ts";
 import type { OwnParts } from "../../deployments/deployment.ts";
+import type { Problem } from "../../drivers/driver.ts";
 import { type ChangeUndo, stateOfPlane, type Undo } from "../../supervision/journal.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { Target } from "../../target/target.ts";
@@ -47,7 +48,7 @@ export const changeDeployment = async (
   const undo: Undo = target === null ? { how: "nothing" } : { how: "deployment", planes, target };
   const about = { kind: "fault", name: `service.${fields.join("+")}`, undo } as const;
   const held = context.supervisor.begin(about, `put back ${fields.join(", ")}`, () => putBack(planes));
-  const doubts: string[] = [];
+  const problems: Problem[] = [];
   let isLeftBroken = false;
   try {
     for (const { patch: change, holdMs } of changes) {
@@ -59,16 +60,20 @@ export const changeDeployment = async (
       await pause(holdMs, signal);
     }
   } catch (error) {
-    doubts.push(`the deployment could not be changed: ${(error as Error).message}`);
+    problems.push(
+      inconclusive("fault-without-effect", `the deployment could not be changed: ${(error as Error).message}`),
+    );
   }
   try {
     await held.takeBack();
   } catch (error) {
-    doubts.push(`the change of the deployment could not be undone: ${(error as Error).message}`);
+    problems.push(
+      inconclusive("not-healed", `the change of the deployment could not be undone: ${(error as Error).message}`),
+    );
     isLeftBroken = true;
   }
   mark("operator-restored", "");
-  return { problems: doubts.map(inconclusive), notes: [], isLeftBroken };
+  return { problems, notes: [], isLeftBroken };
 };
 
 const SLOWED_TIMES = 5;

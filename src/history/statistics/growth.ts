@@ -7,6 +7,7 @@
  * 2nd edition (1999), sections 9.2 and 9.3. The distribution of Kendall's statistic is exact for independent points; ties only
  * widen the interval.
  */
+import { BROKEN, HELD, openBy, type Ruling } from "../reason-codes.ts";
 import { type Interval, median } from "./statistics.ts";
 
 export type Point = { x: number; y: number };
@@ -62,8 +63,9 @@ export const theilSen = (points: readonly Point[], confidence = 0.95): Slope | n
 export type Reading = { atMs: number; value: number };
 
 /** `slope`: by the hour; `null` for too few readings. */
-type GrowthVerdict = { verdict: "pass" | "fail" | "inconclusive"; reason: string; slope: Slope | null };
+type GrowthVerdict = Ruling & { reason: string; slope: Slope | null };
 
+const TOO_FEW = openBy("too-few-calls");
 const ENOUGH_READINGS = 20;
 const ENOUGH_MS = 120_000;
 const HOUR_MS = 3_600_000;
@@ -103,19 +105,15 @@ export const judgeGrowth = (
   const spanMs = (readings.at(-1)?.atMs ?? 0) - first;
   if (readings.length < ENOUGH_READINGS || spanMs < ENOUGH_MS) {
     const reason = `${readings.length} readings over ${Math.round(spanMs / 1000)} s after the warm-up; ${ENOUGH_READINGS} over ${ENOUGH_MS / 1000} s are needed`;
-    return { verdict: "inconclusive", reason, slope: null };
+    return { ...TOO_FEW, reason, slope: null };
   }
   const parts = partsOf(readings, first, spanMs);
   const floors = parts.map(floorOf).map(({ atMs, value }) => ({ x: (atMs - first) / HOUR_MS, y: value }));
   const slope = theilSen(floors);
-  if (slope === null) return { verdict: "inconclusive", reason: "all readings are of one moment", slope };
+  if (slope === null) return { ...TOO_FEW, reason: "all readings are of one moment", slope };
   const figures = `${round(slope.slope)} ${unit} an hour (95 %: ${round(slope.low)} to ${round(slope.high)}; ${Math.round(spanMs / 1000)} s in ${slope.n} parts, each by its lowest reading)`;
-  const open = (why: string): GrowthVerdict => ({
-    verdict: "inconclusive",
-    reason: `it grows by ${figures}${why}`,
-    slope,
-  });
-  if (slope.high <= perHour) return { verdict: "pass", reason: `it grows by ${figures}`, slope };
+  const open = (why: string): GrowthVerdict => ({ ...TOO_FEW, reason: `it grows by ${figures}${why}`, slope });
+  if (slope.high <= perHour) return { ...HELD, reason: `it grows by ${figures}`, slope };
   if (slope.low <= perHour) return open(", which is on both sides of the limit; a longer soak decides");
   const half = floors.length >> 1;
   const [before, after] = [theilSen(floors.slice(0, half)), theilSen(floors.slice(half))].map((of) => of?.slope ?? 0);
@@ -125,5 +123,5 @@ export const judgeGrowth = (
     return open(
       ", and gives little back in between, so it may be garbage that was not collected yet; a longer soak, or a query of what is left after a collection, decides",
     );
-  return { verdict: "fail", reason: `it grows by ${figures}`, slope };
+  return { ...BROKEN, reason: `it grows by ${figures}`, slope };
 };

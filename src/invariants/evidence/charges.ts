@@ -120,7 +120,12 @@ export const createRepeats = (facts: StageFacts) => {
     foundOf: (why: string, lacking: number, evidence: Evidence): Found => {
       const { first, ids } = evidence;
       if (explain(lacking)) {
-        return inconclusive(`${first}, but the platform counted more calls than this run sent: ${GATEWAY}`, first, ids);
+        return inconclusive(
+          "edge-answered",
+          `${first}, but the platform counted more calls than this run sent: ${GATEWAY}`,
+          first,
+          ids,
+        );
       }
       return unexplained(why, evidence, Number.isFinite(lacking));
     },
@@ -129,10 +134,10 @@ export const createRepeats = (facts: StageFacts) => {
       const { count, first, ids } = evidence;
       if (!facts.drained && !isReference(facts)) {
         const others = count === 1 ? "" : `, and so for ${count - 1} more`;
-        return inconclusive(`${first}${others}; ${UNSETTLED}`, first, ids);
+        return inconclusive("state-unknown", `${first}${others}; ${UNSETTLED}`, first, ids);
       }
       if (count === breaches && explain(charges)) {
-        return inconclusive(`${REPEATED}${facts.exclusive ? "" : OR_OTHERS}`, first, ids);
+        return inconclusive("edge-answered", `${REPEATED}${facts.exclusive ? "" : OR_OTHERS}`, first, ids);
       }
       return unexplained(why, evidence, charges > 0);
     },

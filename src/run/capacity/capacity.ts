@@ -11,6 +11,7 @@ import { hostDoubts, levelHost } from "../../drivers/driver.ts";
 import { ownReplicas, replicasByCommands, scaleRefusals } from "../../faults/replicas.ts";
 import type { CallLine } from "../../history/line.ts";
 import { parseObjectives } from "../../history/objectives.ts";
+import { openBy } from "../../history/reason-codes.ts";
 import { type Calibration, type Claim, groupOf, ruleOf, stageOutcome } from "../../history/run-document.ts";
 import { type StageMeasure, stageMeasure } from "../../history/tally.ts";
 import { calibrationDoubts, inDoubt, OTHERS_HALF } from "../../history/time-doubts.ts";
@@ -249,7 +250,11 @@ const asCalibrated = (
   const doubts = limitsMs.length === 0 ? [] : calibrationDoubts(failed, Math.min(...limitsMs));
   const isDecided = claim.verdict === "pass" || claim.verdict === "fail";
   if (doubts.length === 0 || !isDecided) return claim;
-  return { ...claim, verdict: "inconclusive", reason: inDoubt(doubts, `${claim.verdict}, ${claim.reason}`) };
+  return {
+    ...claim,
+    ...openBy("generator-was-the-limit"),
+    reason: inDoubt(doubts, `${claim.verdict}, ${claim.reason}`),
+  };
 };
 
 const unknownAnswer = (reason: string): claiming.Answer => ({

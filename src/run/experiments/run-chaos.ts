@@ -9,6 +9,7 @@ import { EXPERIMENTS, type Experiment } from "../../faults/experiments.ts";
 import type { Component } from "../../faults/fault.ts";
 import { describeSchedule, durationS, type FaultSchedule } from "../../faults/fault-schedule.ts";
 import { type Line, lineTimeUs } from "../../history/line.ts";
+import { BROKEN, HELD, openBy } from "../../history/reason-codes.ts";
 import * as doc from "../../history/run-document.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
 import { inOrder } from "../../invariants/invariant.ts";
@@ -134,7 +135,7 @@ export const runChaos = async (request: ChaosRun): Promise<RunResult> => {
       if (left.length === 0 || deployment.embedded || !isStillHit(outcome)) return false;
       const why = `the deployment did not recover from ${outcome.summary.name}; ${left.length} further experiments were not begun: ${left.map(({ name }) => name).join(", ")}`;
       context.events.result(`  ${why}`);
-      context.add({ claims: [doc.doubt("run/completed", why, "every experiment is played", replay)] });
+      context.add({ claims: [doc.doubt("run/completed", "not-healed", why, "every experiment is played", replay)] });
       return true;
     },
   });
@@ -231,12 +232,13 @@ const searchedClaim = ({ schedules, doubtful, events, findings }: exploring.Sear
   const doubts = doubtful === 0 ? "" : `, ${doubtful} of them in doubt because of the load's generator`;
   const isFailed = findings.some(({ isFlaky }) => !isFlaky);
   const isDoubtful = findings.length > 0 || schedules === 0 || doubtful * 2 > schedules;
-  const verdict = isFailed ? "fail" : isDoubtful ? "inconclusive" : "pass";
+  const code = findings.length > 0 ? "ambiguous" : schedules === 0 ? "too-few-calls" : "generator-was-the-limit";
+  const ruling = isFailed ? BROKEN : isDoubtful ? openBy(code) : HELD;
   const found = findings.length === 0 ? "nothing failed in any of them" : findings.map(textOf).join("; ");
   return doc.claimOf({
-    ...{ id: `schedules/${STAGE}`, stage: STAGE, expected: EXPECTED, replay, verdict },
+    ...{ id: `schedules/${STAGE}`, stage: STAGE, expected: EXPECTED, replay, ...ruling },
     reason: `${schedules} schedules with ${events} faults were played${doubts}; ${found}`,
-    got: verdict === "pass" ? "as expected" : found,
+    got: ruling.verdict === "pass" ? "as expected" : found,
   });
 };
 

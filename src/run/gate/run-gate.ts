@@ -15,6 +15,7 @@ import * as verdicts from "../../gate/gate-claims.ts";
 import { GATE_STAGE } from "../../gate/gate-claims.ts";
 import { type Comparison, comparePairs, GATE_POLICY, type Pair, verdictOf } from "../../gate/paired-comparison.ts";
 import { dueWithin, isGatewayAlone, type Span, showsApi, stayMs } from "../../history/line.ts";
+import { HELD, type OpenCode, openBy } from "../../history/reason-codes.ts";
 import * as doc from "../../history/run-document.ts";
 import { median, quantile } from "../../history/statistics/statistics.ts";
 import { stageMeasure } from "../../history/tally.ts";
@@ -243,9 +244,11 @@ const pairsClaim = ({ dropped, pairs, isWhole }: GateMeasured, notOver: string |
   const all = dropped.length + pairs.length;
   const [first] = dropped;
   const lost = `${dropped.length} of ${all} pairs could not be compared (first: ${first}); stop other programs, give Floodgate more CPU time, or state a lower capacity with --rate N, and run the gate again`;
-  const open = !isWhole ? "stopped before the first comparison" : arePlayed(dropped.length, all) ? notOver : lost;
+  const arePaired = arePlayed(dropped.length, all);
+  const open = !isWhole ? "stopped before the first comparison" : arePaired ? notOver : lost;
+  const ruling = open === null ? HELD : openBy(!isWhole ? "stopped" : arePaired ? "not-reached" : "machine-disturbed");
   return doc.claimOf({
-    ...{ id: "gate/pairs", stage: verdicts.GATE_STAGE, replay, verdict: open === null ? "pass" : "inconclusive" },
+    ...{ id: "gate/pairs", stage: verdicts.GATE_STAGE, replay, ...ruling },
     reason: open ?? "the generator played the pairs as planned",
     expected: "at least two pairs of three are played as planned, past the base's capacity",
     got: `${pairs.length} of ${all} pairs were compared`,
@@ -280,8 +283,8 @@ export const runGate = async (
     reached.add(side);
     return block;
   };
-  const open = (reason: string): GateResult => {
-    const claim = doc.doubt("gate/pairs", reason, "a base that can be measured", replay);
+  const open = (code: OpenCode, reason: string): GateResult => {
+    const claim = doc.doubt("gate/pairs", code, reason, "a base that can be measured", replay);
     return { claims: [{ ...claim, stage: verdicts.GATE_STAGE }], measurements: [], comparisons: [], table: [] };
   };
   const deployments = [base.deployment, head.deployment];
@@ -306,7 +309,8 @@ export const runGate = async (
     return found.perS;
   };
   const capacity = statedCapacity(plan, base.view) ?? (await probed());
-  if (capacity === 0) return open("the base served none of the calls of the first probe; its capacity is not known");
+  if (capacity === 0)
+    return open("not-reached", "the base served none of the calls of the first probe; its capacity is not known");
   const load = blocks.loadFor(capacity, mostPerS);
   const { lowPerS, overloadPerS } = load;
   note(`the base's capacity is taken as ${perS(capacity)}; blocks at ${perS(lowPerS)} and ${perS(overloadPerS)}`);
@@ -326,8 +330,8 @@ export const runGate = async (
     const warm = await play(side, blocks.profileOfBlock(load), `warm.${side}`);
     if (side === "base") slo = sloFrom(warm, load);
   }
-  if (slo === null) return open("the base served no call below its capacity");
-  if (isOver()) return open("stopped before the first pair");
+  if (slo === null) return open("not-reached", "the base served no call below its capacity");
+  if (isOver()) return open("stopped", "stopped before the first pair");
 
   const looks = blocks.looksFrom(plan.pairs);
   const few = plan.pairs < blocks.PAIRS_DEFAULT ? `; figures are compared from ${blocks.PAIRS_DEFAULT} on` : "";

@@ -49,7 +49,7 @@ test("a curve that is played alone and ends below twice the knee is no pass; ano
     exit_code: 4,
     reason: expect.stringContaining("a higher permit"),
   });
-  expect(mergeClaims([reached, { ...retention, verdict: "pass" }], curve ?? []).exit_code).toBe(0);
+  expect(mergeClaims([reached, { ...retention, verdict: "pass", code: "held" }], curve ?? []).exit_code).toBe(0);
   expect(other).toEqual(["reached/chat-past-capacity"]);
   expect(shaped).toEqual(["reached/shedding-curve"]);
 });

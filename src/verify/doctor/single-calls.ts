@@ -41,7 +41,7 @@ export const openSingleCalls = async (parts: { target: Target; secrets: Secrets;
   const onLine = (): void => {};
   const client = await openApiClient({ target, secrets, view, clock, timeouts: PATIENCE, idPrefix, ...by, onLine });
   const take = (calls: number): void => {
-    if (made + calls > CALLS_MAX) throw skipped(`doctor makes at most ${CALLS_MAX} calls`);
+    if (made + calls > CALLS_MAX) throw skipped("budget-spent", `doctor makes at most ${CALLS_MAX} calls`);
     budget.take("requests", calls);
     made += calls;
   };

@@ -4,7 +4,7 @@ import { maskSecrets } from "../../contract/credentials.ts";
 import { foreignName } from "../../contract/foreign-text.ts";
 import { isObject, parseJson, REFUSALS } from "../../contract/refusals.ts";
 import type { AdminRole } from "../../target/roles.ts";
-import { fits, inconclusive, skipped } from "../checks.ts";
+import { codeOf, fits, inconclusive, skipped } from "../checks.ts";
 import type { Context, Effect } from "../context.ts";
 import { roleOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
@@ -166,6 +166,7 @@ export const createKey = async (context: Context, admin: AdminRole, body: KeyBod
   const unclear = context.effects.unclear();
   if (unclear >= UNCLEAR_MOST) {
     throw inconclusive(
+      "not-answered",
       `the last ${unclear} creations had no clear answer, and each may have made a key, so no further one is tried; does key management answer?`,
     );
   }
@@ -187,7 +188,7 @@ export const createKey = async (context: Context, admin: AdminRole, body: KeyBod
   if (!isAdmitted(answer)) {
     if (isRefusedEveryTime()) made.over(`refused: ${answer.outcome}`);
     if (more.credential === undefined && (await isSaidAnywhere(context, admin, answer)))
-      throw skipped(`${NOT_THERE}: every path there is answered ${answer.outcome}`);
+      throw skipped("not-provided", `${NOT_THERE}: every path there is answered ${answer.outcome}`);
     return { answer, key: null, secret: null };
   }
   const { ids, secret: text } = madeIn(answer);
@@ -339,7 +340,7 @@ export const notRead = (member: string): string =>
 /** Ends the rule unless the deployment reads the member. */
 export const mustRead = async (context: Context, member: Member): Promise<void> => {
   const open = await unread(context, member);
-  if (open !== null) throw skipped(open);
+  if (open !== null) throw skipped("not-provided", open);
 };
 
 /** Ends the rule if a new key may be refused because the deployment does not read a member, which is no fault. */
@@ -376,18 +377,19 @@ export const noMoreKeys = ({ effects: { staying } }: Context): string | null =>
 
 export const mayMakeKeys = (context: Context): void => {
   const why = noMoreKeys(context);
-  if (why !== null) throw skipped(why);
+  if (why !== null) throw skipped("not-healed", why);
 };
 
 /** Why a creation made no key. `otherwise` makes the verdict for a refusal of unknown reason. */
 export const noKey = async (context: Context, answer: Answer, what: string, otherwise = skipped) => {
   const unmade = `${what}: ${inWords(answer)}`;
-  if (answer.transient) return inconclusive(unmade);
-  if (fits(answer, "key_limit_reached")) return skipped(`the organization of ${adminOf(answer)} is at its key limit`);
+  if (answer.transient) return inconclusive(codeOf(answer), unmade);
+  if (fits(answer, "key_limit_reached"))
+    return skipped("refused-for-load", `the organization of ${adminOf(answer)} is at its key limit`);
   if (isAdmitted(answer))
-    return skipped(noMoreKeys(context) ?? "the answer to the creation has no key that could be found");
+    return skipped("not-provided", noMoreKeys(context) ?? "the answer to the creation has no key that could be found");
   const known = notAsExpected(answer) ?? (await misunderstood(context, answer));
-  return known === null ? otherwise(unmade) : skipped(known);
+  return known === null ? otherwise("unclear-answer", unmade) : skipped("not-provided", known);
 };
 
 export const makeKey = async (
@@ -405,7 +407,7 @@ export const makeKey = async (
 /** Ends the rule unless the new key's call is admitted. */
 export const mustServe = (used: Answer, otherwise = "the key that was made is of no use"): void => {
   const why = `${otherwise}: ${inWords(used)}`;
-  if (!isAdmitted(used)) throw used.transient ? inconclusive(why) : skipped(why);
+  if (!isAdmitted(used)) throw used.transient ? inconclusive(codeOf(used), why) : skipped("unclear-answer", why);
 };
 
 export const adminOf = ({ testCall }: Answer): AdminRole => (roleOf(testCall) ?? "admin_pro") as AdminRole;

@@ -1,5 +1,6 @@
 /** What a rule needs (roles, permission, budget), and the verdict of a rule whose budget is short. */
 import { isLoopbackHost } from "../../contract/address.ts";
+import { type OpenCode, openBy, skippedBy } from "../../history/reason-codes.ts";
 import type { AdminRole, KeyRole } from "../../target/roles.ts";
 import type { Target } from "../../target/target.ts";
 import { CannotJudge, type Open } from "../checks.ts";
@@ -40,14 +41,14 @@ export const createBudget = ({ budget = {} }: Target, burn: boolean, rest?: (wha
   const shortage = (what: keyof Spending, amount: number, tense: Tense = "is"): Open | null => {
     if (amount <= 0 || left(what) >= amount) return null;
     const stated = budget[what];
-    const skip = (reason: string): Open => ({ verdict: "skipped", reason });
+    const skip = (reason: string): Open => ({ ...skippedBy("budget-spent"), reason });
     if (stated === undefined)
       return skip(`the target file states no budget.${what}, and the usual one lacks the ${amount} that it needs`);
     if (stated < amount)
       return skip(`budget.${what} of the target file (${stated}) does not allow the ${amount} that it needs`);
     const more = left(what) > 0 ? ` but for ${left(what)}, and it needs ${amount}` : "";
     const gone = `budget.${what} of the target file (${stated}) ${tense} spent`;
-    return { verdict: "inconclusive", reason: gone + more, spent: gone };
+    return { ...openBy("budget-spent"), reason: gone + more, spent: gone };
   };
   /** Ends the rule if `amount` is not left. */
   const require = (what: keyof Spending, amount: number): void => {
@@ -102,20 +103,23 @@ export const lackOf = ({ needs }: { needs: Needs }, by: Lacking, tense: Tense = 
   const has = (name: Role): boolean => target.credentials?.[name] !== undefined;
   const missing = roles.filter((name) => !has(name));
   const are = missing.length === 1 ? `the role ${missing[0]} is` : `the roles ${missing.join(", ")} are`;
-  const lacks = missing.length === 0 ? [] : [`${are} not in the target file`];
+  const lacks: { code: OpenCode; reason: string }[] = [];
+  const lack = (code: OpenCode, reason: string): void => void lacks.push({ code, reason });
+  if (missing.length > 0) lack("role-missing", `${are} not in the target file`);
   if (anyOf !== undefined && !anyOf.some(has))
-    lacks.push(`none of the roles ${anyOf.join(", ")} is in the target file`);
-  if (tileUrl === true && target.tile_url === undefined) lacks.push("tile_url is not in the target file");
+    lack("role-missing", `none of the roles ${anyOf.join(", ")} is in the target file`);
+  if (tileUrl === true && target.tile_url === undefined) lack("not-stated", "tile_url is not in the target file");
   const why = permission === undefined ? undefined : denied.get(permission);
-  if (why !== undefined) lacks.push(why);
+  if (why !== undefined) lack("not-permitted", why);
   // Sessions admitted by mistake may have overspent the budget: rules that need none of it still run.
   const short = SPENT.flatMap((what) => budget.shortage(what, spends[what] ?? 0, tense) ?? []);
   // A missing role or permission makes the rule skipped, whatever the budget.
   const isOpen = lacks.length === 0 && short.length > 0 && short.every(({ verdict }) => verdict === "inconclusive");
-  lacks.push(...short.map(({ reason }) => reason));
-  if (lacks.length === 0) return null;
-  const reason = lacks.join("; ");
+  lacks.push(...short);
+  const [first] = lacks;
+  if (first === undefined) return null;
+  const reason = lacks.map((one) => one.reason).join("; ");
   return isOpen
-    ? { verdict: "inconclusive", reason, spent: short[0]?.spent ?? reason }
-    : { verdict: "skipped", reason };
+    ? { ...openBy(first.code), reason, spent: short[0]?.spent ?? reason }
+    : { ...skippedBy(first.code), reason };
 };

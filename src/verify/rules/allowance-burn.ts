@@ -32,7 +32,7 @@ export const monthTurns = (ms: number): boolean => {
 
 export const withinAMonth = (context: Context): void => {
   if (monthTurns(context.wallMs()))
-    throw skipped("within a day a month begins in some time zone, and allowances with it");
+    throw skipped("ambiguous", "within a day a month begins in some time zone, and allowances with it");
 };
 
 /** The most times the allowance that is tried: a store that loses counts, or counts per replica, refuses late. */
@@ -82,7 +82,7 @@ export const burn = async (
   );
   const mintOne = async (more: Partial<TestCall> = {}): Promise<Answer> => {
     const answer = await context.send(mint(of, "tile", more));
-    if (isSessionsOff(answer)) throw skipped(inWords(answer));
+    if (isSessionsOff(answer)) throw skipped("not-provided", inWords(answer));
     const token = answer.fields.session_token;
     if (isAdmitted(answer) && typeof token === "string" && tokens.has(token)) found.reused += 1;
     else if (isAdmitted(answer)) found.admitted.push(answer);
@@ -92,7 +92,10 @@ export const burn = async (
     const isHidden = answer.status === 429 && answer.foreign && !answer.transient;
     if (isHidden && found.admitted.length <= (units ?? Number.POSITIVE_INFINITY)) {
       const after = `each try of a mint after ${found.admitted.length} that were admitted`;
-      throw inconclusive(`${inWords(answer)} to ${after}: does an edge put this in place of the API's refusal?`);
+      throw inconclusive(
+        "edge-answered",
+        `${inWords(answer)} to ${after}: does an edge put this in place of the API's refusal?`,
+      );
     }
     tokens.add(token);
     return answer;

@@ -34,8 +34,8 @@ const readUsed = async (context: Context, checks: Checks) => {
   const answer = await mintTile(context, "publishable_exhausted");
   const used = usedIn(answer);
   if (answer.outcome === usage.EXCEEDED && used !== undefined) return { used, answer };
-  if (isSessionsOff(answer)) throw skipped(inWords(answer));
-  checks.unclear(`used could not be read: ${inWords(answer)}`);
+  if (isSessionsOff(answer)) throw skipped("not-provided", inWords(answer));
+  checks.unclear(`used could not be read: ${inWords(answer)}`, "state-unknown");
   return null;
 };
 
@@ -84,7 +84,7 @@ const overCap = (context: Context, checks: Checks, found: usage.Burn, cap: numbe
 const noteOtherRefusals = (checks: Checks, { other }: usage.Burn): void => {
   for (const answer of other) {
     if (answer.status === 429 || answer.status === 503) checks.note(inWords(answer));
-    else checks.unclear(inWords(answer));
+    else checks.unclear(inWords(answer), answer);
   }
 };
 
@@ -97,7 +97,7 @@ const spentNote = (of: KeyRole, stop: Answer): string => {
 /** Ends a rule about a burn with a note. Skips the rule if no map load was admitted and nothing failed. */
 const close = (checks: Checks, { of, admitted }: usage.Burn, last: Answer, note: string): void => {
   checks.note(note);
-  if (admitted.length === 0 && !checks.failed) throw skipped(spentNote(of, last));
+  if (admitted.length === 0 && !checks.failed) throw skipped("refused-for-load", spentNote(of, last));
 };
 
 /** A19, the other reading: the exchange returns the existing session, with the rest of its life as `expires_in`. */
@@ -107,25 +107,25 @@ const NOT_COUNTED = "nothing was refused: a mint is no map load here (A9), so mi
 
 /** One more mint, alone: a burn's stop may come from a concurrent one, whose `used` is not final. `null` without stop. */
 const mintAfter = async (context: Context, checks: Checks, { of, admitted, reused, stop }: usage.Burn) => {
-  if (reused > 0 && !checks.failed) throw skipped(REUSED);
+  if (reused > 0 && !checks.failed) throw skipped("not-provided", REUSED);
   if (stop === null) return null;
   const last = await mintTile(context, of);
   const isReused = reused > 0 || (tokenOf(last) !== undefined && admitted.map(tokenOf).includes(tokenOf(last)));
-  if (isReused && !checks.failed) throw skipped(REUSED);
+  if (isReused && !checks.failed) throw skipped("not-provided", REUSED);
   return last;
 };
 
 /** Judges a burn without a refusal: either only loads under a session count (A9), or nothing does. */
 const notCounted = async (context: Context, checks: Checks, found: usage.Burn, most: number): Promise<void> => {
   const { of, admitted, reused } = found;
-  if (reused > 0) throw skipped(REUSED);
-  if (context.budget.left("map_loads") < most) throw skipped(NOT_COUNTED);
+  if (reused > 0) throw skipped("not-provided", REUSED);
+  if (context.budget.left("map_loads") < most) throw skipped("budget-spent", NOT_COUNTED);
   const loads = await usage.loadUnder(context, of, tokenOf(admitted.at(-1)), most);
   const last = await mintTile(context, of);
-  if (usage.isStop(last) || loads.some(usage.isStop)) throw skipped(NOT_COUNTED);
+  if (usage.isStop(last) || loads.some(usage.isStop)) throw skipped("not-provided", NOT_COUNTED);
   const served = loads.filter(isAdmitted).length;
   if (!isAdmitted(last) || served < most)
-    throw skipped(`${NOT_COUNTED}; without a tile_url that serves, nobody knows what is one`);
+    throw skipped("not-provided", `${NOT_COUNTED}; without a tile_url that serves, nobody knows what is one`);
   const got = `${admitted.length} mints and ${served} loads under a session were admitted`;
   checks.breach("a refusal once the allowance is used up", got, [last]);
 };
@@ -193,7 +193,7 @@ const spent = async (context: Context): Promise<Answer> => {
   if (isAdmitted(first)) await usage.burn(context, FREE, context.keyRole(FREE)?.limit);
   const last = await mintTile(context, FREE);
   if (last.outcome === usage.EXCEEDED) return last;
-  throw skipped(`the allowance of ${FREE} is not used up by minting: ${inWords(last)}`);
+  throw skipped("not-provided", `the allowance of ${FREE} is not used up by minting: ${inWords(last)}`);
 };
 
 const loadsUnder = (context: Context, of: KeyRole): Promise<Answer[]> => {
@@ -303,7 +303,7 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
       const exhausted = await mintTile(context, "publishable_exhausted");
       const other = await mintTile(context, "publishable");
       if (!isAdmitted(other) && !other.transient && !usage.isStop(other))
-        throw skipped(`refused for another reason than an allowance: ${callInWords(other)}`);
+        throw skipped("unclear-answer", `refused for another reason than an allowance: ${callInWords(other)}`);
       if (usage.isSpent(other) && usage.loadsOf(context, "publishable").length === 0)
         checks.unclear(`${callInWords(other)}: its map loads of this month may have been spent before the run`);
       else checks.admits(other, [exhausted]);

@@ -150,7 +150,7 @@ export const CAP_RULES: readonly Rule[] = [
     cost: ({ limits }) => ({ calls: Math.ceil(4 * 1.85 * (limits?.global_in_flight ?? 0)) }),
     step: async (context, checks) => {
       const found = await bursts(context);
-      if (typeof found === "string") return found;
+      if (typeof found === "string") return checks.because("not-stated", found);
       const { plan, calm, above } = found;
       if (above.some(isTold)) return checks.fine();
       for (const { looks, isSuch, inCalm } of MISTAKEN) {
@@ -158,12 +158,12 @@ export const CAP_RULES: readonly Rule[] = [
         const last = shown.at(-1)?.findLast(isSuch);
         if (shown.length < CONVINCED || last === undefined) continue;
         const ill = calm.find(isIll(isSuch))?.find(isSuch);
-        if (ill !== undefined) return checks.unclear(`${inCalm}: ${inWords(ill)}`);
+        if (ill !== undefined) return checks.unclear(`${inCalm}: ${inWords(ill)}`, ill);
         const times = shown.map((answers) => count(answers, isSuch)).join(" and ");
         const got = `${times} of ${plan.above} were such, and hardly any of ${plan.below} before`;
         return void checks.require(false, last, `429 b2b_overloaded above ${plan.cap} calls at once`, got);
       }
-      if (calm.some(isIll(isDown))) checks.unclear("the key service was down, below the cap as well");
+      if (calm.some(isIll(isDown))) checks.unclear("the key service was down, below the cap as well", "not-answered");
       const times = named(above.flat());
       if (times > 0) checks.unclear(`b2b_overloaded came ${times} times, and never more often than another name`);
       return `the global cap of ${plan.cap} was not met with ${plan.above} streams at once`;
@@ -173,7 +173,7 @@ export const CAP_RULES: readonly Rule[] = [
     title: "where the caps are stated and fixed, calls are shed above them and not below",
     step: async (context, checks) => {
       const caps = load.fixedCaps(context, false);
-      if (typeof caps === "string") return caps;
+      if (typeof caps === "string") return checks.because("not-stated", caps);
       const cap = caps.own;
       const judge = (answers: readonly Answer[], most: number, whose: string): void => {
         const last = answers.findLast(isAdmitted);
@@ -205,16 +205,16 @@ export const CAP_RULES: readonly Rule[] = [
     cost: ({ limits }) => ({ calls: 2 * Math.ceil(0.75 * (limits?.org_in_flight ?? 0)) + 1 }),
     step: async (context, checks) => {
       const caps = load.fixedCaps(context, false);
-      if (typeof caps === "string") return caps;
+      if (typeof caps === "string") return checks.because("not-stated", caps);
       const { own: cap, all: globalCap } = caps;
       const org = context.keyRole("server")?.org;
       if (org === undefined || org !== context.keyRole("publishable")?.org)
-        return "credentials.server.org and credentials.publishable.org, the same in both";
+        return checks.because("not-stated", "credentials.server.org and credentials.publishable.org, the same in both");
       const each = Math.ceil(cap * FREE_SHARE);
       const size = 2 * each;
       if (size <= mayRun(cap) || globalCap <= mayRun(cap)) return "a cap of 2 and more, below the global one";
       const want = load.tooWide(context, size);
-      if (want !== null) return want;
+      if (want !== null) return checks.because("not-permitted", want);
       await context.mint("publishable", "chat");
       let answers: Answer[] = [];
       for (let k = 0; k < 2; k++) {
@@ -234,7 +234,7 @@ export const CAP_RULES: readonly Rule[] = [
     cost: ({ limits }) => ({ calls: Math.ceil(1.4 * (limits?.global_in_flight ?? 0)) + 8 }),
     step: async (context, checks) => {
       const found = await bursts(context);
-      if (typeof found === "string") return found;
+      if (typeof found === "string") return checks.because("not-stated", found);
       const { plan, above } = found;
       const { callers, cap, orgCap } = plan;
       if (!above.some((answers) => named(answers) > 0 || looksSwapped(answers, plan)))
@@ -301,7 +301,10 @@ export const SHEDDING_ENDS = rulesOf("every-answer").must("shedding-ends", [210,
   step: async (context, checks) => {
     const { global_in_flight: cap, org_in_flight: orgCap } = context.target.limits ?? {};
     if (context.target.shedding !== "fixed" || cap === undefined || orgCap === undefined)
-      return "fixed shedding with limits.global_in_flight and limits.org_in_flight in the target file";
+      return checks.because(
+        "not-stated",
+        "fixed shedding with limits.global_in_flight and limits.org_in_flight in the target file",
+      );
     for (const { whose, answers } of groupsOf(context)) {
       const admitted = answers.filter(isAdmitted);
       // Without an admitted call others may have filled the cap all the time, unless nobody else calls.

@@ -3,6 +3,7 @@ import { foreignError, foreignHeader, foreignName, shapeOf, shapeOfBody } from "
 import { someOf } from "../../contract/lists.ts";
 import { REFUSALS } from "../../contract/refusals.ts";
 import { readRetryAfter } from "../../contract/retry-after.ts";
+import { openBy } from "../../history/reason-codes.ts";
 import type { Level } from "../../history/run-document.ts";
 import { byFrequency, exactInterval, known } from "../../history/statistics/statistics.ts";
 import { KEY_ROLES } from "../../target/roles.ts";
@@ -238,7 +239,7 @@ const judgeAway = (context: Context, checks: Checks): Verdict | string => {
   const advice = areRefusalsReplaced(context.answers) ? REPLACED : adviceOn(kinds[0]?.[0] ?? "");
   const reason = `${got}; ${advice}; availability is not specified, and what verify says is about the other calls`;
   const expected = "the API's own answer to almost every call";
-  return { verdict: "inconclusive", reason, expected, got, evidence: away.slice(0, 10).map(({ id }) => id) };
+  return { ...openBy("not-answered"), reason, expected, got, evidence: away.slice(0, 10).map(({ id }) => id) };
 };
 
 export const EVERY_ANSWER_RULES: readonly Rule[] = [

@@ -265,7 +265,7 @@ export const HOSTILE_INPUT = rulesOf("bodies").must("hostile-input", [58, 202, 2
       else if (status === null && isSilent(answer)) checks.unclear(said);
       else if (status === null) closed.push(`${testCall.what}`);
       // 502 to 504 may come from a balancer or the key service.
-      else if (answer.transient && status >= 502 && status <= 504) checks.unclear(inWords(answer));
+      else if (answer.transient && status >= 502 && status <= 504) checks.unclear(inWords(answer), answer);
       else if (status === 503) away.push(`${testCall.what}`);
       else checks.require(status < 500, answer, "no server error", `it was ${status}`);
     };

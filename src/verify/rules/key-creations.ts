@@ -216,7 +216,10 @@ export const KEY_CREATION_RULES: readonly Rule[] = [
       if (!isServer && fits(used, "publishable_requires_session")) return keys.notRead("the kind");
       checks.require(isServer, created, "a key with the prefix svc_sk_", "it had another");
       if (fits(used, "ip_not_allowed") && !checks.failed)
-        throw skipped("a new server key takes no call from here (what no allowlist of addresses means is item 55)");
+        throw skipped(
+          "not-provided",
+          "a new server key takes no call from here (what no allowlist of addresses means is item 55)",
+        );
       if (fits(used, "insufficient_scope") && !checks.failed) await keys.mustRead(context, "scopes");
       const steps = [created, used];
       if (!checks.admits(used, [created])) return;

@@ -40,9 +40,9 @@ const patch = ({ id, admin }: keys.MadeKey, change: Partial<keys.KeyBody>) => ke
 const isMade = (checks: Checks, patched: Answer, steps: readonly Answer[], isBreach = false): boolean => {
   if (isAdmitted(patched)) return true;
   const why = keys.notAsExpected(patched) ?? `PATCH was refused: ${inWords(patched)}`;
-  if (patched.transient) checks.unclear(why);
+  if (patched.transient) checks.unclear(why, patched);
   else if (isBreach || keys.isServerError(patched)) checks.admits(patched, steps);
-  else throw skipped(why);
+  else throw skipped("not-provided", why);
   return false;
 };
 
@@ -160,7 +160,7 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
       const change = { products: ["tile"] };
       for (const call of NO_KEYS.flatMap((id) => [keys.updateCall(PRO, id, change), keys.deleteCall(PRO, id)])) {
         const answer = await context.send({ ...call, what: "a key that does not exist", open: true });
-        if (answer.status === null || answer.transient) checks.unclear(inWords(answer));
+        if (answer.status === null || answer.transient) checks.unclear(inWords(answer), answer);
         else checks.require(answer.status < 500, answer, "a refusal", inWords(answer));
         if (isAdmitted(answer))
           checks.note(`${answer.outcome} for ${answer.request.method} of a key that does not exist`);

@@ -234,6 +234,6 @@ export const capNotMet = (context: Context, came: readonly Answer[]): string =>
 /** The waves that reached a cap. Ends the rule if none did. */
 export const overCap = async (context: Context) => {
   const found = await overload(context);
-  if (!found.reached) throw skipped(capNotMet(context, found.bySize.get(found.size) ?? []));
+  if (!found.reached) throw skipped("not-reached", capNotMet(context, found.bySize.get(found.size) ?? []));
   return found;
 };

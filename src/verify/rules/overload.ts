@@ -108,7 +108,8 @@ export const OVERLOAD_RULES: readonly Rule[] = [
         if (last === null) checks.unclear(what);
         else checks.require(false, last, "429 b2b_overloaded or org_overloaded for calls over a cap", got);
       }
-      if (!isDoubtful && !reached && !checks.failed) throw skipped(load.capNotMet(context, bySize.get(size) ?? []));
+      if (!isDoubtful && !reached && !checks.failed)
+        throw skipped("not-reached", load.capNotMet(context, bySize.get(size) ?? []));
     },
   }),
   load.ofWaves.must("overload-spares-others", [211], {
@@ -193,8 +194,9 @@ export const OVERLOAD_RULES: readonly Rule[] = [
         if (performance.now() < endMs) continue;
         const got = `${answers.filter(isAdmitted).length} of ${half} were served`;
         if (shed !== undefined) return void checks.require(false, shed, `${half} streams, none shed`, got);
-        if (says("rate_limited")) return "the rate limit stood in the way of so many streams";
-        return checks.unclear("the limiter was away");
+        if (says("rate_limited"))
+          return checks.because("refused-for-load", "the rate limit stood in the way of so many streams");
+        return checks.unclear("the limiter was away", "not-answered");
       }
     },
   }),

@@ -98,7 +98,7 @@ export const RATE_RULES: readonly Rule[] = [
       const { answers, limited } = edge;
       load.requireLimits(checks, answers);
       if (limited.length === 0 && !checks.failed) {
-        if (!looksMisnamed(context, edge)) throw skipped(notMet(context, edge));
+        if (!looksMisnamed(context, edge)) throw skipped("not-reached", notMet(context, edge));
         const one = await misnamed(context, edge);
         const away = answers.filter(load.saysAway);
         const what = `${away.length} of ${answers.length} calls were answered ${away[0]?.outcome}, none rate_limited`;
@@ -160,7 +160,7 @@ export const RATE_LIMIT_ENDS = load.ofEdge.must("rate-limit-ends", [214, 217], {
     const call: TestCall = { ...first.testCall, once: true, atOnce: true };
     for (let times = 0, waitMs = FIRST_MS; ; times++, waitMs *= 2) {
       const answer = await context.send(call);
-      if (!load.isLimited(answer)) return isAdmitted(answer) ? checks.fine() : checks.unclear(inWords(answer));
+      if (!load.isLimited(answer)) return isAdmitted(answer) ? checks.fine() : checks.unclear(inWords(answer), answer);
       const restMs = retryAfterMs(answer);
       if (restMs === undefined || restMs > ASKED_MAX_MS) return `Retry-After was ${retryAfterIn(answer)}`;
       const admitted = context.answers.filter((one) => isAdmitted(one) && whose(one) === whose(first));
@@ -175,7 +175,8 @@ export const RATE_LIMIT_ENDS = load.ofEdge.must("rate-limit-ends", [214, 217], {
       const other = load.otherCaller(context);
       const beside = other === null ? mint("publishable", "chat") : { ...other, route: "design.themes" as const };
       const neighbour = await context.send({ ...beside, once: true });
-      if (!isAdmitted(neighbour)) return checks.unclear(`others are not served either: ${inWords(neighbour)}`);
+      if (!isAdmitted(neighbour))
+        return checks.unclear(`others are not served either: ${inWords(neighbour)}`, neighbour);
       const expected = "a call admitted by a caller that has waited as long as Retry-After said";
       const got = `limited for ${Math.round(sinceMs / 1000)} s, after ${times} waits; others are served`;
       return void checks.require(false, answer, expected, got);

@@ -52,7 +52,7 @@ export const RUNTIME_RULES: readonly Rule[] = [
     step: async (context, checks) => {
       if (isAdmitted(await context.send(asNobody("maps.tiles", { origin: "listed" })))) return PUBLIC_TILES;
       const answer = await context.send(asPublishable("maps.tiles"));
-      if (answer.status === null || answer.transient) checks.unclear(inWords(answer));
+      if (answer.status === null || answer.transient) checks.unclear(inWords(answer), answer);
       else checks.require(!isAdmitted(answer), answer, "401 publishable_requires_session", inWords(answer));
     } }),
   must("server-key-in-browser", [41, 145, 197], {

@@ -5,6 +5,7 @@ import { inFlightMax } from "../../client/transport.ts";
 import { routeOf } from "../../contract/routes.ts";
 import { lastEventOf } from "../../contract/streams.ts";
 import type { CallLine } from "../../history/line.ts";
+import { openBy } from "../../history/reason-codes.ts";
 import { add } from "../../history/statistics/statistics.ts";
 import type { RunClock } from "../../supervision/waiting.ts";
 import type { Target } from "../../target/target.ts";
@@ -224,7 +225,7 @@ export const createAttempts = (parts: AttemptParts) => {
     // Charges are counted afterwards: most metered calls must be refused, and a budget of 0 would end the run at once.
     const taken = runBudget.take(clock.nowUs(), { stream: streamOf(call) !== undefined });
     const reason = runBudget.stopped?.reason ?? "nothing more may be sent";
-    if (taken === null) throw new CannotJudge({ verdict: "inconclusive", reason, spent: reason });
+    if (taken === null) throw new CannotJudge({ ...openBy("budget-spent"), reason, spent: reason });
     for (let { waitUs } = taken; waitUs > 0; waitUs = taken.waitAgainUs(clock.nowUs()))
       await wait(waitUs / 1000, signal);
     return taken;
@@ -236,10 +237,11 @@ export const createAttempts = (parts: AttemptParts) => {
     // The run waits once for a target to come back; one that stays away is not waited for again.
     if (silent >= SILENCE_MAX && !looking) {
       returning ??= looksForAWhile();
-      if (!(await returning)) throw inconclusive(`the target has stopped answering, since ${silentSince}`);
+      if (!(await returning))
+        throw inconclusive("not-answered", `the target has stopped answering, since ${silentSince}`);
     }
     const spent = anyway === true ? null : waits.spent(call.once);
-    if (spent !== null) throw inconclusive(spent);
+    if (spent !== null) throw inconclusive("refused-for-load", spent);
     await parts.secretOf(call);
     // A call that undoes something is sent even beyond the budget.
     if (anyway === true) budget.spent.requests += 1;
