@@ -23,6 +23,7 @@ export const FAULTS_OPTIONS = { keyServiceBudgetMs: 400, limiterBudgetMs: 400 };
 export const TIME_BUDGET_MS = 3_000;
 /** States of a link in which a request can still be answered in time. */
 const CAN_ANSWER = ["none", "slow-within-budget", "trickle", "flapping"];
+const MINTS_MORE = 10;
 const POST = { method: "POST" as const, path: "/sdk/sessions", origin: ORIGIN };
 
 /** Makes one organization, and a call for each way of needing the two dependencies. */
@@ -37,7 +38,10 @@ export const prepare = async (api: RealApi): Promise<Record<string, Kind>> => {
     await key("server"),
     await key("server", "revoked"),
   ];
-  const minted = await api.call({ ...POST, credential: publishable, body: { product: "editor" } });
+  const mint = () => api.call({ ...POST, credential: publishable, body: { product: "editor" } });
+  let minted = await mint();
+  // Both links are whole: only a machine that stalls makes a dependency look away, and it does so for a moment.
+  for (let more = MINTS_MORE; more > 0 && minted.status !== 200; more -= 1) minted = await mint();
   const { session_token: token } = minted.json as { session_token: string };
   const styles = { method: "GET" as const, path: "/design/styles" };
   const both = ["keys", "limiter"] as const;
