@@ -90,7 +90,11 @@ const doubling = Array.from({ length: 20 }, (_, day) => {
 });
 
 test("what got worse comes first in 80 columns, is warned of, and fails nothing", async () => {
-  const dir = filled("worse", doubling);
+  const rare = { "steady-mix/ttfe_ms_p50": [20, null, null, 90] };
+  const dir = filled(
+    "worse",
+    doubling.map((one, day) => (day > 17 ? { ...one, measurements: { ...one.measurements, ...rare } } : one)),
+  );
   const [shown, json] = await Promise.all([
     runCommand(["trends", "show", "--dir", dir]),
     runCommand(["trends", "show", "--dir", dir, "--json"]),
@@ -99,6 +103,7 @@ test("what got worse comes first in 80 columns, is warned of, and fails nothing"
   expect(shown.out).toMatch(/WORSE steady-mix\/latency_ms_p50 +101 +201 +\+99 %/);
   expect(shown.out).toContain("npx floodgate gate --base c000011.json --head c000012.json");
   expect(Math.max(...shown.out.split("\n").map(({ length }) => length))).toBeLessThanOrEqual(80);
+  expect(shown.out).toMatch(/ttfe_ms_p50 +20 +20 +too few: 2\n/);
   expect(shown.err).toContain("warning");
   const [figure] = JSON.parse(json.out).figures;
   expect(figure).toMatchObject({

@@ -57,10 +57,11 @@ const NAME = 47;
 const row = (name: string, ...cells: readonly string[]): string =>
   `${clip(name, NAME).padEnd(NAME)}${cells.map((cell) => cell.padStart(11)).join("")}`.trimEnd();
 
-const typical = ({ values }: Figure): string => {
-  const of = median(values.filter(({ isCompared }) => isCompared).map(({ value }) => value));
-  return of === null ? "–" : figure(of);
-};
+const comparedValues = ({ values }: Figure): number[] =>
+  values.filter(({ isCompared }) => isCompared).map(({ value }) => value);
+
+/** Whether a figure without a change has enough nights to say so. */
+export const isSteady = (one: Figure): boolean => comparedValues(one).length >= NIGHTS_LEAST;
 
 const changeLines = (found: readonly Found[]): string[] => {
   const [{ change }] = found as [Found];
@@ -99,8 +100,14 @@ export const trendsLines = (trends: Trends): string[] => {
     ...changes.flatMap(changeLines),
     row(isDue ? "no change seen" : "figure", "median", "newest", "nights"),
     ...steady.map((one) => {
-      const nights = one.values.filter(({ isCompared }) => isCompared).length;
-      return row(`  ${oneLine(one.name)}`, typical(one), figure(one.values.at(-1)?.value ?? Number.NaN), `${nights}`);
+      const [of, few] = [comparedValues(one), isDue && !isSteady(one) ? "too few: " : ""];
+      const typical = figure(median(of) ?? Number.NaN);
+      return row(
+        `  ${oneLine(one.name)}`,
+        typical,
+        figure(one.values.at(-1)?.value ?? Number.NaN),
+        `${few}${of.length}`,
+      );
     }),
   ];
 };

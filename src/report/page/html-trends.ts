@@ -5,8 +5,8 @@ import type { Night } from "../../trends/nights.ts";
 import { WIDTH } from "../charts/chart-series.ts";
 import { type Chart, dot, figuresOverTime, label, linear } from "../charts/frame.ts";
 import { figure } from "../figures.ts";
-import { betweenText, changesByNight, changeText, dayOf, nightsText } from "../trends-text.ts";
-import { card, codes, html, type Markup, table } from "./markup.ts";
+import { betweenText, changesByNight, changeText, dayOf, isSteady, nightsText } from "../trends-text.ts";
+import { card, codes, html, type Markup } from "./markup.ts";
 import { pageShell } from "./page-shell.ts";
 
 const HEIGHT = 110;
@@ -14,7 +14,8 @@ const DAYS_NAMED = 4;
 
 const nameOf = (night: Night): string => `${dayOf(night)} ${deployedOf(night) ?? night.id}`;
 
-const chartOf = ({ nights }: Trends, { name, values, changes }: Figure, id: string): Chart => {
+const chartOf = ({ nights }: Trends, one: Figure, id: string): Chart => {
+  const { name, values, changes } = one;
   const x = (at: number): number => (at + 0.5) / nights.length;
   const { y, ticks } = linear(
     HEIGHT,
@@ -45,11 +46,18 @@ const chartOf = ({ nights }: Trends, { name, values, changes }: Figure, id: stri
     const at = x((steps[i]?.from ?? 0) - 0.5);
     return label("band-name", changeText(change), [at, -6], at > 0.75 ? { anchor: "end" } : {});
   });
-  const said = changes.map((one) => `${one.worseBy > 1 ? "Worse" : "Better"}: ${changeText(one)} ${betweenText(one)}.`);
+  const said = changes.map(
+    (found) => `${found.worseBy > 1 ? "Worse" : "Better"}: ${changeText(found)} ${betweenText(found)}.`,
+  );
   const cells = new Map(values.map(({ at, value }) => [at, figure(value)]));
   const step = Math.max(1, Math.ceil(nights.length / DAYS_NAMED));
   return {
-    ...{ id, height: HEIGHT, title: name, finding: said.join(" ") || "No change seen." },
+    ...{
+      id,
+      height: HEIGHT,
+      title: name,
+      finding: said.join(" ") || (isSteady(one) ? "No change seen." : "Too few nights."),
+    },
     description:
       "A dot a night with its 95 % interval, hollow where it is not compared; a line at the median of each level.",
     across: nights.flatMap((night, at) => (at % step === 0 ? [{ at: x(at), text: dayOf(night).slice(5) }] : [])),
@@ -61,20 +69,20 @@ const chartOf = ({ nights }: Trends, { name, values, changes }: Figure, id: stri
   };
 };
 
-const changedRows = (trends: Trends): Markup[] =>
-  changesByNight(trends).flatMap((found) =>
-    found.map(({ figure: { name }, change }) => {
+const changedItems = (trends: Trends): Markup[] =>
+  changesByNight(trends)
+    .flat()
+    .map(({ figure: { name }, change }) => {
+      const [word, levels] = [change.worseBy > 1 ? "Worse" : "Better", [change.before, change.after].map(figure)];
       const command = gateCommand(change);
-      return html`<tr><td><code>${name}</code></td><td>${change.worseBy > 1 ? "worse" : "better"}</td><td class="number">${figure(change.before)}</td><td class="number">${figure(change.after)}</td><td class="number">${changeText(change)}</td><td>${betweenText(change)}${command !== null && codes([command])}</td></tr>`;
-    }),
-  );
+      return html`<li><b>${word}</b>: <code>${name}</code> from ${levels.join(" to ")}, ${changeText(change)}, ${betweenText(change)}.${command !== null && codes([command])}</li>`;
+    });
 
 /** A page that loads nothing and has no script. */
 export const htmlTrends = (trends: Trends): string => {
   const { group, others, nights, figures } = trends;
-  const rows = changedRows(trends);
-  const heads = ["Figure", "", ...["before", "after", "change"].map((number) => ({ number })), "Since"];
-  const changed = html`<div class="scroll">${table("", heads, rows)}</div><p>Nights differ by what the machine did, too: the gate between both commits is the proof.</p>`;
+  const items = changedItems(trends);
+  const changed = html`<ul>${items}</ul><p>Nights differ by what the machine did, too: the gate between both commits is the proof.</p>`;
   const failed = nights.filter(({ failed: ids }) => ids.length > 0);
   const lines = failed.map((night) => `${nameOf(night)}: ${night.failed.join(", ")}`);
   const sorted = [
@@ -84,7 +92,7 @@ export const htmlTrends = (trends: Trends): string => {
   const charts = figuresOverTime(sorted.map((one, i) => chartOf(trends, one, `f${i}`)));
   const body = html`<header><p class="brand">Floodgate</p><p class="muted">night after night</p></header>
 <section class="card"><h2>${group}</h2><p>${nightsText(trends)}</p>${others.length > 0 && html`<p class="small muted">Nights of another kind are not compared: ${others.join(", ")}.</p>`}</section>
-${card("changed", "What changed", rows.length === 0 ? html`<p>No change seen.</p>` : changed)}
+${card("changed", "What changed", items.length === 0 ? html`<p>${figures.some(isSteady) ? "No change seen." : "Too few nights."}</p>` : changed)}
 ${lines.length > 0 && card("failed", "Claims that failed", codes(lines))}
 ${card("figures", "Figures", html`<div class="beside">${charts}</div>`)}`;
   return pageShell(`Nights of ${group}`, body, false);
