@@ -10,7 +10,14 @@ import { NOT_A_PAGE, servesEverything } from "../reach.ts";
 import { NO_SUCH_PATH } from "../sending/test-call.ts";
 import { clockFinding, echoFinding, protocolFindings } from "./connection.ts";
 import { type Finding, finding } from "./finding.ts";
-import { type Answered, headerOf, openSingleCalls, type SingleCalls, withSingleCalls } from "./single-calls.ts";
+import {
+  type Answered,
+  headerOf,
+  openSingleCalls,
+  type SingleCalls,
+  UNCODED,
+  withSingleCalls,
+} from "./single-calls.ts";
 
 /**
  * `api`: it answers as the API does. `perhaps`: it refuses every path alike. `all`: it serves every path, also without a key.
@@ -97,8 +104,6 @@ const REFUSED =
   "is every part of the path there, up to the version segment (v1)? If so, a gateway refuses these calls: have it let them through";
 const GUARDED =
   "does something in front of the API ask for a credential of its own (transport.headers), or put pages in place of refusals?";
-const UNCODED =
-  "have the proxy in front of the API send answers uncoded to callers that ask for it (Accept-Encoding: identity)";
 
 const MISDIRECTED =
   'the gateway serves this address by another host name, or by HTTP/2 alone ("transport": { "protocol": "h2" })';

@@ -119,6 +119,10 @@ const ADVICE: Partial<Readonly<Record<RefusalName, string>>> = {
 };
 const ADVICE_OF = new Map(Object.entries(ADVICE).map(([name, text]) => [outcomeOf(name as RefusalName), text]));
 
+/** Advice on an answer in a content coding that no call of ours asks for. */
+export const UNCODED =
+  "have the proxy in front of the API send answers uncoded to callers that ask for it (Accept-Encoding: identity)";
+
 export const refusalAdvice = (outcome: string, where: string, origin?: string): string => {
   const named = origin === undefined ? "" : ` (the file says ${origin})`;
   const known = ADVICE_OF.get(outcome);

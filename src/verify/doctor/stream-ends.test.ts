@@ -3,6 +3,7 @@ import { lstatSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, wr
 import type { ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
 import { writeEvent } from "../../contract/streams.ts";
@@ -113,10 +114,13 @@ describe("doctor finds out which event ends a stream of each kind", () => {
 
   const page = (res: ServerResponse, status: number): unknown =>
     res.writeHead(status, { "content-type": "text/html" }).end("<html><h1>Bad Gateway</h1></html>");
+  const coded = (res: ServerResponse): unknown =>
+    res.writeHead(200, { ...SSE, "content-encoding": "gzip" }).end(gzipSync(frames("piece", "over")));
   test.each<[what: string, say: (res: ServerResponse) => unknown, text: string, todo: RegExp]>([
     ["a gateway's page", (res) => page(res, 502), "edge 502", /balancer, firewall or proxy/],
     ["a gateway's page under 200", (res) => page(res, 200), "edge 200", /balancer, firewall or proxy/],
     ["a gateway's page under 429", (res) => page(res, 429), "edge 429", /balancer, firewall or proxy/],
+    ["an unasked coding", coded, "edge 200 (coded-gzip)", /send answers uncoded/],
     ["no event at all", (res) => res.writeHead(200, SSE).end(), "200 and no event", /no answer/],
     ["comments alone", (res) => res.writeHead(200, SSE).end(": ping\n\n"), "200 and no event", /no answer/],
     ["JSON", (res) => res.writeHead(200, { "content-type": "application/json" }).end("{}"), "200 and no", /no answer/],

@@ -9,7 +9,7 @@ import { withMember } from "../../target/edit-members.ts";
 import type { Target } from "../../target/target.ts";
 import type { CredentialRef, StepWish } from "../../workload/step.ts";
 import { type Finding, finding } from "./finding.ts";
-import { type Answered, isPassing, refusalAdvice, type SingleCalls } from "./single-calls.ts";
+import { type Answered, isPassing, refusalAdvice, type SingleCalls, UNCODED } from "./single-calls.ts";
 
 const CALLS_PER_KIND = 2;
 
@@ -62,8 +62,10 @@ const openStreams = async (kind: Stream, credential: CredentialRef, calls: Singl
       if (isPassing(outcome)) return unknown(`${outcome}, the deployment is busy`);
       if (outcome !== "indeterminate" && isError(outcome, sent.line)) {
         const isEmpty = outcome.startsWith("200");
-        const todo = isEmpty ? EMPTY_ADVICE : refusalAdvice(outcome, "credentials");
-        return finding("wrong", what, `expected a stream; got ${isEmpty ? "200 and no event" : outcome}`, todo);
+        const coded = error?.startsWith("coded-") === true ? error : null;
+        const todo = isEmpty ? EMPTY_ADVICE : coded === null ? refusalAdvice(outcome, "credentials") : UNCODED;
+        const got = isEmpty ? "200 and no event" : `${outcome}${coded === null ? "" : ` (${coded})`}`;
+        return finding("wrong", what, `expected a stream; got ${got}`, todo);
       }
       if (sent.answer.seen === null || !/^200/.test(outcome)) return unknown(outcome);
       const isInOrder = how === "done" || how === "eof" || how === "error_event" || error === NO_LAST_EVENT;
