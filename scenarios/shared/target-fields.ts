@@ -12,14 +12,15 @@ const KEY = "key origin org limit tier basemap_style_id";
 /** An object's path, without the places in lists, and the names of its members; an object without a line has any. */
 const FIELDS: ReadonlyMap<string, readonly string[]> = new Map(
   [
-    "= schema name base_url key_management_url tile_url transport control toxiproxy faults watchdog observers shedding " +
-      "exclusive stream_end limits slo permits budget stop_when required fixtures tenants credentials",
+    "= schema name base_url key_management_url tile_url transport control toxiproxy faults watchdog scale observers " +
+      "shedding exclusive stream_end limits slo permits budget stop_when required fixtures tenants credentials",
     "transport = ca cert key proxy headers protocol connections",
     "control = keys limiter api",
     "toxiproxy = api_url proxies",
     "toxiproxy.proxies = limiter keys edge",
     "faults.* = inject heal status",
     "watchdog = url token",
+    "scale = set ready",
     "observers = prometheus ledger",
     "observers.prometheus = url queries",
     "stream_end = control summary button",
