@@ -145,6 +145,12 @@ describe("the command line", () => {
     expect([code, err]).toEqual([2, expect.stringMatching(/permit: .*did you mean permits\?/)]);
   });
 
+  test("the environment names the target file where no option does", async () => {
+    const env = { FLOODGATE_TARGET: join(folder, "absent.json") };
+    const { code, err } = await runCommand(["verify", "--dry-run"], { env });
+    expect([code, err]).toEqual([2, expect.stringContaining("absent.json")]);
+  });
+
   test("a dry run fits 80 columns and says once what many stages lack", async () => {
     const file = join(folder, "mine.json");
     const credentials = { server: { key: "env:FLOODGATE_TEST_KEY" } };

@@ -1,16 +1,17 @@
 /** `floodgate gate`: is the head worse than the base? Both are loaded in turn, or recorded runs are compared. */
+import { InvalidArgumentError } from "commander";
 import { PAIRS_DEFAULT, PAIRS_MOST } from "../gate/block-plan.ts";
 import { shownRatio } from "../gate/gate-claims.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import * as gates from "../run/gate/run-gate.ts";
 import type { RecordedComparison } from "../trends/recorded-comparison.ts";
 import { guardLines, type JudgingOptions, judgingCommand, ON_SERVED } from "./judging-command.ts";
-import { type Exclusion, type OptionRow, positive, whole } from "./options.ts";
+import { type Exclusion, each, type OptionRow, positive, upTo, whole } from "./options.ts";
 import { printJson, printNote, type Shown } from "./printing.ts";
 
 type GateOptions = JudgingOptions & { scenario: string } & Partial<Record<"rate" | "pairs", number>> &
   Partial<Record<"base" | "head" | "baseline" | "saveBaseline" | "reason", string>> &
-  Partial<Record<"before" | "after" | "run", string[]>>;
+  Partial<Record<"before" | "after" | "run" | "margin", string[]>>;
 
 // biome-ignore format: a row is a line
 const EXCLUSIONS: readonly Exclusion[] = [
@@ -23,6 +24,20 @@ const EXCLUSIONS: readonly Exclusion[] = [
   ["before after", "!before !after", "--before RUN… and --after RUN… belong together"],
 ];
 
+const MARGIN_MOST = 1_000;
+
+/** Keeps the text, by which the line that repeats the run names it. */
+const margin = (text: string, before?: readonly string[]): string[] => {
+  const [name = "", percent = ""] = text.split("=");
+  const unknown = gates.unknownMargin(name);
+  if (unknown !== null) throw new InvalidArgumentError(unknown);
+  upTo(MARGIN_MOST)(percent);
+  return each(text, before);
+};
+
+const marginsOf = ({ margin = [] }: GateOptions): gates.Margins =>
+  Object.fromEntries(margin.map((one) => one.split("=")).map(([name, percent]) => [name, 1 + Number(percent) / 100]));
+
 const FIRST_LOOK = `pairs of blocks before the first look (default ${PAIRS_DEFAULT}; fewer show only broken invariants); up to ${PAIRS_MOST} where that leaves something open`;
 const OPTIONS: readonly OptionRow[] = [
   ["--base <file>", "target file of the deployment that is known"],
@@ -30,6 +45,7 @@ const OPTIONS: readonly OptionRow[] = [
   ["--scenario <name>", "what is played", undefined, gates.GATE_SCENARIO],
   ["--rate <n>", "the base's capacity in calls/s, where its `limits` do not state it", positive],
   ["--pairs <n>", FIRST_LOOK, whole(1, PAIRS_MOST)],
+  ["--margin <name=percent...>", "how much worse a measurement may be, e.g. goodput=10", margin],
   ["--before <run...>", "run folders of what is known"],
   ["--after <run...>", "run folders of what may be worse"],
   ["--baseline <file>", "a saved baseline, compared with --run"],
@@ -100,8 +116,10 @@ const isRecorded = async (options: GateOptions): Promise<boolean> => {
   if (save !== undefined) {
     const { runs } = await gates.saveBaseline(save, run, reason);
     printNote(`baseline of ${runs.length} run${runs.length === 1 ? "" : "s"} written to ${save}\n`);
-  } else if (baseline !== undefined) showRecorded(gates.compareWithBaseline(baseline, run), options);
-  else if (before !== undefined && after !== undefined) showRecorded(gates.compareRuns(before, after), options);
+  } else if (baseline !== undefined)
+    showRecorded(gates.compareWithBaseline(baseline, run, marginsOf(options)), options);
+  else if (before !== undefined && after !== undefined)
+    showRecorded(gates.compareRuns(before, after, marginsOf(options)), options);
   else return false;
   return true;
 };
@@ -115,7 +133,7 @@ export const gateCommand = () => {
     async (options) => {
       if (await isRecorded(options)) return null;
       const { base, head, scenario, rate: ratePerS, pairs } = options;
-      const wishes = { scenario, ratePerS, pairs };
+      const wishes = { scenario, ratePerS, pairs, margins: marginsOf(options) };
       return {
         plan: ({ owned }, baseFile, headFile) => planned({ ...wishes, owned, baseFile, headFile }),
         play: async (common, baseFile, headFile) => {

@@ -56,11 +56,12 @@ const lasting = (value: string): string => {
 
 const pathOf = (command: Command): string[] => (command.parent ? [...pathOf(command.parent), command.name()] : []);
 
-/** Returns a command's words as they were typed, without the options that `without` names. `forK6`: the words after `--`. */
+/** Returns a command's words as they were typed or stated elsewhere, without the options that `without` names. `forK6`: the words after `--`. */
 const typedWords = (command: Command, without: readonly string[] = []): { words: string[]; forK6: string[] } => {
   const options = command.options.flatMap((option) => {
     const name = option.attributeName();
-    if (command.getOptionValueSource(name) !== "cli" || NOT_REPEATED.has(name) || without.includes(name)) return [];
+    const isDefault = ["default", undefined].includes(command.getOptionValueSource(name));
+    if (isDefault || NOT_REPEATED.has(name) || without.includes(name)) return [];
     const values: unknown[] = [command.getOptionValue(name)].flat();
     return values.flatMap((value) => [option.long as string, ...(value === true ? [] : [quoted(lasting(`${value}`))])]);
   });

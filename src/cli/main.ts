@@ -9,6 +9,7 @@ import { redactor } from "../supervision/redaction.ts";
 import { fileProblem } from "../supervision/user-file.ts";
 import { refuseRepeats } from "./options.ts";
 import { isCiJob, isOn, printNote, printResult } from "./printing.ts";
+import { takeStated } from "./stated-options.ts";
 
 /** The file that exports `NAMECommand`, and the two examples in its help, as typed after `npx floodgate`. */
 type Entry = readonly [load: () => Promise<Readonly<Record<string, unknown>>>, first: string, second: string];
@@ -115,6 +116,9 @@ Lists of what there is: load (scenarios), chaos --list (experiments),
 verify --list (rules), explain (claims, measurements), demo --list (planted
 defects). Each has --help.
 
+An option of a command that takes a target file may stand in the environment
+(FLOODGATE_TARGET for --target) or in floodgate.config.json ("target") as well.
+
 Exit codes: 0 pass, 1 fail, 2 usage or configuration, 3 target or tool not
 reachable, 4 inconclusive, 5 refused by the safety guard, 130/143 stopped by a
 signal.`;
@@ -204,7 +208,8 @@ export const main = async (argv: string[]): Promise<void> => {
       .addHelpText("after", EXAMPLES);
     for (const command of await commandsFor(argv[0])) root.addCommand(command);
     configure(root);
-    root.hook("preAction", (_, command) => {
+    root.hook("preAction", async (_, command) => {
+      await takeStated(command, commandsFor);
       // A server may outlive the shell that started it.
       const serves = command.name() === "serve" || command.opts<{ watchdog?: boolean }>().watchdog === true;
       endWithLauncher(!serves);

@@ -81,6 +81,13 @@ describe("a comparison of paired blocks", () => {
     expect(median).toMatchObject({ verdict: "no-regression", improved: false });
   });
 
+  test("allows what a stated margin allows, and no more", () => {
+    const pairs = pairsOf(16, 0.02, { latency_ms_p50: 1.1 });
+    const within = (margin: number) => comparePairs(pairs, { ...THREE, margins: { latency_ms_p50: margin } });
+    expect(verdicts(within(1.2))).toEqual(ALL_WELL);
+    expect(verdicts(within(1.07))).toEqual({ ...ALL_WELL, latency_ms_p50: "regression" });
+  });
+
   test("says that it cannot tell when pairs scatter more than the margin, whatever the truth", () => {
     expect(verdictOf(comparePairs(pairsOf(16, 0.4)))).toBe("inconclusive");
     expect(comparePairs(pairsOf(16, 0.4))[0]?.reason).toMatch(/^too noisy to decide/);

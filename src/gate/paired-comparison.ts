@@ -138,6 +138,8 @@ export const GATE_POLICY = {
   missed: 0.05,
   /** How often the growing pairs may be looked at. Each look gets an equal part of both chances (Bonferroni). */
   looks: 1,
+  /** How much worse still passes, as a ratio above 1, where it is not as in `MEASUREMENT_FACTS`. */
+  margins: {} as Readonly<Partial<Record<string, number>>>,
 };
 
 export type GateVerdict = "regression" | "no-regression" | "inconclusive" | "not-measured";
@@ -172,7 +174,7 @@ export const comparePairs = (pairs: readonly Pair[], policy: GatePolicy = GATE_P
   return seen.map((one) => {
     const { measurement, isAbsent, both, differences } = one;
     const at = present.indexOf(one);
-    const { margin } = MEASUREMENT_FACTS[measurement];
+    const margin = policy.margins[measurement] ?? MEASUREMENT_FACTS[measurement].margin;
     const interval = typicalInterval(differences);
     const tested = {
       measurement,

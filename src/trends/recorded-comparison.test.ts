@@ -24,6 +24,12 @@ describe("recorded runs beside recorded runs", () => {
     expect(found.rows[0]?.worseBy).toBeCloseTo(1.1, 1);
   });
 
+  test("may be as much slower as a stated margin allows", () => {
+    const verdictAt = (margin: number) =>
+      compareRecorded(runs(0, 6), runs(10, 6, 1.1), { latency_ms_p50: margin }).verdict;
+    expect([verdictAt(1.2), verdictAt(1.06)]).toEqual(["no-regression", "regression"]);
+  });
+
   test("are none when they are the same, and an improvement passes", () => {
     expect(compareRecorded(runs(0, 6), runs(10, 6)).verdict).toBe("no-regression");
     expect(compareRecorded(runs(0, 6), runs(10, 6, 0.8)).verdict).toBe("no-regression");

@@ -56,16 +56,16 @@ const RULES: readonly (readonly [matches: RegExp, worse: "higher" | "lower", mar
 
 const ruleOf = (name: string) => RULES.find(([matches]) => matches.test(name));
 
-export type Compared = { worse: "higher" | "lower"; turn: (value: number) => number };
+export type Compared = { worse: "higher" | "lower"; margin: number; turn: (value: number) => number };
 
 /** How a measurement is compared; `null` if it is not. `turn`: its logarithm, with the sign that makes worse higher. */
 export const comparedBy = (name: string): Compared | null => {
   const rule = ruleOf(name);
   if (rule === undefined) return null;
-  const [, worse, , added] = rule;
+  const [, worse, margin, added] = rule;
   const sign = worse === "higher" ? 1 : -1;
   // A value below 0 is noise and counts as 0.
-  return { worse, turn: (value) => sign * Math.log(Math.max(1e-9, Math.max(0, value) + added)) };
+  return { worse, margin, turn: (value) => sign * Math.log(Math.max(1e-9, Math.max(0, value) + added)) };
 };
 
 type RecordedVerdict = "regression" | "no-regression" | "inconclusive";
@@ -150,14 +150,20 @@ const atOtherRates = (before: readonly RunFigures[], after: readonly RunFigures[
   return new Map(stages);
 };
 
-const judge = (before: readonly RunFigures[], after: readonly RunFigures[], other: ReadonlyMap<string, string>) => {
+/** How much worse still passes, as a ratio above 1, by the name of a measurement; the others keep their own. */
+export type Margins = Readonly<Partial<Record<string, number>>>;
+
+type Sides = readonly [before: readonly RunFigures[], after: readonly RunFigures[]];
+
+const judge = ([before, after]: Sides, other: ReadonlyMap<string, string>, margins: Margins) => {
   const now = byName(after);
   const series = [...byName(before)].flatMap(([measurement, first]) => {
     const second = now.get(measurement) ?? [];
     const [{ stage, name } = { stage: "", name: "" }] = first;
     if (other.has(stage) && DEPENDS_ON_RATE.test(name)) return [];
-    const [compared, [, , margin] = []] = [comparedBy(name), ruleOf(name)];
-    if (compared === null || margin === undefined) return [];
+    const compared = comparedBy(name);
+    if (compared === null) return [];
+    const margin = margins[name] ?? compared.margin;
     if (first.length !== before.length || second.length !== after.length) return [];
     const turned = (values: Measured): number[] => values.map(({ value }) => compared.turn(value));
     return [{ measurement, margin, first, second, was: turned(first), is: turned(second) }];
@@ -176,7 +182,7 @@ const judge = (before: readonly RunFigures[], after: readonly RunFigures[], othe
 };
 
 /** `broken`: ids of *musts* that passed before and fail now. `rows`: by stage and name, with medians of both sides. */
-export const compareRecorded = (before: readonly RunFigures[], after: readonly RunFigures[]) => {
+export const compareRecorded = (before: Sides[0], after: Sides[1], margins: Margins = {}) => {
   let [broken, rows] = [[] as string[], [] as ReturnType<typeof judge>];
   const found = (verdict: RecordedVerdict, ...reasons: string[]) => ({ verdict, reasons, broken, rows });
   const open = (reason: string) => found("inconclusive", reason);
@@ -194,7 +200,7 @@ export const compareRecorded = (before: readonly RunFigures[], after: readonly R
   const otherRates = atOtherRates(before, after);
   const musts = claimsNow(before, after);
   broken = musts.broken;
-  rows = judge(before, after, otherRates);
+  rows = judge([before, after], otherRates, margins);
   const worse = rows.filter(({ verdict }) => verdict === "regression").map(({ measurement }) => measurement);
   const { gone, sparse, doubted } = incomplete(before, after);
   const left = (names: readonly string[], why: string, todo = ""): string[] =>

@@ -136,7 +136,9 @@ export const playBlock = async (
 
 const perS = (rate: number): string => `${rate >= 20 ? rate.toFixed(0) : rate.toFixed(1)} calls/s`;
 
-type GatePlan = { scenario: string; story: Story; pairs: number; ratePerS?: number };
+export type Margins = recorded.Margins;
+
+type GatePlan = { scenario: string; story: Story; pairs: number; ratePerS?: number; margins?: Margins };
 
 /** The stated capacity; `null` if it has to be probed, because slots say nothing about reads. */
 const statedCapacity = (
@@ -164,6 +166,7 @@ type GatePairsPlan = {
   seed: number;
   load: blocks.BlockLoad;
   looks: readonly number[];
+  margins?: Margins;
   sloMs: number;
   noisy: Readonly<Record<blocks.Side, ReadonlySet<string>>>;
   play(side: blocks.Side, pair: number): Promise<PlayedBlock>;
@@ -186,8 +189,17 @@ const answersOf = (
 const arePlayed = (dropped: number, pairs: number): boolean => dropped * 3 <= pairs;
 
 /** Compares at fixed numbers of pairs, and measures more only while something is open and enough pairs can be played. */
-export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ...plan }: GatePairsPlan) => {
-  const policy = { ...GATE_POLICY, looks: looks.filter((look) => look >= blocks.PAIRS_DEFAULT).length };
+export const measurePairs = async ({
+  seed,
+  load,
+  looks,
+  sloMs,
+  noisy,
+  isOver,
+  margins = {},
+  ...plan
+}: GatePairsPlan) => {
+  const policy = { ...GATE_POLICY, margins, looks: looks.filter((look) => look >= blocks.PAIRS_DEFAULT).length };
   const pairs: Pair[] = [];
   const findings: verdicts.BlockFinding[] = [];
   const forms: Parameters<typeof verdicts.answersClaim>[0] = { base: [], head: [] };
@@ -337,7 +349,15 @@ export const runGate = async (
   const few = plan.pairs < blocks.PAIRS_DEFAULT ? `; figures are compared from ${blocks.PAIRS_DEFAULT} on` : "";
   step(`${plan.pairs} pairs of blocks, about ${Math.ceil((blocks.pairTakesS(load) * plan.pairs) / 60)} min${few}`);
   const measured = await measurePairs({
-    ...{ seed, load, looks, sloMs: slo.sloMs, isOver, noisy: { base: base.noisy, head: head.noisy } },
+    ...{
+      seed,
+      load,
+      looks,
+      margins: plan.margins,
+      sloMs: slo.sloMs,
+      isOver,
+      noisy: { base: base.noisy, head: head.noisy },
+    },
     play: (side, pair) => play(side, blocks.profileOfBlock(load), `p${String(pair + 1).padStart(2, "0")}.${side}`),
     onPair: (pair, of) => progress(`pair ${pair} of ${of}`),
     onMore: (pairs, played, next) => {
@@ -349,7 +369,9 @@ export const runGate = async (
     },
   });
   const { comparisons, pairs, forms, policy, findings } = measured;
-  const sinking = verdicts.sinkingOf(pairs, MEASUREMENT_FACTS.goodput.margin, policy.falseAlarm / policy.looks);
+  const { margin: mostLost = MEASUREMENT_FACTS.goodput.margin } =
+    comparisons.find(({ measurement }) => measurement === "goodput") ?? {};
+  const sinking = verdicts.sinkingOf(pairs, mostLost, policy.falseAlarm / policy.looks);
   const broken = verdicts.invariantsClaim(findings, replay);
   const kept = verdicts.sinkingClaim(sinking, replay);
   const answers = answersOf(forms, comparisons, replay);
@@ -379,6 +401,7 @@ export type GateWishes = {
   scenario: string;
   pairs?: number;
   ratePerS?: number;
+  margins?: Margins;
 };
 
 const prepare = async ({ baseFile, headFile, owned, pairs = blocks.PAIRS_DEFAULT, ...wish }: GateWishes) => {
@@ -453,8 +476,8 @@ export const gateTargets = async (request: Asked & GateWishes): Promise<RunResul
   const { story, targets, views, plan } = await prepare(request);
   if (plan.refused_by_guard.length > 0) throw new GuardError(plan.refused_by_guard);
   if (plan.lacks.length > 0) throw new UsageError(`${request.scenario} cannot be played: ${plan.lacks.join("; ")}`);
-  const { ratePerS, scenario } = request;
-  const wish = { scenario, story, pairs: plan.pairs, ratePerS };
+  const { ratePerS, scenario, margins } = request;
+  const wish = { scenario, story, pairs: plan.pairs, ratePerS, margins };
   const about = { profile: "gate", canJudge: (name: string) => doc.groupOf(name) === "gate" };
   request.events.result(wrapped(announced(plan)).join("\n"));
   const { came, ...run } = await recordRun(
@@ -540,14 +563,29 @@ const otherwise = (before: readonly doc.RunDocument[], after: readonly doc.RunDo
   ];
 };
 
-export const compareRuns = (before: readonly string[], after: readonly string[]): recorded.RecordedComparison => {
+/** Says that a name is none of a measurement that the gate compares; `null` if it is one. */
+export const unknownMargin = (name: string): string | null => {
+  if (Object.hasOwn(MEASUREMENT_FACTS, name) || recorded.comparedBy(name) !== null) return null;
+  const names = Object.keys(MEASUREMENT_FACTS);
+  return noSuch("measurement", name, names, `expected NAME=PERCENT, of ${names.join(", ")} or of a recorded run`);
+};
+
+export const compareRuns = (
+  before: readonly string[],
+  after: readonly string[],
+  margins: Margins = {},
+): recorded.RecordedComparison => {
   const [was, is] = [before.map(readWhole), after.map(readWhole)];
-  const found = recorded.compareRecorded(was.map(recorded.figuresOf), is.map(recorded.figuresOf));
+  const found = recorded.compareRecorded(was.map(recorded.figuresOf), is.map(recorded.figuresOf), margins);
   return { ...found, reasons: [...found.reasons, ...otherwise(was, is)] };
 };
 
 /** Compares runs with a baseline; inconclusive without a readable baseline. */
-export const compareWithBaseline = (file: string, runs: readonly string[]): recorded.RecordedComparison => {
+export const compareWithBaseline = (
+  file: string,
+  runs: readonly string[],
+  margins: Margins = {},
+): recorded.RecordedComparison => {
   const after = runs.map(readFigures);
   const missing = (reason: string) => ({ verdict: "inconclusive" as const, reasons: [reason], broken: [], rows: [] });
   if (!existsSync(file))
@@ -555,7 +593,7 @@ export const compareWithBaseline = (file: string, runs: readonly string[]): reco
   const value = recordedJson(file, "baseline", "a file that --save-baseline wrote");
   const wrong = recorded.notABaseline(value);
   return wrong === null
-    ? recorded.compareRecorded((value as recorded.Baseline).runs, after)
+    ? recorded.compareRecorded((value as recorded.Baseline).runs, after, margins)
     : missing(`${file} is no baseline: ${wrong}`);
 };
 
