@@ -33,7 +33,7 @@ import {
 import { findRedis, type ToolName } from "../tools/tool-recipe.ts";
 import { openToxiproxy, type Toxiproxy } from "../tools/toxiproxy.ts";
 import { STAND_IN_PROXY, startToxiproxy } from "../tools/toxiproxy-server.ts";
-import { type BudgetGuard, guardBudget } from "../workload/budget.ts";
+import { type BudgetGuard, guardBudget, type Stopped } from "../workload/budget.ts";
 import type { RateFound } from "../workload/callers/target-view.ts";
 import { openRemoteWatch, type RemoteWatch } from "./remote-watch.ts";
 import { addressesOf, EMBEDDED_LIMITS, embeddedTenants, referenceTarget, seedNow, sendSeed } from "./tenants.ts";
@@ -138,8 +138,8 @@ export type RunContext = {
 };
 
 /** Says why the run may send nothing more (budget or stop condition); `null` while it may. */
-export const stoppedBy = ({ deployments }: Pick<RunContext, "deployments">): string | null =>
-  deployments.map(({ budget }) => budget.stopped).find((stopped) => stopped !== null)?.reason ?? null;
+export const stoppedBy = ({ deployments }: Pick<RunContext, "deployments">): Stopped | null =>
+  deployments.map(({ budget }) => budget.stopped).find((stopped) => stopped !== null) ?? null;
 
 // Processes that a fault may kill, stop and start again on the same ports and store, as an orchestrator would; and
 // whole reference platforms for commands without a target file.

@@ -21,7 +21,7 @@ beforeEach(async () => {
   stop = new AbortController();
   // What was set is ready, unless a test says otherwise.
   script("scale", 'echo "$1" >> set');
-  script("ready", '[ "$(tail -n 1 set)" = "$1" ]');
+  script("ready", '[ "$(tail -n 1 set 2>/dev/null || echo 2)" = "$1" ]');
 });
 afterEach(async () => {
   await supervisor.close();
@@ -85,7 +85,7 @@ test("a stop while the number is set leaves it as it was before", async () => {
 });
 
 test("a command that fails, and replicas that do not become ready, are said", async () => {
-  script("ready", '[ "$1" = 1 ] || { echo "one pod is pending" >&2; exit 1; }');
+  script("ready", '[ "$1" != 3 ] || { echo "one pod is pending" >&2; exit 1; }');
   const replicas = replicasOf();
   await expect(replicas.set(3)).rejects.toThrow(/did not find 3 replicas within 0.4 s .*one pod is pending/);
   script("scale", "echo forbidden >&2; exit 1");
@@ -93,6 +93,13 @@ test("a command that fails, and replicas that do not become ready, are said", as
   // The number before cannot be set again, so it stays open for `chaos --heal`.
   expect(await supervisor.close()).toMatchObject([expect.stringContaining("forbidden")]);
   expect(openFaults()).toHaveLength(1);
+});
+
+test("a stated number that the deployment does not have is found out before anything is changed", async () => {
+  const replicas = replicasOf(target({ limits: { replicas: 5 } }));
+  await expect(replicas.set(3)).rejects.toThrow(/limits.replicas states 5, and scale.ready did not find 5 replicas/);
+  expect(await replicas.restore()).toContain("not changed");
+  expect([setNumbers(), openFaults()]).toEqual([[], []]);
 });
 
 test("a number that something else has changed meanwhile is found out", async () => {

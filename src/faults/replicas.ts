@@ -58,7 +58,12 @@ export const replicasByCommands = (
   let now: { count: number; effect: ReturnType<typeof supervisor.begin> } | null = null;
   return {
     set: async (count) => {
-      if (now === null && held !== null) await remoteWatch?.hold(held);
+      if (now === null && held !== null) {
+        // A wrong number would be set at the end, on a deployment that never had it.
+        const why = await whyNotWithin(before, times.stillReadyMs);
+        if (why !== null) throw new Error(`limits.replicas states ${before}, and ${why}; nothing was changed`);
+        await remoteWatch?.hold(held);
+      }
       const about = { kind: "fault", name: `scale to ${count}`, undo } as const;
       const effect = supervisor.begin(about, "set the number of replicas again", takeBack);
       // Closed after the next entry was written, so that one is open all the time.

@@ -196,9 +196,10 @@ const CODE_OF_EXIT: Readonly<Record<number, OpenCode>> = {
 const finish = async (request: RunRequest, recorded: Recorded, by: NodeJS.Signals | null): Promise<doc.RunDocument> => {
   const { folder, recorder, progress } = recorded;
   const { replay, canJudge = () => true } = request;
-  const endedBy = by === null ? stoppedBy(progress) : `stopped by ${by}`;
+  const ended = by === null ? stoppedBy(progress) : ({ by: "asked", reason: `stopped by ${by}` } as const);
+  const code = ended?.by === "spent" ? "budget-spent" : "stopped";
   const isSaid = progress.doubts.some(({ id }) => id === "run/completed");
-  if (endedBy !== null && !isSaid) progress.doubts.push(doc.doubt("run/completed", "stopped", endedBy, WHOLE, replay));
+  if (ended !== null && !isSaid) progress.doubts.push(doc.doubt("run/completed", code, ended.reason, WHOLE, replay));
   const ofTargets = progress.deployments.flatMap(({ target }) => (target.required ?? []).filter(canJudge));
   const end = {
     claims: secretsJudged(folder.path, replay),

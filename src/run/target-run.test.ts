@@ -56,7 +56,9 @@ describe.concurrent("a run on a target file", () => {
       expect(stub.asked).toHaveLength(25);
       expect(document.spent?.requests).toBe(25);
       expect(document.exit_code).toBe(4);
-      expect(claimOf(document, "run/completed")?.reason).toContain("budget.requests of the target file (25) is spent");
+      const completed = claimOf(document, "run/completed");
+      expect(completed).toMatchObject({ code: "budget-spent" });
+      expect(completed?.reason).toContain("budget.requests of the target file (25) is spent");
     }));
 
   test("stops when too many of the newest calls are errors", () =>

@@ -61,7 +61,7 @@ const targetWith = async ({ stub, folder }: Rig, permits = {}, more: Partial<Tar
   return path;
 };
 
-const SCALE = { set: ["echo {replicas} >> set"], ready: '[ "$(tail -n 1 set)" = {replicas} ]' };
+const SCALE = { set: ["echo {replicas} >> set"], ready: '[ "$(tail -n 1 set 2>/dev/null || echo 1)" = {replicas} ]' };
 
 const wishesOf = async (rig: Rig, more: Partial<CapacityWishes> = {}): Promise<CapacityWishes> => ({
   ...{ replicas: [], withoutOneReplica: false },

@@ -230,7 +230,7 @@ const search = async (
     const rate = probe.ratePerS.toFixed(1);
     context.events.progress(`capacity: probe ${probes.length + 1}, ${probe.purpose}, ${rate} calls/s`);
     const played = await play(probe, probes.length);
-    const cutOff = context.signal.aborted ? "the run was stopped" : (stoppedBy(context) ?? played.failure);
+    const cutOff = context.signal.aborted ? "the run was stopped" : (stoppedBy(context)?.reason ?? played.failure);
     if (cutOff !== null) return { answer: answerSoFar(probes, limits, policy), probes, cutOff };
     probes.push(played);
     onProbe(played);
