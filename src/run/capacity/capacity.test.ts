@@ -33,7 +33,11 @@ const withRig = async (body: (rig: Rig) => Promise<void>): Promise<void> => {
   const stub = await startStubApi();
   const folder = await mkdtemp(join(tmpdir(), "floodgate-capacity-"));
   let running = 0;
-  stub.instead = (_, res) => {
+  stub.instead = ({ headers }, res) => {
+    if ((headers.authorization ?? headers["x-api-key"]) === undefined) {
+      res.writeHead(401, { "content-type": "application/json" }).end('{"error":"missing_credential"}');
+      return true;
+    }
     if (running >= SLOTS * replicasOf({ folder })) {
       res.writeHead(429, { "content-type": "application/json", "retry-after": "1" });
       res.end('{"error":"b2b_overloaded"}');
@@ -254,7 +258,7 @@ describe.concurrent("replicas", () => {
   test("a plan lists the commands, and the guard wants permits.chaos", () =>
     withRig(async (rig) => {
       const allowed = await wishesOf(rig, { targetFile: await scaled(rig), replicas: [2] });
-      const commands = ["echo 2 >> set", '[ "$(tail -n 1 set)" = 2 ]'];
+      const commands = ["echo 2 >> set", SCALE.ready.replace("{replicas}", "2")];
       expect(await planCapacity(allowed)).toMatchObject({ replicas: [2], commands, refused_by_guard: [] });
       const targetFile = await targetWith(rig, { writes: true }, { scale: SCALE });
       const refused = { ...(await runOf(rig, { targetFile })), replicas: [2] };
