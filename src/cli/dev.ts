@@ -188,10 +188,10 @@ const serveCommand = () =>
       serve(options, mutantCalled(options.mutant).spoil(HEALTHY)),
     );
 
-const exploreCommand = () =>
+const simulateCommand = () =>
   recordingOptions(
-    commandOf("explore", {
-      about: "the random search of `chaos --explore`, for so many schedules, or with a mutant planted",
+    commandOf("simulate", {
+      about: "the random search of `chaos --explore`, in virtual time: for so many schedules, or with a mutant planted",
       options: [
         ["--mutant <name>", "the spoilt platform in place of the healthy one (virtual links)"],
         ["--schedules <n>", "end after so many", whole(1)],
@@ -265,7 +265,7 @@ const pictureCommand = () =>
     }
   });
 
-const COMMANDS = [toolsCommand, mutantsCommand, serveCommand, replayCommand, pictureCommand, exploreCommand];
+const COMMANDS = [toolsCommand, mutantsCommand, serveCommand, replayCommand, pictureCommand, simulateCommand];
 
 export const devCommand = () => {
   const dev = commandOf("dev", { about: "for those who work on Floodgate" });

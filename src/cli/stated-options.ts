@@ -7,7 +7,7 @@ import { isOn } from "./printing.ts";
 
 const CONFIG = "floodgate.config.json";
 
-/** The target file is the mark of a command that looks at a deployment; only these take stated options. */
+/** A command with this option looks at a deployment, and only such commands take stated options. */
 const TARGET = "--target <file>";
 
 /** `--out <file>` names one file to write, and not the folder of a run. */

@@ -66,7 +66,7 @@ export const replicasByCommands = (
       }
       const about = { kind: "fault", name: `scale to ${count}`, undo } as const;
       const effect = supervisor.begin(about, "set the number of replicas again", takeBack);
-      // Closed after the next entry was written, so that one is open all the time.
+      // The entry before is closed after the next one was written, so that one of them is open all the time.
       now?.effect.over();
       now = { count, effect };
       events.step(`capacity: setting the number of replicas to ${count}, then waiting until they are ready`);

@@ -154,7 +154,7 @@ export const hostNotesOf = (stage: StageHost): string[] => {
   return [...always, ...ifFailed];
 };
 
-/** Whose doubts they are: the generator's, if it has any itself, else the machine's. */
+/** Says who causes the doubts about time: the generator, if any is its own, else the machine. */
 export const codeOfDoubts = (stage: StageHost, about: AboutTime) =>
   timeDoubts(stage, about).always.length > machineDoubts(stage).length
     ? "generator-was-the-limit"

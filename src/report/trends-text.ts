@@ -38,7 +38,7 @@ export const changesByNight = ({ figures }: Trends): Found[][] => {
 
 export const comparedNights = ({ nights }: Trends): number => nights.filter(({ whyNot }) => whyNot === null).length;
 
-/** How many nights there are, and which of them are not compared; what is too few. */
+/** Says how many nights there are, which of them are not compared, and whether those that are left are too few. */
 export const nightsText = (trends: Trends): string => {
   const { nights } = trends;
   const left = Map.groupBy(

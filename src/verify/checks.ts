@@ -189,7 +189,7 @@ export const createChecks = (expected: string) => {
       isIdle = true;
       return reason;
     },
-    /** Sets why nothing could be judged, if it is not that nothing was seen. Returns the reason. */
+    /** States why nothing could be judged, where the cause is not that nothing was seen. Returns the reason. */
     because: (code: OpenCode, reason: string): string => {
       nothingBy = code;
       return reason;

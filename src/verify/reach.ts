@@ -176,7 +176,7 @@ const ownRoleOf = (call: TestCall): Role | null => (call.secret === undefined ? 
 const changeNothing = (of: AdminRole, more: Partial<TestCall>): TestCall =>
   asAdmin(of, "keys.update", { path: `/shared-api/api-keys/${crypto.randomUUID()}`, body: json({}), ...more });
 
-/** The refusal that a role's credential meets in each header, if the file may be wrong; calls once or twice a run. */
+/** Returns the refusal that a role's credential meets in each header; `null` unless the target file may be to blame. Sends one or two calls a run. */
 const refusalOf = (of: Role, as: CredentialRef["as"], context: Context): Promise<Answer | null> =>
   context.once(`refuses ${of}`, async () => {
     let refusal: Answer | null = null;

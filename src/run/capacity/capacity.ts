@@ -265,7 +265,7 @@ const unknownAnswer = (reason: string): claiming.Answer => ({
 const COLD_S = 5;
 const COLD_SHARE = 0.5;
 
-/** `replicas`: the number that was set, why that failed, what doubts it afterwards, and calls per second to warm it up by. */
+/** A number of replicas that was set: why that failed, what doubts it afterwards, and the calls per second that warm it up. */
 type OfMany = {
   replicas: number;
   failed: string | null;
@@ -286,7 +286,7 @@ const searchStage = async (
   const began = performance.now();
   const measure = stageMeasure(stage);
   const { othersOnIdle = () => othersOnIdleMachine(deployment.target.base_url, OTHERS_HALF, context.signal) } = request;
-  // The calls to warm up by, number -1 to `play`, come before probe 0.
+  // The calls that warm new replicas up come before probe 0, as number -1.
   const first = ofMany === null ? 0 : 1;
   const play = (plan: probing.ProbePlan, number: number) =>
     playProbe(context, deployment, question, stage, plan, first + number, measure, othersOnIdle);

@@ -19,7 +19,7 @@ const NOBODY = new Set<string>();
 type Ends = NonNullable<CallLine["ended"]>;
 type Head = Partial<VirtualDeployment> & {
   problems?: (pair: number) => string[];
-  /** The problems are of the machine alone. */
+  /** The generator played the block, and the machine alone caused the problems. */
   isPlayed?: true;
   /** In what streams end, in place of what the virtual deployment says. */
   ends?: Readonly<Record<Side, Ends>>;
