@@ -86,7 +86,7 @@ describe("a mistake", () => {
     ["an experiment for a search", ["chaos", "--explore", "limiter-refused"], 2, /draws its own faults/],
     ["a length without a search", ["chaos", "--for", "1m"], 2, /belong to `chaos --explore`/],
     ["a length that is none", ["chaos", "--explore", "--for", "soon"], 2, /expected a length/],
-    ["a mutant that there is not", ["dev", "explore", "--mutant", "nobody-knows-it"], 2, /there is no mutant/],
+    ["a mutant that there is not", ["dev", "simulate", "--mutant", "nobody-knows-it"], 2, /there is no mutant/],
     ["half a TLS identity", ["serve", "--tls-cert", "x.pem"], 2, /belong together/],
     ["a capacity change that is none", ["serve", "--capacity-change", "soon"], 2, /expected S:slots=N or S:service=F/],
     ["a role without its secret", ["serve", "--role", "api"], 2, /FLOODGATE_ADMIN_SECRET/],

@@ -20,7 +20,7 @@ test("a mutant: exit 1, a crash file that fails again, and holds on the healthy 
   const out = await mkdtemp(join(folder, "mutant-"));
   const found = await floodgate(
     "dev",
-    "explore",
+    "simulate",
     "--mutant",
     "fails-open",
     ...["--schedules", "1", "--seed", "1", "--out", out],
