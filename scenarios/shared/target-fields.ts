@@ -9,7 +9,7 @@ const KEYS = [
 const ADMINS = "admin_pro admin_free admin_no_plan admin_key_limit";
 const KEY = "key origin org limit tier basemap_style_id";
 
-/** A line is an object's path, without the places in lists, and the names that its members may have; an object without a line may have any. */
+/** Each line has the path of an object, without places in lists, and the names of its members. An object without a line may have any member. */
 const FIELDS: ReadonlyMap<string, readonly string[]> = new Map(
   [
     "= schema name base_url key_management_url tile_url transport control toxiproxy faults watchdog scale observers " +

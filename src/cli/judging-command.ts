@@ -6,7 +6,7 @@ import { terminalText, wrapped } from "../report/terminal.ts";
 import type { RunRequest, RunResult } from "../run/recorded-run.ts";
 import { type DeploymentWish, type PlannedTarget, type PlanRequest, planStages } from "../stages/stage-plan.ts";
 import { REPOSITORY } from "../supervision/run-folder.ts";
-import { type CommandRows, commandOf, I_OWN, type OptionRow, whole, withOptions } from "./options.ts";
+import { type CommandRows, commandOf, I_OWN, isStated, type OptionRow, whole, withOptions } from "./options.ts";
 import { isTerminal, narrator, printJson, printNote, printPainted, printShown, type Shown } from "./printing.ts";
 
 export type JudgingOptions = Partial<Record<"json" | "quiet" | "dryRun" | "heal", boolean>> &
@@ -60,8 +60,7 @@ const pathOf = (command: Command): string[] => (command.parent ? [...pathOf(comm
 const typedWords = (command: Command, without: readonly string[] = []): { words: string[]; forK6: string[] } => {
   const options = command.options.flatMap((option) => {
     const name = option.attributeName();
-    const isDefault = ["default", undefined].includes(command.getOptionValueSource(name));
-    if (isDefault || NOT_REPEATED.has(name) || without.includes(name)) return [];
+    if (!isStated(command, option) || NOT_REPEATED.has(name) || without.includes(name)) return [];
     const values: unknown[] = [command.getOptionValue(name)].flat();
     return values.flatMap((value) => [option.long as string, ...(value === true ? [] : [quoted(lasting(`${value}`))])]);
   });

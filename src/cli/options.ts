@@ -94,6 +94,10 @@ export const withOptions = (command: Command, rows: readonly OptionRow[]): Comma
  */
 export type Exclusion = readonly [options: string, notWith: string, sentence: string];
 
+/** Reports whether the command line, the environment or the configuration file states an option. */
+export const isStated = (command: Command, option: Option): boolean =>
+  !["default", undefined].includes(command.getOptionValueSource(option.attributeName()));
+
 const isGiven = (command: Command, what: string): boolean => {
   if (what.startsWith("!")) return !isGiven(command, what.slice(1));
   if (what.includes("|")) return what.split("|").some((one) => isGiven(command, one));
@@ -102,8 +106,7 @@ const isGiven = (command: Command, what: string): boolean => {
   if (option === undefined) throw new Error(`${command.name()} has no option --${name}`);
   const value: unknown = command.getOptionValue(option.attributeName());
   if (wanted !== undefined) return value === wanted;
-  const isTyped = command.getOptionValueSource(option.attributeName()) !== "default";
-  return value !== undefined && isTyped && !(typeof value === "string" && value.trim() === "");
+  return value !== undefined && isStated(command, option) && !(typeof value === "string" && value.trim() === "");
 };
 
 /** What the help of a command says, and what it takes. An operand that need not be given may have a default. */

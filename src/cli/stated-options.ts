@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import type { Command, Option } from "commander";
 import { noSuch } from "../contract/nearest.ts";
 import { readUserJson, UsageError, UserFileError } from "../supervision/user-file.ts";
+import { isStated } from "./options.ts";
 import { isOn } from "./printing.ts";
 
 const CONFIG = "floodgate.config.json";
@@ -20,8 +21,6 @@ const variableOf = (option: Option): string => `FLOODGATE_${option.name().replac
 /** The file holds several margins as an object: `{ "margins": { "goodput": 10 } }`. */
 const memberOf = (option: Option): string => (option.name() === "margin" ? "margins" : option.name());
 
-const takesList = (option: Option): boolean => option.variadic;
-
 type Stated = { from: string; source: "env" | "config"; texts: string[] };
 
 const fromVariable = (option: Option, env: NodeJS.ProcessEnv): Stated | null => {
@@ -30,7 +29,7 @@ const fromVariable = (option: Option, env: NodeJS.ProcessEnv): Stated | null => 
   if (text === undefined) return null;
   const stated = (texts: string[]): Stated => ({ from, source: "env", texts });
   if (option.isBoolean()) return isOn(text) ? stated([]) : null;
-  if (takesList(option)) return stated(text.split(/\s+/).filter((word) => word !== ""));
+  if (option.variadic) return stated(text.split(/\s+/).filter((word) => word !== ""));
   if (text.trim() !== "") return stated([text]);
   throw new UsageError(`${from} is set and empty; expected a value, or no such variable`);
 };
@@ -50,8 +49,8 @@ const fromFile = (option: Option, members: Readonly<Record<string, unknown>>): S
   const isOne = (one: unknown): boolean => typeof one === "string" || typeof one === "number";
   const isMargins = name === "margins" && typeof value === "object" && !Array.isArray(value);
   const list = isMargins ? Object.entries(value).map((entry) => entry.join("=")) : [value].flat();
-  if (list.every(isOne) && (list.length === 1 || takesList(option))) return stated(list.map(String));
-  throw wrong(isMargins || takesList(option) ? "texts or numbers" : "a text or a number");
+  if (list.every(isOne) && (list.length === 1 || option.variadic)) return stated(list.map(String));
+  throw wrong(isMargins || option.variadic ? "texts or numbers" : "a text or a number");
 };
 
 const parsed = (option: Option, { from, texts }: Stated): unknown => {
@@ -59,7 +58,7 @@ const parsed = (option: Option, { from, texts }: Stated): unknown => {
   try {
     return texts.reduce<unknown>((before, text) => {
       if (option.parseArg !== undefined) return option.parseArg(text, before);
-      return takesList(option) ? [...((before as string[] | undefined) ?? []), text] : text;
+      return option.variadic ? [...((before as string[] | undefined) ?? []), text] : text;
     }, undefined);
   } catch (error) {
     throw new UsageError(`${from}: ${(error as Error).message}`);
@@ -102,9 +101,9 @@ export const takeStated = async (command: Command, all: () => Promise<Command[]>
       );
   }
   for (const option of options) {
-    const name = option.attributeName();
-    if (!["default", undefined].includes(command.getOptionValueSource(name))) continue;
+    if (isStated(command, option)) continue;
     const stated = fromVariable(option, env) ?? fromFile(option, members);
-    if (stated !== null) command.setOptionValueWithSource(name, parsed(option, stated), stated.source);
+    if (stated !== null)
+      command.setOptionValueWithSource(option.attributeName(), parsed(option, stated), stated.source);
   }
 };
